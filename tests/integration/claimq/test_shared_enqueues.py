@@ -6,8 +6,10 @@ import pytest
 
 import claimq
 from claimq import (
+    Enqueued,
     EnqueuedItem,
     ItemTooLarge,
+    NewItem,
     Policy,
     RedisSettings,
     ReliableQueue,
@@ -54,6 +56,21 @@ async def test_enqueues_during_a_call_share_the_next_one_in_order(queue: Reliabl
     assert [item.text for item in items] == numbers
     assert [item.id for item in items] == [one.id for one in stored]
     assert [one.length for one in stored] == [1] + [201] * 200 + [300] * 99
+
+
+@pytest.mark.usefixtures("one_call_at_a_time")
+async def test_batches_of_one_item_share_calls_too(queue: ReliableQueue) -> None:
+    before = (await queue.snapshot()).seq
+    stored = await asyncio.gather(
+        queue.enqueue("first"),
+        *(queue.enqueue_many([NewItem(str(number), id=f"id-{number % 15}")]) for number in range(20)),
+        queue.enqueue_many(["a", "b"]),
+    )
+    assert (await queue.snapshot()).seq == before + 3, "the first alone, 20 together, two as a batch"
+    batches = [one for one in stored if isinstance(one, Enqueued)]
+    assert [batch.ids for batch in batches[:20]] == [(f"id-{number % 15}",) for number in range(20)]
+    assert [batch.duplicates for batch in batches[:20]] == [()] * 15 + [(f"id-{n}",) for n in range(5)]
+    assert await queue.length() == 1 + 15 + 2
 
 
 @pytest.mark.usefixtures("one_call_at_a_time")

@@ -69,7 +69,7 @@ class Producing(QueuePart):
         """Adds payloads or :class:`NewItem` in order. All are checked before the first is stored.
 
         They go in calls of up to 1,000 items or 2 MiB, each of them atomic; after an error the items of earlier calls
-        are stored. Errors as :meth:`enqueue`. O(items).
+        are stored. A single item shares calls with others as in :meth:`enqueue`. Errors as there. O(items).
         """
         listed = several("items", items)
         with Sending(self.name, len(listed)) as span:
@@ -78,6 +78,8 @@ class Producing(QueuePart):
     async def _enqueue_all(self, items: Iterable[object]) -> Enqueued:
         listed = list(items)
         batches = list(batches_of(listed))
+        if len(listed) == 1:
+            return await self._enqueue_single(batches[0])
         if len(batches) > 1:
             await self._check_sizes(listed)
         ids: list[str] = []
@@ -92,6 +94,13 @@ class Producing(QueuePart):
             if missing:
                 raise NotReplicated(missing, Enqueued(tuple(ids), length, tuple(known)))
         return Enqueued(tuple(ids), length, tuple(known))
+
+    async def _enqueue_single(self, batch: Batch) -> Enqueued:
+        done, missing = await enqueue_one(self._connection, self._keys, batch)
+        enqueued = Enqueued((done.id,), done.length, (done.id,) if done.is_duplicate else ())
+        if missing:
+            raise NotReplicated(missing, enqueued)
+        return enqueued
 
     async def _check_sizes(self, items: Sequence[object]) -> None:
         stored = await self._read("HGET", self._keys.config, "max_payload")

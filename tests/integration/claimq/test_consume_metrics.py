@@ -74,7 +74,7 @@ async def test_each_verdict_is_counted(queue: ReliableQueue, figures: Figures) -
             await move_clock(queue, 3600)
             await queue.reap()
 
-    consumed = await queue.consume(handler, return_when_empty=True, observer=figures)
+    consumed = await queue.consume(handler, chunk=1, return_when_empty=True, observer=figures)
 
     verdicts = {"done": 4, "requeued": 1, "delayed": 1, "failed": 1, "lost": 2}
     assert figures.by("verdicts", "verdict") == verdicts

@@ -392,7 +392,7 @@ async def test_after_a_cut_one_try_is_lost_and_not_one_for_each_idle_connection(
     proxy = start_proxy(valkey)
     async with connected(proxy.url, retry_for=60) as queue:
         proxy.delay(0.01)
-        await asyncio.gather(*(queue.enqueue_many(["a"]) for _ in range(12)))
+        await asyncio.gather(*(queue.enqueue_many(["a", "b"]) for _ in range(12)))
         assert proxy.opened >= 12
         proxy.delay(0)
         proxy.cut()

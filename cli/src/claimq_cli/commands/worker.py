@@ -110,7 +110,7 @@ async def worker(
         try:
             async with _handler(context, name, line, limits) as (queue, handler), _limit(stop, grace):
                 consumed = await queue.consume(
-                    handler.run, concurrency=concurrency, return_when_empty=until_empty, stop=stop,
+                    handler.run, concurrency=concurrency, chunk=1, return_when_empty=until_empty, stop=stop,
                     handle_signals=False,
                 )  # fmt: skip
         except TimeoutError:

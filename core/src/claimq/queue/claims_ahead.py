@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import deque
 from collections.abc import Sequence
 
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
+from claimq.queue.chunk_size import LONGEST_WAIT, ChunkSize
 from claimq.queue.claiming import Claimed
 from claimq.queue.consume_options import RETRY_SECONDS, Options, wait
 from claimq.queue.in_hand import InHand
@@ -19,7 +21,8 @@ _log = logging.getLogger("claimq.queue.consuming")
 
 class ClaimsAhead:
     """Claims items with one call at a time: the next chunk when half of the last one is left, or with a chunk of one
-    an item for each idle loop.
+    an item for each idle loop. Without a chunk of the caller's its size follows the handlers, and claims that they do
+    not reach soon go back.
 
     An item that has crashed a worker before comes alone, and nothing is fetched ahead while it is in progress: if it
     crashes this process too, that counts only for items whose handlers run.
@@ -27,13 +30,18 @@ class ClaimsAhead:
 
     def __init__(self, in_hand: InHand, options: Options) -> None:
         self.waiting: deque[Claim] = deque()
-        """Claims that no handler has begun with."""
+        """Claims that no handler has begun with. Threads take some, so it changes only under the lock."""
+        self._lock = threading.Lock()
         self.taken = 0
         self.no_claims_because = "empty"
         self._in_hand = in_hand
         self._options = options
-        self._fetches_ahead = options.chunk > 1 and not (options.process_all or options.pause)
-        self._least = options.chunk // 2 if self._fetches_ahead else 0
+        self._chunk = options.chunk or 1
+        self._in_steps = bool(options.process_all or options.pause)
+        """The loops take a whole chunk, or pause after one: nothing is claimed ahead."""
+        self._loop = asyncio.get_running_loop()
+        self._size = None if options.chunk or self._in_steps else ChunkSize(self._loop.time())
+        self._timer: asyncio.TimerHandle | None = None
         self._idle = 0
         self._was_empty = False
         self._is_over = False
@@ -42,18 +50,42 @@ class ClaimsAhead:
 
     async def following(self) -> Sequence[Claim]:
         """The next claim, or with ``process_all`` the next chunk; empty when there will be none."""
-        while not self.waiting:
+        while True:
+            if self._options.process_all and (claims := self._take_all()):
+                return claims
+            if (claim := self._take()) is not None:
+                if len(self.waiting) in (self._least, 0):
+                    self._in_hand.notify()
+                return (claim,)
             if self._is_over:
                 return ()
             await self._wait_idle()
-        if self._options.process_all:
+
+    def following_now(self) -> Claim | None:
+        """The next claim, if one waits that a handler may begin with at once. For threads."""
+        claim = self._take(may_be_suspect=False)
+        if claim is not None and len(self.waiting) in (self._least, 0):
+            self._loop.call_soon_threadsafe(self._in_hand.notify)
+        return claim
+
+    def _take(self, *, may_be_suspect: bool = True) -> Claim | None:
+        with self._lock:
+            if not self.waiting or (self.waiting[0].item.crash_count and not may_be_suspect):
+                return None
+            if self._size is not None:
+                self._size.note_begun(self._loop.time())
+            return self.waiting.popleft()
+
+    def _take_all(self) -> list[Claim]:
+        with self._lock:
             claims = list(self.waiting)
             self.waiting.clear()
-            return claims
-        claim = self.waiting.popleft()
-        if len(self.waiting) == self._least:
-            self._in_hand.notify()
-        return (claim,)
+        return claims
+
+    @property
+    def _least(self) -> int:
+        """The next chunk is claimed when so many claims are left."""
+        return 0 if self._in_steps else self._chunk // 2
 
     async def _wait_idle(self) -> None:
         self._idle += 1
@@ -65,8 +97,7 @@ class ClaimsAhead:
 
     def end(self) -> list[Claim]:
         """Ends the claiming; returns the claims that no handler has begun with."""
-        left = list(self.waiting)
-        self.waiting.clear()
+        left = self._take_all()
         if self._claiming is not None:
             self._claiming.cancel()  # which gives back what it may have claimed
         self._end_waits()
@@ -74,6 +105,8 @@ class ClaimsAhead:
 
     def _end_waits(self) -> None:
         self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
         self._arrived.set()
         self._in_hand.notify()
 
@@ -81,7 +114,7 @@ class ClaimsAhead:
         """Claims what the loops need, until there is a reason to end."""
         try:
             while not self._in_hand.stop.is_set():
-                if self.taken == self._options.max_items:
+                if self.taken == self._options.max_items and (self._size is None or not self.waiting):
                     return
                 before = self._in_hand.version
                 if not (count := self._room()):
@@ -107,17 +140,17 @@ class ClaimsAhead:
 
     def _room(self) -> int:
         """How many items to claim now."""
-        chunk, idle, there = self._options.chunk, self._idle, len(self.waiting)
-        if self._was_empty and not idle:
+        idle, there = self._idle, len(self.waiting)
+        if there > self._least or (self._was_empty and not idle):
             return 0
-        if self._fetches_ahead and not self._in_hand.suspects:
-            count = max(chunk, idle - there) if there <= self._least else 0
+        if self._size is not None and (idle or self._chunk > 1):
+            self._chunk = self._size.next_size(self._loop.time())
+        if self._chunk > 1 and not (self._in_steps or self._in_hand.suspects):
+            count = max(self._chunk, idle - there)
         elif there or not idle:
             count = 0
-        elif self._options.process_all or self._options.pause:
-            count = chunk
         else:
-            count = idle
+            count = self._chunk if self._in_steps else idle
         left = BATCH if self._options.max_items is None else self._options.max_items - self.taken
         return min(count, left, BATCH)
 
@@ -128,8 +161,30 @@ class ClaimsAhead:
             self._in_hand.give_back(claims, "stopped")
             return
         self.waiting.extend(claims)
+        if self._size is not None:
+            self._look_again_in(LONGEST_WAIT)
         arrived, self._arrived = self._arrived, asyncio.Event()
         arrived.set()
+
+    def _look_again_in(self, seconds: float) -> None:
+        if self._timer is None and self.waiting:
+            self._timer = self._loop.call_later(seconds, self._give_back_waiting)
+
+    def _give_back_waiting(self) -> None:
+        """Gives back claims if no handler has begun for a while: other workers may be free for them."""
+        self._timer = None
+        if self._size is None or not self.waiting:
+            return
+        now = self._loop.time()
+        left = self._size.last_begun + LONGEST_WAIT - now
+        if left > 0:
+            self._look_again_in(left)
+            return
+        self._size.begin_again(now)
+        self._chunk = 1
+        if claims := self._take_all():
+            self.taken -= len(claims)
+            self._in_hand.give_back(claims, "not_reached")
 
     async def _recovery(self) -> None:
         """After a claim without a reply: waits for its recovery. Until then it may hold all items that there are, and

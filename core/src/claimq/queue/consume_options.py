@@ -40,7 +40,7 @@ class Options:
     """Arguments of ``consume``; see there."""
 
     handler: Handler
-    chunk: int
+    chunk: int | None
     max_items: int | None
     return_when_empty: bool
     process_all: bool

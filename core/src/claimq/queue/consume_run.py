@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +14,13 @@ from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim
 from claimq.queue.claims_ahead import ClaimsAhead
 from claimq.queue.consume_options import Consumed, Options, QueueCalls, wait
-from claimq.queue.handling import handler_caller
+from claimq.queue.handling import Caller, as_failure, handler_caller, is_coroutine_function, outcome_of
 from claimq.queue.in_hand import InHand
 from claimq.queue.observing import Reports
 from claimq.queue.settling import Settling
 from claimq.queue.shared_verdicts import SharedVerdicts
-from claimq.tracing import Processing
+from claimq.queue.thread_turns import QUICK_SECONDS, FinishedCall, ThreadTurn
+from claimq.tracing import Processing, is_active
 
 _log = logging.getLogger("claimq.queue.consuming")
 
@@ -38,6 +40,8 @@ class ConsumeRun:
     ) -> None:
         self.threads = threads
         self._call = handler_caller(options.handler, threads)
+        in_chunks = options.process_all or options.pause
+        self._takes_turns = not (is_coroutine_function(options.handler) or in_chunks)
         self.error: BaseException | None = None
         self.in_hand = InHand(queue, calls, reports)
         self.ahead = ClaimsAhead(self.in_hand, options)
@@ -87,9 +91,12 @@ class ConsumeRun:
         while claims := await self.ahead.following():
             if claims[0].item.crash_count and not await self._may_begin(claims):
                 continue
-            await self._handle(claims)
+            if self._takes_turns and not is_active():  # a span is of a single call
+                await self._take_turn(claims[0])
+            else:
+                await self._handle(claims, self._call)
             since_pause += len(claims)
-            if self._options.pause and (since_pause >= self._options.chunk or not self.ahead.waiting):
+            if self._options.pause and (since_pause >= (self._options.chunk or 1) or not self.ahead.waiting):
                 await wait(self.in_hand.stop, self._options.pause)
                 since_pause = 0
 
@@ -105,17 +112,49 @@ class ConsumeRun:
                 self.in_hand.give_back(list(claims), "stopped")
         return may_begin
 
-    async def _handle(self, claims: Sequence[Claim]) -> None:
+    async def _take_turn(self, claim: Claim) -> None:
+        """Calls a plain function for this claim, and for others while it is quick. Each verdict is added when its call
+        is finished, or after a moment."""
+        turn = ThreadTurn(self._options.handler, self.ahead.following_now)
+        running = asyncio.get_running_loop().run_in_executor(self.threads, turn.run, claim)
+        interrupted = False
+        while not running.done() or turn.finished:
+            try:
+                if not running.done():
+                    await asyncio.wait({running}, timeout=None if turn.is_over else QUICK_SECONDS)
+                if calls := turn.take_finished():
+                    await self._finish(calls)
+            except asyncio.CancelledError:  # a thread cannot be interrupted
+                interrupted = True
+            turn.is_over = turn.is_over or not running.done()
+        if interrupted:
+            raise asyncio.CancelledError
+
+    async def _finish(self, calls: Sequence[FinishedCall]) -> None:
+        """Adds the verdicts of finished calls: several are done."""
+        last = calls[-1]
+        if inspect.isawaitable(result := last.result):
+            await self._handle([last.claim], lambda _: outcome_of(result))
+        else:
+            await self._end([call.claim for call in calls], as_failure(last.error), last.begun_at)
+
+    async def _handle(self, claims: Sequence[Claim], call: Caller) -> None:
         """Runs the handler on claims (one, or the whole chunk) and adds the verdict."""
         argument = [claim.item for claim in claims] if self._options.process_all else claims[0].item
         begun_at = self._clock()
         try:
             with Processing(self.in_hand.queue.name, [claim.item for claim in claims]) as work:
-                error, interrupted = await self._call(argument)
+                error, interrupted = await call(argument)
                 work.note(error)
         except BaseException:
             self.in_hand.give_back(list(claims), "interrupted")
             raise
+        await self._end(claims, error, begun_at)
+        if interrupted:
+            raise asyncio.CancelledError
+
+    async def _end(self, claims: Sequence[Claim], error: BaseException | None, begun_at: float) -> None:
+        """Adds the verdict on claims whose handler has ended."""
         if isinstance(error, SystemExit | KeyboardInterrupt):
             self.in_hand.give_back(list(claims), "interrupted")
             self.end_with(error)
@@ -126,8 +165,6 @@ class ConsumeRun:
         await self.verdicts.add(claims, error, begun_at=begun_at)
         if error is not None and is_failure and self._options.die_on_error:
             self.end_with(error)
-        if interrupted:
-            raise asyncio.CancelledError
 
     def _log_failure(self, claims: Sequence[Claim], error: BaseException) -> None:
         named = ", ".join(claim.item.id for claim in claims[:_NAMED])

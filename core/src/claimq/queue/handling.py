@@ -24,26 +24,35 @@ def handler_caller(handler: Handler, threads: ThreadPoolExecutor) -> Caller:
     """
 
     async def call_coroutine(argument: object) -> tuple[BaseException | None, bool]:
-        return await _awaited(cast("Awaitable[object]", handler(argument))), False
+        return await outcome_of(cast("Awaitable[object]", handler(argument)))
 
     async def call_function(argument: object) -> tuple[BaseException | None, bool]:
         return await _in_thread(handler, argument, threads)
 
-    return call_coroutine if inspect.iscoroutinefunction(handler) else call_function
+    return call_coroutine if is_coroutine_function(handler) else call_function
+
+
+def is_coroutine_function(handler: Handler) -> bool:
+    """Whether a call of the handler makes a coroutine: also of an object whose class says so."""
+    return any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
+
+
+def call_in_context(
+    context: contextvars.Context, handler: Handler, argument: object
+) -> tuple[object, BaseException | None]:
+    """What the handler returned and what it raised. For a thread, whose future takes no StopIteration, and would never
+    be done."""
+    try:
+        return context.run(handler, argument), None
+    except BaseException as error:  # noqa: BLE001 - see above
+        return None, error
 
 
 async def _in_thread(
     handler: Handler, argument: object, threads: ThreadPoolExecutor
 ) -> tuple[BaseException | None, bool]:
     context, loop = contextvars.copy_context(), asyncio.get_running_loop()
-
-    def call() -> tuple[object, BaseException | None]:
-        try:
-            return context.run(handler, argument), None
-        except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration, and would never be done
-            return None, error
-
-    running = loop.run_in_executor(threads, call)
+    running = loop.run_in_executor(threads, call_in_context, context, handler, argument)
     interrupted = False
     while not running.done():
         try:
@@ -53,7 +62,12 @@ async def _in_thread(
     result, error = running.result()
     if inspect.isawaitable(result):
         error = await _awaited(result)
-    return _as_failure(error), interrupted
+    return as_failure(error), interrupted
+
+
+async def outcome_of(work: Awaitable[object]) -> tuple[BaseException | None, bool]:
+    """What a handler's awaitable raises, as a function of :func:`handler_caller` returns it."""
+    return await _awaited(work), False
 
 
 async def _awaited(work: Awaitable[object]) -> BaseException | None:
@@ -63,13 +77,13 @@ async def _awaited(work: Awaitable[object]) -> BaseException | None:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        return _as_failure(error)
+        return as_failure(error)
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - it is the item's failure, kept with it
         return error
     return None
 
 
-def _as_failure(error: BaseException | None) -> BaseException | None:
+def as_failure(error: BaseException | None) -> BaseException | None:
     """If a handler awaits something that was cancelled, its item fails; nothing else ends."""
     if not isinstance(error, asyncio.CancelledError):
         return error

@@ -9,9 +9,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome
 
-Cause = Literal["stopped", "interrupted", "refused", "unanswered"]
-"""Why a claim ended without a verdict: the run ended before its handler began; its handler was interrupted; the server
-refused the verdict; the server did not answer before the run ended, so the lease decides."""
+Cause = Literal["stopped", "not_reached", "interrupted", "refused", "unanswered"]
+"""Why a claim ended without a verdict: the run ended before its handler began; no handler began with it for a while;
+its handler was interrupted; the server refused the verdict; the server did not answer before the run ended, so the
+lease decides."""
 
 _log = logging.getLogger("claimq.queue.consuming")
 

@@ -1,0 +1,65 @@
+"""Calls of a plain function as the handler of ``consume``: a thread calls a quick one for several items in a row."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from claimq.model import Claim
+from claimq.queue.handling import Handler, call_in_context
+
+QUICK_SECONDS = 0.001
+"""How long one turn goes on to further items. A switch of threads takes longer than a quick function."""
+
+
+class FinishedCall(NamedTuple):
+    """A call of the handler, what it returned and what it raised. ``begun_at`` by the monotonic clock, in seconds."""
+
+    claim: Claim
+    result: object
+    error: BaseException | None
+    begun_at: float
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the item is done; else there is an error, or something to await."""
+        return self.error is None and not inspect.isawaitable(self.result)
+
+
+class ThreadTurn:
+    """One turn in a thread. Its finished calls can be taken while it runs, so that none waits for a slow one."""
+
+    def __init__(self, handler: Handler, following: Callable[[], Claim | None]) -> None:
+        """``following`` is called in the thread: the next claim, or None if none waits."""
+        self.finished: deque[FinishedCall] = deque()
+        self.is_over = False
+        """Set from outside: the turn goes on to no further item."""
+        self._handler = handler
+        self._following = following
+        self._context = contextvars.copy_context()
+
+    def run(self, first: Claim) -> None:
+        """Calls the handler for this claim, and for those that follow while it is quick and their items are done."""
+        claim: Claim | None = first
+        begun_at = time.monotonic()
+        until = begun_at + QUICK_SECONDS
+        while claim is not None:
+            result, error = call_in_context(self._context.copy(), self._handler, claim.item)
+            call = FinishedCall(claim, result, error, begun_at)
+            self.finished.append(call)
+            begun_at = time.monotonic()
+            goes_on = call.is_done and begun_at < until and not self.is_over
+            claim = self._following() if goes_on else None
+
+    def take_finished(self) -> list[FinishedCall]:
+        """Those whose items are done, up to a call of another result, which is alone."""
+        calls: list[FinishedCall] = []
+        while self.finished and (self.finished[0].is_done or not calls):
+            calls.append(self.finished.popleft())
+            if not calls[0].is_done:
+                break
+        return calls

@@ -1,0 +1,119 @@
+"""consume() without a ``chunk``: it follows the handlers, and claims that none of them reaches go back."""
+
+import asyncio
+
+import pytest
+
+import claimq
+from claimq import Item, ReliableQueue, State
+from claimq.metrics import ConsumerMetrics
+from claimq.queue import chunk_size, claims_ahead
+from claimq.redis_store.scripts import script
+from testkit.handlers import Seen, fill
+from testkit.plugin import ProxyFactory
+from testkit.server import Server
+from testkit.waiting import eventually
+
+
+@pytest.fixture
+def all_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, handlers count as quick, and no claim goes back."""
+    monkeypatch.setattr(chunk_size, "AHEAD_SECONDS", 3600.0)
+    monkeypatch.setattr(claims_ahead, "LONGEST_WAIT", 3600.0)
+
+
+@pytest.fixture
+def none_waits_long(all_are_quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before, but claims go back soon."""
+    del all_are_quick
+    monkeypatch.setattr(claims_ahead, "LONGEST_WAIT", 0.05)
+
+
+async def busy(queue: ReliableQueue) -> list[str]:
+    return [located.item.text for located in await queue.items(State.BUSY)]
+
+
+@pytest.mark.usefixtures("all_are_quick")
+async def test_quick_handlers_share_claims(valkey: Server, start_proxy: ProxyFactory, seen: Seen) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(proxy.url) as server:
+        queue = server.queue("q", worker="w1")
+        payloads = await fill(queue, 1000)
+        consumed = await queue.consume(seen, return_when_empty=True)
+    assert consumed.done == 1000
+    assert seen.payloads == payloads
+    sha = script("claim").sha.encode()
+    assert sum(sha in request.words for request in proxy.requests) < 30
+
+
+async def test_nothing_is_claimed_ahead_at_first(queue: ReliableQueue, seen: Seen) -> None:
+    await fill(queue, 9)
+    seen.may_go_on.clear()
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=3, max_items=9))
+    await eventually(lambda: seen.running == 3)
+    for _ in range(5):
+        assert len(await busy(queue)) == 3
+    seen.may_go_on.set()
+    assert (await consuming).done == 9
+
+
+@pytest.mark.usefixtures("none_waits_long")
+async def test_claims_that_no_handler_reaches_go_back_in_order(queue: ReliableQueue) -> None:
+    payloads = await fill(queue, 60)
+    order: list[str] = []
+
+    async def handler(item: Item) -> None:
+        order.append(item.text)
+        if item.text == "20":
+            await eventually(lambda: is_alone(queue, "20"))
+            rest = [located.item for located in await queue.items(State.MAIN, 99)]
+            assert [item.text for item in rest] == payloads[21:]
+            assert rest[0].interrupted_count == 1, "it was claimed ahead"
+            assert {item.requeue_count for item in rest} == {0}
+
+    metrics = ConsumerMetrics()
+    assert (await queue.consume(handler, return_when_empty=True, observer=metrics)).done == 60
+    assert order == payloads
+    causes = {
+        sample.labels["cause"]
+        for metric in metrics.collect()
+        for sample in metric.samples
+        if "cause" in sample.labels and sample.value
+    }
+    assert causes == {"not_reached"}
+
+
+@pytest.mark.usefixtures("none_waits_long")
+async def test_another_worker_gets_what_a_slow_handler_does_not_reach(queue: ReliableQueue) -> None:
+    await fill(queue, 40)
+    done = asyncio.Event()
+
+    async def slow(item: Item) -> None:
+        if item.text == "20":
+            await done.wait()
+
+    async def other(item: Item) -> None:
+        if item.text == "39":
+            done.set()
+
+    first = asyncio.ensure_future(queue.consume(slow, stop=done))
+    await eventually(lambda: is_alone(queue, "20"))
+    total = await queue.consume(other, chunk=1, max_items=19)
+    assert (await first).done + total.done == 40
+
+
+@pytest.mark.usefixtures("none_waits_long")
+async def test_claims_that_went_back_do_not_count_as_taken(queue: ReliableQueue) -> None:
+    await fill(queue, 40)
+
+    async def handler(item: Item) -> None:
+        if item.text == "20":
+            await eventually(lambda: is_alone(queue, "20"))
+
+    consumed = await queue.consume(handler, max_items=30)
+    assert (consumed.done, consumed.stopped_by) == (30, "max_items")
+    assert await queue.length() == 10
+
+
+async def is_alone(queue: ReliableQueue, text: str) -> bool:
+    return await busy(queue) == [text]

@@ -34,11 +34,16 @@ _DEFINITION = re.compile(
     r"|function (\w+)\((?:[^\n]* end\n|[^\n]*\n(?:(?!end\n)[^\n]*\n)*end\n))",
     re.MULTILINE,
 )
-_KEY = re.compile(r"^    (\w+) = base \.\. '[^\n]*\n", re.MULTILINE)
-_FIELD = re.compile(r"\.(\w+)")
+_NEW_QUEUE = re.compile(r"^local function new_queue\(.*?^end\n", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^ {4,6}(\w+) = [^\n]*,(?: *--[^\n]*)?\n", re.MULTILINE)
+_NAMED = re.compile(r"\.(\w+)|[{,] ?(\w+) = ")
+_CONSTANTS = re.compile(r"^ *local ([A-Z][A-Z_, ]*) = ([^\n]*)\n", re.MULTILINE)
+_LITERAL = re.compile(r"-?[\d.e]+|'[^'\n]*'")
+_SEEN = re.compile(r"\bseen\.([a-z_]+)")
 _ON_DEMAND = "-- On demand: "
 _NO_CODE = re.compile(r"--[^\n]*|'[^'\n]*'")
 _NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
+_WORD = re.compile(rf"{_NO_CODE.pattern}|{_NAME.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ def script(name: str) -> Script:
     shebang, _, body = (folder / f"{name}.lua").read_text("ascii").partition("\n")
     used = next(line for line in body.splitlines() if line.startswith("-- use: ")).split()[2:]
     parts = [(folder / "lib" / f"{part}.lua").read_text("ascii") for part in used]
-    body = _with_used_keys("\n".join([*_reached(parts, body), body]))
+    body = "\n".join([*_reached(parts, body), body])
+    body = _with_read_fields(_with_used_entries(_with_literals(body)))
     listed = ", ".join(f"'{command}'" for command in writes_of(body))
     text = f"{shebang}\nlocal WRITES = {{{listed}}}\n{body}"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
@@ -70,10 +76,38 @@ def writes_of(text: str) -> list[str]:
     return sorted(set(_COMMAND.findall(text)) - READS)
 
 
-def _with_used_keys(text: str) -> str:
-    """The text without the keys of a queue that it does not use."""
-    used = set(_FIELD.findall(_NO_CODE.sub("", text)))
-    return _KEY.sub(lambda found: found[0] if found[1] in used else "", text)
+def _with_literals(text: str) -> str:
+    """The text with numbers and words in place of their names: each name would be a variable of every call, that every
+    function which uses it has to find."""
+    literals: dict[str, str] = {}
+
+    def noted(found: re.Match[str]) -> str:
+        names, values = found[1].split(", "), found[2].partition("  --")[0].split(", ")
+        values = [literals.get(value, value) for value in values]
+        if len(names) != len(values) or not all(map(_LITERAL.fullmatch, values)):
+            return found[0]
+        literals.update(zip(names, values, strict=True))
+        return ""
+
+    text = _CONSTANTS.sub(noted, text)
+    return _WORD.sub(lambda word: literals.get(word[0], word[0]), text)
+
+
+def _with_used_entries(text: str) -> str:
+    """The text without the entries of a queue's table that it names nowhere else."""
+    rest = _NO_CODE.sub("", _NEW_QUEUE.sub("", text))
+    used = {name for names in _NAMED.findall(rest) for name in names}
+    return _NEW_QUEUE.sub(
+        lambda table: _ENTRY.sub(lambda entry: entry[0] if entry[1] in used else "", table[0]), text
+    )
+
+
+def _with_read_fields(text: str) -> str:
+    """The text that reads only the fields of stats that it names, as ``seen.NAME``, and finds them by their places."""
+    read = dict.fromkeys(_SEEN.findall(_NO_CODE.sub("", text)))
+    places = {name: place for place, name in enumerate(read, 1)}
+    text = text.replace("SEEN_FIELDS", ", ".join(f"'{name}'" for name in places))
+    return _SEEN.sub(lambda found: f"seen[{places[found[1]]}]" if found[1] in places else found[0], text)
 
 
 def _reached(parts: Iterable[str], body: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Scripts are put together from their parts: what they reach, and what they may write with."""
 
+import re
 from importlib.resources import files
 
 import pytest
@@ -42,9 +43,41 @@ def test_what_only_a_function_on_demand_calls_is_made_inside_of_it() -> None:
     assert adopt.index("local function read_header(") < adopt.index("q.adopted = q.adopted or 0")
 
 
-def test_a_queue_has_only_the_keys_that_the_script_uses() -> None:
+def test_a_queue_has_only_the_entries_that_the_script_uses() -> None:
     assert " leases = base .. 'leases'," in script("done").text
     assert "failed_items" not in script("done").text
+    assert " done = tonumber(" in script("done").text
+    assert " claimed = tonumber(" not in script("done").text
+    assert " claimed = tonumber(" in script("claim").text
+
+
+def read_fields(name: str) -> list[str]:
+    """The fields of stats that a script reads when it opens a queue."""
+    found = re.search(r"redis\.call\('HMGET', base \.\. 'stats', (.*)\)\n", script(name).text)
+    return [] if found is None else [word.strip("'") for word in found[1].split(", ")]
+
+
+def test_only_the_fields_of_stats_that_the_script_names_are_read() -> None:
+    assert read_fields("done") == ["seq", "clock_offset", "seen_at", "largest", "done", "server"]
+    assert {"grace_until", "incarnation", "number", "levels"} < set(read_fields("claim"))
+    text = script("done").text
+    assert "done = tonumber(seen[5])" in text, "the fifth of them"
+    assert "seen.server" not in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_is_found_by_its_place(name: str) -> None:
+    code = re.sub(r"--[^\n]*", "", script(name).text)
+    places = {int(place) for place in re.findall(r"\bseen\[(\d+)\]", code)}
+    assert places == set(range(1, len(read_fields(name)) + 1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_and_words_stand_in_place_of_their_names(name: str) -> None:
+    code = re.sub(r"--[^\n]*|'[^'\n]*'", "", script(name).text)
+    names = set(re.findall(r"(?<![.\w])[A-Z][A-Z_]+\b", code)) - {"KEYS", "ARGV", "WRITES"}
+    assert all(f"local {one}" in code for one in names), "what is left is a table"
+    assert not re.search(r"^ *local [A-Z_]+ = [-\d.e]+$", code, re.MULTILINE)
 
 
 def test_a_command_that_is_not_known_counts_as_a_write() -> None:

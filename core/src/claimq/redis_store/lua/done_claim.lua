@@ -18,7 +18,7 @@ local waits = durability_of_done(q)
 local c = before_claim(q, worker)
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
-if q.seen[HAS_EXCLUSIVE] then  -- the keys of the items that are done are free
+if q.seen.exclusive then  -- the keys of the items that are done are free
   q.ending = {}
   for _, group in ipairs(groups) do
     for _, token in ipairs(group.tokens) do q.ending[token] = true end

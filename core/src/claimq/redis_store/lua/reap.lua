@@ -10,10 +10,10 @@
 local q = open(KEYS[1])
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
-local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', q.expired_by, 'WITHSCORES', 'LIMIT', 0, limit)
+local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', expired_by(q), 'WITHSCORES', 'LIMIT', 0, limit)
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
 -- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
-local began_before = (q.server_since or number_in(q.seen[13], 0, q.now)) + policy.expiry + 1000
+local began_before = (q.server_since or number_in(q.seen.server_since, 0, q.now)) + policy.expiry + 1000
 local is_lost, expired = page[2] and tonumber(page[2]) <= began_before, {}
 for i = 1, #page, 2 do
   if is_lost and tonumber(page[i + 1]) > began_before then break end

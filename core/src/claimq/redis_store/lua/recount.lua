@@ -61,7 +61,7 @@ look_at(#tokens, function(i)
   return #(envelope or '')
 end)
 -- One that stood at the head may have had to wait for its exclusive key.
-look_at(q.seen[HAS_EXCLUSIVE] and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
+look_at(q.seen.exclusive and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
   local envelope = redis.call('ZRANGE', q.delayed, i, i)[1]
   local item = interrupted(envelope)
   if item then

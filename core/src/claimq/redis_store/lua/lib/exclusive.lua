@@ -1,6 +1,6 @@
 -- Exclusive keys: of the items that have the same key at most one is busy. cq:{NAME}:exclusive maps a key to "TOKEN DUE": the claim that took it last, and the
 -- instant (ms) until which the last item that waits for the key is delayed. A key is busy if and only if that claim is busy: however it ends, nothing has to
--- free the key. A queue has such keys from the first item with one on: seen[HAS_EXCLUSIVE]. (docs/decisions/0079)
+-- free the key. A queue has such keys from the first item with one on: seen.exclusive. (docs/decisions/0079)
 local NO_KEY = ''  -- no item has this key
 local KEY_STEP_MS, LONGEST_PAUSE_MS, LONGEST_WAIT_MS = 100, 5000, 3600000
 
@@ -26,7 +26,7 @@ end
 -- The entry of the key that an item has to wait for; nil if it has none, or takes it now as the one at this position of the call.
 -- On demand: few items have a key.
 local function key_to_wait_for(q, meta, position)
-  local key = q.seen[HAS_EXCLUSIVE] and meta.options and meta.options.exclusive
+  local key = q.seen.exclusive and meta.options and meta.options.exclusive
   if not key then return nil end
   q.keys = q.keys or {}
   local entry = q.keys[key] or read_key(q, redis.call('HGET', q.base .. 'exclusive', key))
@@ -76,8 +76,8 @@ end
 -- The queue has items with keys from now on. The key `exclusive` says so too, so that repair finds out when the field of stats is lost.
 -- On demand: few queues have such items.
 local function begin_keys(q)
-  if not q.seen[HAS_EXCLUSIVE] then
-    q.seen[HAS_EXCLUSIVE] = '1'
+  if not q.seen.exclusive then
+    q.seen.exclusive = '1'
     redis.call('HSET', q.stats, 'exclusive', '1')
     redis.call('HSET', q.base .. 'exclusive', NO_KEY, '')
   end

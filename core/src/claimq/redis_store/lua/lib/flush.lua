@@ -28,7 +28,7 @@ local function plan_flush(q)
   local plan = {claims = {}, clients = {}, keys = {}, counts = {0, 0, 0, 0}, freed = 0, is_last = true}
   local held, ring = busy_count(q), redis.call('LLEN', q.clients)
   local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)
-  q.seen[HAS_LEVELS] = '1'  -- also lists that are there although this is not known
+  q.seen.levels = '1'  -- also lists that are there although this is not known
   expect_zset(q.workers)
   check_permission(q.base, 'ZRANGE')
   for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, math.min(held, FLUSH_CLAIMS) - 1) or {}) do

@@ -7,15 +7,16 @@ local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
-  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, '-inf', q.expired_by) > 0
+  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, '-inf', expired_by(q)) > 0
   local look_at = tonumber(redis.call('ZRANGE', q.present, 0, 0, 'WITHSCORES')[2])
   if look_at and look_at <= q.now then is_overdue = is_overdue or may_look(q)
   elseif look_at and look_at % 1 > 0 then due = math.min(tonumber(due) or look_at, look_at) end  -- a process that may be gone: look in time
   local last_seen = redis.call('ZSCORE', q.workers, worker)
   redis.call('HLEN', busy)  -- or WRONGTYPE
-  if q.seen[HAS_EXCLUSIVE] then check_keys(q) end
+  if q.seen.exclusive then check_keys(q) end
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.claims)
   q.wake_tokens = redis.call('LLEN', q.wake)
+  q.incarnation = q.data_name or q.seen.incarnation or ''  -- names this data on this server process; "" before its first claim
   return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = is_overdue and 1 or 0,
           is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls}
 end
@@ -26,7 +27,7 @@ end
 local function lost_reply(q, count, nonce)
   check_lists(q, count)
   if q.incarnation == '' then
-    q.incarnation = nonce
+    q.incarnation, q.data_name = nonce, nonce
     redis.call('HSET', q.stats, 'incarnation', nonce)
     touch(q)
   end
@@ -52,7 +53,7 @@ end
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
   q.first = next_number(q)
-  if q.seen[HAS_EXCLUSIVE] then has_room(q, MOVED_BYTES) end  -- an item that goes to delayed takes twice as long
+  if q.seen.exclusive then has_room(q, MOVED_BYTES) end  -- an item that goes to delayed takes twice as long
   local envelopes = not c.paused and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   if q.keys and #envelopes == 0 then write_keys(q) end

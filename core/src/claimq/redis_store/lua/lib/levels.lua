@@ -1,6 +1,6 @@
 -- Levels: the items of a client that have the priority high or low wait in lists of their own, cq:{NAME}:high:CLIENT and low:CLIENT (high and low without a
 -- client). main:CLIENT and main have the items of normal priority, and bare payloads. A queue has levels from the first item with a priority on:
--- seen[HAS_LEVELS]. (docs/decisions/0072)
+-- seen.levels. (docs/decisions/0072)
 
 -- The list of a client's items of one priority; nil: normal.
 local function list_of(q, client, priority)
@@ -11,7 +11,7 @@ end
 -- The lists of a client, the highest priority first.
 local function lists_of(q, client)
   local list = key_of(q, client)
-  if not q.seen[HAS_LEVELS] then return {list} end
+  if not q.seen.levels then return {list} end
   return {list_of(q, client, 'high'), list, list_of(q, client, 'low')}
 end
 
@@ -30,14 +30,14 @@ end
 
 -- How many items a client has in main.
 local function count_in(q, client)
-  return redis.call('LLEN', key_of(q, client)) + (q.seen[HAS_LEVELS] and in_levels(q, client) or 0)
+  return redis.call('LLEN', key_of(q, client)) + (q.seen.levels and in_levels(q, client) or 0)
 end
 
 -- Refuses what enter_level() refuses. Reads only.
 -- On demand: few items have a priority.
 local function check_level(q, client, priority)
   length_of_list(list_of(q, client, priority))
-  if not q.seen[HAS_LEVELS] then expect_hash(q.base .. 'levels') end
+  if not q.seen.levels then expect_hash(q.base .. 'levels') end
 end
 
 -- The list that an item of this priority enters now; nil for a normal one. From the first on, all calls look for such lists. The key `levels` is written
@@ -45,8 +45,8 @@ end
 -- On demand: few items have a priority.
 local function enter_level(q, client, priority)
   if not priority then return nil end
-  if not q.seen[HAS_LEVELS] then
-    q.seen[HAS_LEVELS] = '1'
+  if not q.seen.levels then
+    q.seen.levels = '1'
     redis.call('HSET', q.stats, 'levels', '1')
     redis.call('HSET', q.base .. 'levels', '-', '0')
   end
@@ -71,7 +71,7 @@ end
 -- Forgets clients that have no items left in main.
 local function forget(q, clients)
   redis.call('ZREM', q.heads, unpack(clients))
-  if q.seen[HAS_LEVELS] then redis.call('HDEL', q.base .. 'levels', unpack(clients)) end
+  if q.seen.levels then redis.call('HDEL', q.base .. 'levels', unpack(clients)) end
 end
 
 -- The list in which the item at a place of all that a client has in main stands, its place there, and the length of that list. Nil behind the last.

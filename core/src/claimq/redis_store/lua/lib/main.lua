@@ -7,7 +7,7 @@ local function length_of(q, client)
     q.lengths = lengths
   end
   if not lengths[client] then
-    lengths[client] = length_of_list(key_of(q, client)) + (q.seen[HAS_LEVELS] and in_levels(q, client) or 0)
+    lengths[client] = length_of_list(key_of(q, client)) + (q.seen.levels and in_levels(q, client) or 0)
     -- Whether heads has the client is checked for the first client of each call, and for every client of each sixteenth call.
     if client ~= '-' and (not q.ring or q.seq % 16 == 0) then
       q.ring = q.ring or redis.call('LLEN', q.clients)

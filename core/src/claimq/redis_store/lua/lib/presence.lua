@@ -7,7 +7,7 @@ local LOOK_MS, ABSENT_MS, MARK = 1000, 3000, 3
 local function channel_of(q, instance) return q.base .. 'present:' .. instance end
 
 -- Whether a call may look now: not in a period of grace, in which processes reconnect, and not for a user without the right.
-local function may_look(q) return q.expired_by == q.now and redis.acl_check_cmd('PUBSUB', 'SHARDNUMSUB', q.base) end
+local function may_look(q) return expired_by(q) == q.now and redis.acl_check_cmd('PUBSUB', 'SHARDNUMSUB', q.base) end
 
 -- One sweep looks at so many processes, and reads the tokens of workers that hold so many claims in all; the leases of a worker with more decide.
 local LOOKS, LOOK_TOKENS = 100, 5000
@@ -34,7 +34,7 @@ local function look(q, policy, want)
   local found = {at = {}, away = {}, tokens = {}, more = false}
   local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.present, '-inf', q.now, 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
   if #page == 0 then return found end
-  local since, channels = q.server_since or number_in(q.seen[13], 0, q.now), {}
+  local since, channels = q.server_since or number_in(q.seen.server_since, 0, q.now), {}
   for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
   local seen = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(channels))
   for i = 1, #page, 2 do

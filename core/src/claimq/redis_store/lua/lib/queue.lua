@@ -124,18 +124,16 @@ local function expect_list(key) redis.call('LLEN', key) end
 local function expect_zset(key) redis.call('ZCARD', key) end
 local function expect_hash(key) redis.call('HLEN', key) end
 
-local HAS_LEVELS, HAS_EXCLUSIVE = 16, 17
-
 -- A number of stats, which any client may have set: 0 if it is out of these bounds. Instants up to LAST_MS (in 2223) and numbers up to LAST_NUMBER are so far
 -- below 2^53 that the tokens of one call differ.
 local FAR_BACK_MS, FAR_AHEAD_MS, LAST_MS, LAST_NUMBER = -1e13, 6e12, 8e12, 9e15
 local function number_in(text, least, most)
-  local number = tonumber(text)
+  local number = text and text ~= '0' and tonumber(text)
   return number and number >= least and number <= most and number or 0
 end
 
--- The table q: one queue, as one call sees it, from the reply of HMGET in open(). Keys that a script does not name are left out of it
--- (redis_store/scripts.py): with more than 32 fields it takes twice the memory.
+-- The table q: one queue, as one call sees it. What a script does not name is left out of it, and fields of stats that it does not name are not read
+-- (redis_store/scripts.py).
 local function new_queue(main_key, base, seen, time)
   return {
     main = main_key,                  -- list: items without a client, newest left, oldest right
@@ -155,21 +153,24 @@ local function new_queue(main_key, base, seen, time)
     stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
     wake = base .. 'wake',            -- list: at most one wake token
     ids = base .. 'ids',              -- zset: id that a producer gave -> when it is forgotten (ms)
-    seen = seen,                      -- what open() read of stats; seen[HAS_LEVELS]: whether the queue has levels (lib/levels.lua)
-    seq = number_in(seen[1], 0, LAST_NUMBER) + 1,  -- number of this transition
+    seen = seen,                      -- what open() read of stats; seen.levels: whether the queue has levels (lib/levels.lua)
+    seq = number_in(seen.seq, 0, LAST_NUMBER) + 1,  -- number of this transition
     now = time[1] * 1000 + math.floor(time[2] / 1000),  -- ms, by the queue's clock
-    offset = number_in(seen[2], FAR_BACK_MS, FAR_AHEAD_MS),  -- of the queue's clock from the server's (ms)
-    seen_at = number_in(seen[3], 0, LAST_MS),  -- when a call noted last that the queue was served (ms)
-    client_items = tonumber(seen[5]) or 0,  -- items in all clients' lists
-    main_in_ring = seen[6] == '1',
-    totals = {enqueued = tonumber(seen[7]) or 0, claimed = tonumber(seen[8]) or 0, done = tonumber(seen[9]) or 0, number = number_in(seen[11], 0, LAST_NUMBER)},
-    largest = tonumber(seen[14]) or 0,  -- bytes of the largest item that was stored or claimed
-    incarnation = seen[15] or '',     -- names this data on this server process; "" before its first claim
-    expired_by = 0,                   -- leases that end later have not ended (ms)
+    offset = number_in(seen.clock_offset, FAR_BACK_MS, FAR_AHEAD_MS),  -- of the queue's clock from the server's (ms)
+    seen_at = number_in(seen.seen_at, 0, LAST_MS),  -- when a call noted last that the queue was served (ms)
+    client_items = tonumber(seen.client_items) or 0,  -- items in all clients' lists
+    main_in_ring = seen.main_in_ring == '1',
+    largest = tonumber(seen.largest) or 0,  -- bytes of the largest item that was stored or claimed
+    totals = {                        -- counters that close() writes without reading them again
+      enqueued = tonumber(seen.enqueued) or 0,
+      claimed = tonumber(seen.claimed) or 0,
+      done = tonumber(seen.done) or 0,
+      number = number_in(seen.number, 0, LAST_NUMBER),
+    },
   }
 end
--- Fields that a call sets as it goes: grace_from, grace_until, server_since (ms; where they change), stepped (write the clock's fields), has_grown (write
---   largest), bytes (of items read, for has_room), counts (counter -> how many more), more_client_items (change of client_items), lengths (client -> items
+-- Fields that a call sets as it goes: grace_from, grace_until, server_since (ms; where they change), stepped (write the clock's fields), data_name (the new
+--   incarnation, where it changes), incarnation (lib/lease.lua), has_grown (write largest), bytes (of items read, for has_room), counts (counter -> how many more), more_client_items (change of client_items), lengths (client -> items
 --   in its list, read once), ring (length of clients), unknown (clients that have items and are missing in heads), wake_tokens (length of wake), calls and refreshed (lib/call.lua), limit, id_window, durability, known,
 --   old_ids, own_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, weight, are_plain (lib/take.lua),
 --   keys, waiting, ending (lib/exclusive.lua), put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
@@ -199,33 +200,37 @@ end
 local function open(main_key)
   local base = string.sub(main_key, 1, -5)
   for i = 1, #WRITES do check_permission(base, WRITES[i]) end
-  local seen = redis.call('HMGET', base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'grace_until', 'client_items', 'main_in_ring', 'enqueued', 'claimed', 'done',
-    'grace_from', 'number', 'server', 'server_since', 'largest', 'incarnation', 'levels', 'exclusive')
+  local seen = redis.call('HMGET', base .. 'stats', SEEN_FIELDS)
   local q = new_queue(main_key, base, seen, redis.call('TIME'))
   read_clock(q)
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
   -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).
-  if seen[12] ~= tostring(redis) then
-    q.server_since, q.stepped, q.incarnation = seen[12] and q.now or 0, true, ''
+  if seen.server ~= tostring(redis) then
+    q.server_since, q.stepped, q.data_name = seen.server and q.now or 0, true, ''
   end
-  local grace_until = q.grace_until or number_in(seen[4], 0, q.now + GRACE_MS)
-  q.expired_by = q.now >= grace_until and q.now or q.grace_from or number_in(seen[10], 0, q.now)
   return q
+end
+
+-- Leases that end later than this instant (ms) have not ended: in a period of grace, all that had not ended before the gap.
+local function expired_by(q)
+  local grace_until = q.grace_until or number_in(q.seen.grace_until, 0, q.now + GRACE_MS)
+  return q.now >= grace_until and q.now or q.grace_from or number_in(q.seen.grace_from, 0, q.now)
 end
 
 -- On demand: the clock is seldom set.
 local function write_clock(q)
-  local seen = q.seen
-  redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'grace_until', whole(q.grace_until or tonumber(seen[4]) or 0),
-    'grace_from', whole(q.grace_from or tonumber(seen[10]) or 0), 'server', tostring(redis), 'server_since', whole(q.server_since or tonumber(seen[13]) or 0),
-    'incarnation', q.incarnation)
+  local known = {'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'server', tostring(redis)}
+  local function add(name, value) known[#known + 1], known[#known + 2] = name, value end
+  if q.grace_until then add('grace_until', whole(q.grace_until)); add('grace_from', whole(q.grace_from)) end
+  if q.server_since then add('server_since', whole(q.server_since)); add('incarnation', q.data_name) end
+  redis.call('HSET', q.stats, unpack(known))
 end
 
 -- Notes that the queue was served now, at most once a second so that idle polling writes little.
 local function touch(q)
   if q.stepped then write_clock(q)
   elseif q.now - q.seen_at >= 1000 then
-    if (tonumber(q.seen[2]) or 0) > 0 then redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
+    if (tonumber(q.seen.clock_offset) or 0) > 0 then redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
     else redis.call('HSET', q.stats, 'seen_at', whole(q.now)) end
   end
 end

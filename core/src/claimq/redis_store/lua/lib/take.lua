@@ -155,7 +155,7 @@ local function take_by_priority(q, client, want)
 end
 
 local function take_list(q, client, want)
-  if q.seen[HAS_LEVELS] then return take_by_priority(q, client, want) end
+  if q.seen.levels then return take_by_priority(q, client, want) end
   local list = key_of(q, client)
   if want > 1 then return take_many(q, list, want) end
   local envelope = redis.call('RPOP', list)
@@ -189,7 +189,7 @@ local function take_round(q, want, got)
   local clients = q.clients
   local turn = redis.call('LRANGE', clients, -want, -1)
   local lists, lengths, stop, back, heads, gone, counted = {}, {}, 1, {}, {}, {}, {}
-  local counts = q.seen[HAS_LEVELS] and redis.call('HMGET', q.base .. 'levels', unpack(turn))
+  local counts = q.seen.levels and redis.call('HMGET', q.base .. 'levels', unpack(turn))
   for i = #turn, 1, -1 do
     if counts then lists[i], lengths[i], counts[i] = choose_list(q, turn[i], counts[i])
     else
@@ -241,7 +241,7 @@ local function check_lists(q, want)
   for _, client in ipairs({'-', unpack(turn)}) do
     for _, list in ipairs(lists_of(q, client)) do expect_list(list) end
   end
-  if q.seen[HAS_LEVELS] then expect_hash(q.base .. 'levels') end
+  if q.seen.levels then expect_hash(q.base .. 'levels') end
 end
 
 -- An item of a client costs three times as long as one of a list that is read alone: 1,000 of as many clients took 25 ms.
@@ -276,7 +276,7 @@ end
 
 local function take(q, want)
   local ring, in_main, got = redis.call('LLEN', q.clients), redis.call('LLEN', q.main), nil
-  if q.seen[HAS_LEVELS] then in_main = in_main + in_levels(q, '-') end
+  if q.seen.levels then in_main = in_main + in_levels(q, '-') end
   q.are_plain = true
   if ring == 0 then
     got = in_main > 0 and take_list(q, '-', want) or {}

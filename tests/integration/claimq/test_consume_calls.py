@@ -4,19 +4,35 @@ import asyncio
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import claimq
-from claimq import Item, Policy, ReliableQueue, State, StoreMisused
+from claimq import Claim, Item, Outcome, Policy, ReliableQueue, State, StoreMisused
+from claimq.concurrency import calls_in_flight
+from claimq.redis_store.scripts import script
 from testkit.handlers import Seen, fill
+from testkit.links import Request
 from testkit.patient import patient
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.processes import Process, whole_lines
 from testkit.server import DURABLE, Server
 from testkit.waiting import eventually, eventually_sync
+
+
+def calls_of(name: str) -> Callable[[Request], bool]:
+    """Which commands are calls of this script, by its hash."""
+    sha = script(name).sha.encode()
+    return lambda request: request.name == "EVALSHA" and request.words[1] == sha
+
+
+async def warm(queue: ReliableQueue) -> None:
+    """Lets the server know the scripts of verdicts."""
+    await queue.enqueue_many(["a", "b"])
+    await queue.done(await queue.claim())
+    await queue.drop(await queue.claim(), "warm")
 
 
 async def busy(queue: ReliableQueue) -> list[str]:
@@ -41,6 +57,108 @@ async def test_verdicts_that_become_ready_during_a_call_share_the_next_one(
         proxy.heal()
         assert (await consuming).done == 20
         assert proxy.count("EVALSHA") <= before + 3
+
+
+@pytest.mark.parametrize(("first", "name"), [("first", "done"), ("bad", "give_back")])
+async def test_a_verdict_without_a_reply_holds_up_no_other(
+    queue: ReliableQueue, seen: Seen, valkey: Server, start_proxy: ProxyFactory, first: str, name: str
+) -> None:
+    await warm(queue)
+    before = (await queue.stats())["done"]
+    proxy = start_proxy(valkey)
+    async with claimq.connect(settings=patient(proxy.url)) as server:
+        await queue.enqueue_many([first, *map(str, range(200))])
+        lost = proxy.drop_reply(matching=calls_of(name), cut=False)
+        consuming = asyncio.ensure_future(
+            server.queue("q").consume(seen, concurrency=4, chunk=20, max_items=201, on_failure="drop")
+        )
+
+        async def all_are_stored() -> bool:
+            stored = await queue.stats()
+            return stored["done"] - before + stored["dropped"] - 1 == 201
+
+        await eventually(all_are_stored, why="each item has its verdict while one call has no reply")
+        assert lost.hit is not None
+        assert not consuming.done()
+        proxy.cut()
+        consumed = await consuming
+    assert (consumed.done + consumed.failed, consumed.lost) == (201, 0)
+
+
+async def test_without_replies_four_calls_are_made_for_items_that_are_done(
+    queue: ReliableQueue,
+    seen: Seen,
+    valkey: Server,
+    start_proxy: ProxyFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls_in_flight, "PATIENCE", 0.0)
+    await warm(queue)
+    await fill(queue, 9)
+    proxy = start_proxy(valkey)
+
+    def sent() -> int:
+        return len({request.words for request in proxy.requests if is_done(request)})
+
+    is_done = calls_of("done")
+    gates = [asyncio.Event() for _ in range(9)]
+
+    async def handler(item: Item) -> None:
+        await seen(item)
+        await gates[int(item.text)].wait()
+
+    async with claimq.connect(settings=patient(proxy.url)) as server:
+        await server.ping(verdicts=True)
+        consuming = asyncio.ensure_future(server.queue("q").consume(handler, concurrency=9, max_items=9))
+        await eventually(lambda: len(seen.payloads) == 9)
+        for _ in range(4):
+            proxy.drop_reply(matching=is_done, cut=False)
+        for gate in gates[:4]:
+            gate.set()
+            await eventually(lambda: sent() == sum(one.is_set() for one in gates), why="each is late at once")
+        for gate in gates[4:]:
+            gate.set()
+        await asyncio.sleep(0)
+        proxy.cut()
+        assert (await consuming).done == 9
+    assert sent() == 5, "the others share a call when one has its reply"
+
+
+async def test_an_item_that_has_crashed_a_worker_waits_for_late_calls(
+    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls_in_flight, "PATIENCE", 0.0)
+    await queue.enqueue("suspect")
+    await queue.crash(await queue.claim(), "died")
+    for text in ("1", "2"):
+        await queue.enqueue(text, priority="high")
+    events: list[str] = []
+    done, may_be_stored = queue.done, asyncio.Event()
+
+    async def late_done(claims: Sequence[Claim]) -> list[Outcome]:
+        texts = [claim.item.text for claim in claims]
+        if texts == ["1"]:
+            await may_be_stored.wait()
+        outcomes = await done(claims)
+        events.append(f"stored {texts}")
+        return outcomes
+
+    async def handler(item: Item) -> None:
+        if item.text == "2":
+            await eventually(lambda: _are_busy(queue, {"1", "2", "suspect"}))
+        elif item.text == "suspect":
+            events.append("suspect")
+
+    monkeypatch.setattr(queue, "done", late_done)
+    consuming = asyncio.ensure_future(queue.consume(handler, concurrency=2, max_items=3))
+    await eventually(lambda: _are_busy(queue, {"1", "suspect"}))
+    may_be_stored.set()
+    assert (await consuming).done == 3
+    assert events == ["stored ['2']", "stored ['1']", "suspect", "stored ['suspect']"]
+
+
+async def _are_busy(queue: ReliableQueue, texts: set[str]) -> bool:
+    return {located.item.text for located in await queue.items(State.BUSY)} == texts
 
 
 @pytest.mark.parametrize("text", ["1", "bad 1"])
@@ -78,10 +196,12 @@ async def test_a_coroutine_that_blocks_the_loop_delays_only_its_own_verdict(
 
 
 async def _is_alone(queue: ReliableQueue, text: str) -> bool:
-    return [located.item.text for located in await queue.items(State.BUSY)] == [text]
+    return await _are_busy(queue, {text})
 
 
-async def test_one_chunk_is_claimed_ahead_renewed_and_returned_in_order(queue: ReliableQueue) -> None:
+async def test_one_chunk_is_claimed_ahead_renewed_and_returned_in_order(
+    queue: ReliableQueue,
+) -> None:
     await queue.set_policy(Policy(busy_expiry=0.9))
     await fill(queue, 15)
     stop, may_go_on = asyncio.Event(), asyncio.Event()

@@ -17,7 +17,7 @@ from claimq import (
     StoreMisused,
     StoreUnavailable,
 )
-from claimq.queue import shared_enqueues
+from claimq.concurrency import calls_in_flight
 from testkit.faulty_client import FaultyClient
 from testkit.patient import patient
 from testkit.plugin import ProxyFactory
@@ -43,7 +43,7 @@ async def texts(queue: ReliableQueue) -> list[str]:
 @pytest.fixture
 def one_call_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow a reply is; else another call begins beside it, and their order is open."""
-    monkeypatch.setattr(shared_enqueues, "_PATIENCE", 60.0)
+    monkeypatch.setattr(calls_in_flight, "PATIENCE", 60.0)
 
 
 @pytest.mark.usefixtures("one_call_at_a_time")

@@ -7,6 +7,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from claimq.concurrency.calls_in_flight import CallsInFlight
 from claimq.errors import ClaimqError, StoreFull, StoreUnavailable
 from claimq.model import EnqueuedItem
 from claimq.queue.batches import Batch, Stored, call_enqueue
@@ -15,10 +16,6 @@ from claimq.redis_store.keys import Keys
 
 _MOST_ITEMS, _MOST_BYTES = 200, 256 * 1024
 """Of one shared call. A larger payload has a call of its own."""
-_PATIENCE = 0.05
-"""Seconds for which an enqueue waits for the call in flight, which may have lost its reply; then it shares another."""
-_MOST_CALLS = 4
-"""Calls in flight at a time."""
 
 Answer = tuple[EnqueuedItem, str]
 """The result of one enqueue, and what is missing of the durability that its queue requires ("" for nothing)."""
@@ -51,56 +48,42 @@ class SharedEnqueues:
         self._connection = connection
         self._keys = keys
         self._under_way = under_way
-        self._in_flight = 0
-        self._is_gathering = False
         self._waiting: list[_Waiting] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._calls = CallsInFlight(self._send)
 
     async def add(self, batch: Batch) -> Answer:
-        """Sends the batch now if no call is in flight, else with the next call."""
-        if not (self._in_flight or self._is_gathering):
-            self._in_flight += 1
+        """Sends the batch now if no call is in flight, or all are late; else with the next call."""
+        if not self._waiting and self._calls.may_begin():
+            number = self._calls.begin()
             try:
                 return _answers(await call_enqueue(self._connection, {self._keys: batch}), [batch])[0]
             finally:
-                self._in_flight -= 1
-                self._go_on()
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(batch, loop.create_future())
+                self._calls.end(number)
+        waiting = _Waiting(batch, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
-        if self._timer is None:
-            self._timer = loop.call_later(_PATIENCE, self._send)
         return await waiting.answer
-
-    def _go_on(self) -> None:
-        self._is_gathering = False
-        self._send()
-        if not self._in_flight and self._under_way.get(self._keys.main) is self:
-            del self._under_way[self._keys.main]
 
     def _send(self) -> None:
         """Begins a call with those that wait, as many as fit."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._waiting = [
-            one for one in self._waiting if not one.answer.done()
-        ]  # a cancelled caller's is not sent
-        if not self._waiting or self._in_flight >= _MOST_CALLS:
-            return
+        while self._waiting and self._calls.may_begin():
+            # A cancelled caller's is not sent.
+            if together := self._next([one for one in self._waiting if not one.answer.done()]):
+                self._connection.in_background(self._call(self._calls.begin(), together))
+        if not self._calls.count and self._under_way.get(self._keys.main) is self:
+            del self._under_way[self._keys.main]
+
+    def _next(self, waiting: list[_Waiting]) -> list[_Waiting]:
+        """Takes the first of those that wait, as many as fit in a call."""
         count = size = 0
-        for one in self._waiting[:_MOST_ITEMS]:
+        for one in waiting[:_MOST_ITEMS]:
             size += one.batch.size
             if count and size > _MOST_BYTES:
                 break
             count += 1
-        together, self._waiting = self._waiting[:count], self._waiting[count:]
-        self._in_flight += 1
-        self._connection.in_background(self._call(together))
-        if self._waiting:
-            self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self._send)
+        self._waiting = waiting[count:]
+        return waiting[:count]
 
-    async def _call(self, together: list[_Waiting]) -> None:
+    async def _call(self, number: int, together: list[_Waiting]) -> None:
         try:
             await self._answer(together)
         except Exception as error:  # noqa: BLE001 - a defect, which its callers are to see
@@ -109,9 +92,8 @@ class SharedEnqueues:
         finally:
             for one in together:
                 one.answer.cancel()  # of those without an answer, when the event loop ends
-            self._in_flight -= 1
-            self._is_gathering = True  # those that have their answer now may enqueue the next item at once
-            asyncio.get_running_loop().call_soon(self._go_on)
+            # A turn later: those that have their answer now may enqueue the next item at once.
+            asyncio.get_running_loop().call_soon(self._calls.end, number)
 
     async def _answer(self, together: list[_Waiting]) -> None:
         batches = [one.batch for one in together]
@@ -120,9 +102,8 @@ class SharedEnqueues:
         except (StoreUnavailable, StoreFull) as error:
             for one in together:
                 _refuse(one, _copied(error))
-        except (
-            ClaimqError
-        ) as error:  # nothing was stored: one item may be too large, one client's key of a wrong type
+        except ClaimqError as error:
+            # Nothing was stored: one item may be too large, one client's key of a wrong type.
             if len(together) == 1:
                 _refuse(together[0], error)
                 return

@@ -1,4 +1,4 @@
-"""Verdicts of one run of ``consume``: those that become ready while a call is in flight share the next call."""
+"""Verdicts of one run of ``consume``: those on finished items share calls, and no call waits for another's reply."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
+from claimq.concurrency.calls_in_flight import CallsInFlight
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim, Outcome, Verdict
@@ -21,13 +22,12 @@ _log = logging.getLogger("claimq.queue.consuming")
 _QUICK, _LONGEST_WAIT = 0.001, 0.01
 """Seconds. Quick handlers run one after another for so long while their verdicts wait for the call in flight."""
 _ERRORS = 8
-"""Calls with different errors that are made at a time."""
-
-Failed = tuple[Sequence[Claim], BaseException]
+"""Calls for failures, each with an error of its own, that are made at a time."""
 
 
 class SharedVerdicts:
-    """Sends verdicts with one call at a time for all that are done, and up to eight for failures."""
+    """Sends the verdicts on finished items with one call at a time, with up to four while replies are late
+    (:class:`CallsInFlight`), and beside them up to eight calls for failures."""
 
     def __init__(
         self, in_hand: InHand, on_failure: OnFailure, on_defect: Callable[[BaseException], None]
@@ -36,9 +36,15 @@ class SharedVerdicts:
         self._in_hand = in_hand
         self._on_failure = on_failure
         self._on_defect = on_defect
+        self._unsettled: set[str] = set()
+        """Tokens of claims that handlers have finished, until the verdict is stored or given up."""
         self._done: list[Claim] = []
-        self._failed: list[Failed] = []
-        self._sending: asyncio.Task[None] | None = None
+        self._added = self._taken = 0
+        """Claims that were added to ``_done``, and those of them that were sent."""
+        self._calls = CallsInFlight(self._send)
+        self._begins = False
+        """Whether a call begins in the next turn of the event loop."""
+        self._errors = asyncio.Semaphore(_ERRORS)
         self._sent_at = 0.0
         self._sent = asyncio.Event()
         self._clock = asyncio.get_running_loop().time
@@ -48,50 +54,72 @@ class SharedVerdicts:
 
         Returns when the next handler may begin: at once while handlers are quick, else when the verdict is on its way.
         """
-        if error is None:
-            self._done += claims
-        else:
-            self._failed.append((claims, error))
+        self._unsettled.update([claim.token for claim in claims])
         self._in_hand.extend_deadline()
-        now = self._clock()
-        if self._sending is None:
-            self._sending = self._in_hand.calls.in_background(self._send())
+        if error is not None:
+            sent = asyncio.Event()
+            self._in_hand.calls.in_background(self._settle_failed(claims, error, sent))
+            await sent.wait()
+            return
+        self._done += claims
+        self._added = last = self._added + len(claims)
+        if self._send():
             await asyncio.sleep(0)  # it sends this verdict now
-        elif now > begun_at + _QUICK or now > self._sent_at + _LONGEST_WAIT or self._waiting_count() >= BATCH:
-            await self._sent.wait()
-
-    def _waiting_count(self) -> int:
-        return len(self._done) + len(self._failed)
+            return
+        now = self._clock()
+        if now > begun_at + _QUICK or now > self._sent_at + _LONGEST_WAIT or len(self._done) >= BATCH:
+            while self._taken < last:
+                await self._sent.wait()
 
     async def settled(self) -> None:
         """Waits until no verdict is waiting or in flight."""
-        while self._sending is not None:
-            await asyncio.wait({self._sending})
+        await self._wait_for(self._unsettled)
 
     async def earlier_settled(self) -> None:
-        """Waits for the verdicts that are in flight, and for those that wait to share the next call."""
-        for _ in range(2):
-            if self._sending is not None:
-                await self._sent.wait()
+        """Waits for the verdicts that are waiting or in flight now."""
+        await self._wait_for(self._unsettled.copy())
 
-    async def _send(self) -> None:
+    async def _wait_for(self, tokens: set[str]) -> None:
+        while not tokens.isdisjoint(self._unsettled):
+            await self._in_hand.change_since(self._in_hand.version)
+
+    def _send(self) -> bool:
+        """Lets a call begin with the verdicts that wait in the next turn of the event loop, if it may."""
+        if not self._done or self._begins or not self._calls.may_begin():
+            return False
+        self._begins = True
+        self._in_hand.calls.in_background(self._settle_done())
+        return True
+
+    async def _settle_done(self) -> None:
+        done, self._done = self._done[:BATCH], self._done[BATCH:]
+        self._taken += len(done)
+        number = self._calls.begin()
+        self._begins = False
+        self._sent_at = self._clock()
+        sent, self._sent = self._sent, asyncio.Event()
+        sent.set()
+        self._send()  # the rest, when it may
         try:
-            while self._done or self._failed:
-                done, self._done = self._done[:BATCH], self._done[BATCH:]
-                failed, self._failed = self._failed[:_ERRORS], self._failed[_ERRORS:]
-                self._sent_at = self._clock()
-                sent, self._sent = self._sent, asyncio.Event()
-                sent.set()
-                calls = [self._settle(claims, error) for claims, error in failed]
-                if done:
-                    calls.append(self._settle(done, None))
-                await (calls[0] if len(calls) == 1 else asyncio.gather(*calls))
+            await self._settle(done, None)
         finally:
-            self._sending = None
-            self._sent.set()
-            self._in_hand.notify()
+            self._calls.end(number)
+
+    async def _settle_failed(
+        self, claims: Sequence[Claim], error: BaseException, sent: asyncio.Event
+    ) -> None:
+        async with self._errors:
+            sent.set()
+            await self._settle(claims, error)
 
     async def _settle(self, claims: Sequence[Claim], error: BaseException | None) -> None:
+        try:
+            await self._settle_in_outages(claims, error)
+        finally:
+            self._unsettled.difference_update([claim.token for claim in claims])
+            self._in_hand.notify()
+
+    async def _settle_in_outages(self, claims: Sequence[Claim], error: BaseException | None) -> None:
         """Retries a verdict through an outage of any length. After a stop all share one deadline; then the leases
         decide."""
         stop, queue = self._in_hand.stop, self._in_hand.queue

@@ -199,7 +199,7 @@ async def _is_alone(queue: ReliableQueue, text: str) -> bool:
     return await _are_busy(queue, {text})
 
 
-async def test_one_chunk_is_claimed_ahead_renewed_and_returned_in_order(
+async def test_one_and_a_half_chunks_are_claimed_ahead_renewed_and_returned_in_order(
     queue: ReliableQueue,
 ) -> None:
     await queue.set_policy(Policy(busy_expiry=0.9))

@@ -1,4 +1,4 @@
-"""Claims for the loops of one run of ``consume``, fetched ahead by at most one chunk."""
+"""Claims for the loops of one run of ``consume``, fetched ahead by at most one and a half chunks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _log = logging.getLogger("claimq.queue.consuming")
 
 class ClaimsAhead:
     """Claims items with one call at a time: the next chunk when half of the last one is left, or with a chunk of one
-    an item for each idle loop. Without a chunk of the caller's its size follows the handlers, and claims that they do
-    not reach soon go back.
+    an item for each idle loop. So at most one and a half chunks are claimed that no handler has begun with. Without a
+    chunk of the caller's its size follows the handlers, and claims that they do not reach soon go back.
 
     An item that has crashed a worker before comes alone, and nothing is fetched ahead while it is in progress: if it
     crashes this process too, that counts only for items whose handlers run.

@@ -101,7 +101,7 @@ class SharedEnqueues:
             done = await call_enqueue(self._connection, {self._keys: _merged(batches)})
         except (StoreUnavailable, StoreFull) as error:
             for one in together:
-                _refuse(one, _copied(error))
+                _refuse(one, error)
         except ClaimqError as error:
             # Nothing was stored: one item may be too large, one client's key of a wrong type.
             if len(together) == 1:
@@ -117,14 +117,17 @@ class SharedEnqueues:
 
 def _refuse(one: _Waiting, error: Exception) -> None:
     if not one.answer.done():
-        one.answer.set_exception(error)
+        one.answer.set_exception(_copied(error))
 
 
-def _copied(error: StoreUnavailable | StoreFull) -> ClaimqError:
-    """An error with a traceback of its own."""
-    own = copy.copy(error)
+def _copied(error: Exception) -> Exception:
+    """A caller's own error, whose traceback grows alone; the same one if its class cannot be copied."""
+    try:
+        own = copy.copy(error)
+    except Exception:  # noqa: BLE001 - a foreign class, whose constructor may raise anything
+        return error
     own.__cause__ = error.__cause__
-    return own
+    return own.with_traceback(error.__traceback__)
 
 
 def _merged(batches: list[Batch]) -> Batch:

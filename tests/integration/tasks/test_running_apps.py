@@ -81,6 +81,21 @@ def test_the_first_failure_ends_the_run_if_asked(claimq_server: EmbeddedServer, 
     assert [(item.requeue_count, item.fail_count) for item in queue.peek(9)] == [(0, 0), (1, 0), (1, 1)]
 
 
+@pytest.mark.parametrize(("limit", "is_warned"), [(5, True), (10, False)])
+def test_retries_beyond_the_limit_of_the_queue_are_logged_at_the_start(
+    claimq_server: EmbeddedServer, app: App, caplog: pytest.LogCaptureFixture, limit: int, is_warned: bool
+) -> None:
+    @app.task(retries=10)
+    def often() -> None:
+        pass
+
+    app.task(name="seldom", retries=2)(print)
+    claimq_server.queue("q").set_policy(Policy(requeue_limit=limit))
+    app.run(return_when_empty=True)
+    warning = "q: the queue's requeue_limit of 5 ends the retries of often (10); set it to at least 10"
+    assert (warning in caplog.messages) == is_warned
+
+
 def test_tasks_run_at_the_same_time(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
     both = threading.Barrier(2)
 

@@ -99,7 +99,8 @@ class App:
         try:
             bound = task.bound(call.args, call.kwargs)
         except TypeError as error:
-            raise Fail(str(error), permanent=True) from None
+            others = f"; its field {shown(call.ignored[0])} was ignored" if call.ignored else ""
+            raise Fail(f"{error}{others}", permanent=True) from None
         with _attempt(task, item):
             result = task.function(*bound.args, **bound.kwargs)
         return _finished(task, item, result) if inspect.isawaitable(result) else None
@@ -138,7 +139,8 @@ class App:
     ) -> None:
         """The same for programs with an event loop."""
         arguments.optional_count("concurrency", concurrency, least=1)
-        options = working.Options(concurrency, die_on_error, return_when_empty, observer)
+        retries = {name: task.retries.count for name, task in self.tasks.items() if task.retries.count}
+        options = working.Options(concurrency, die_on_error, return_when_empty, observer, retries)
         try:
             await working.work(self._producer, self.handle, options)
         finally:

@@ -15,11 +15,12 @@ _FIELDS = ("task", "args", "kwargs")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A task by its name, and the arguments to call it with."""
+    """A task by its name, and the arguments to call it with. ``ignored``: other fields of the payload."""
 
     task: str
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
+    ignored: Sequence[str] = ()
 
 
 def payload_of(call: Call) -> dict[str, object]:
@@ -37,7 +38,10 @@ def payload_of(call: Call) -> dict[str, object]:
 
 
 def read_call(payload: bytes) -> Call:
-    """The call in a payload. Raises a permanent Fail for anything else: no further attempt could read it."""
+    """The call in a payload. Raises a permanent Fail for anything else: no further attempt could read it.
+
+    Other fields are ignored: a later release of a producer may write some while workers of this one run.
+    """
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError):
@@ -45,8 +49,6 @@ def read_call(payload: bytes) -> Call:
     if not isinstance(value, dict):
         raise _no_call("it is not an object")
     found = cast("dict[str, Any]", value)
-    if unknown := sorted(found.keys() - {*_FIELDS}):
-        raise _no_call(f"it has a field {shown(unknown[0])}")
     fields: dict[str, Any] = {"task": None, "args": [], "kwargs": {}, **found}
     for field, kind, wanted in (
         ("task", str, "a string"),
@@ -55,7 +57,7 @@ def read_call(payload: bytes) -> Call:
     ):
         if not isinstance(fields[field], kind):
             raise _no_call(f"{field} is not {wanted}")
-    return Call(**fields)
+    return Call(fields["task"], fields["args"], fields["kwargs"], sorted(found.keys() - {*_FIELDS}))
 
 
 def shown(text: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ import claimq
 import claimq.worker
 from claimq.address import variables
 from claimq.concurrency.background_work import all_or_first_error
-from claimq.errors import StoreMisused
+from claimq.errors import ClaimqError, StoreMisused
 from claimq.handler_verdicts import Requeue
 from claimq.queue.handling import Caller, Handler, handler_caller
 from claimq.queue.observing import ConsumeObserver
@@ -32,6 +34,8 @@ class Options:
     die_on_error: bool
     return_when_empty: bool
     observer: ConsumeObserver | None
+    retries: Mapping[str, int]
+    """Of the tasks that have their own, by name."""
 
 
 async def work(producer: Producer, handler: Handler, options: Options) -> None:
@@ -40,7 +44,9 @@ async def work(producer: Producer, handler: Handler, options: Options) -> None:
         await _work_through_sidecar(producer, handler, options)
         return
     async with claimq.connect(**producer.connect) as server:
-        done = await server.queue(producer.queue).consume(
+        queue = server.queue(producer.queue)
+        await _warn_of_retries(queue, options.retries)
+        done = await queue.consume(
             handler,
             concurrency=options.concurrency or 1,
             die_on_error=options.die_on_error,
@@ -49,6 +55,17 @@ async def work(producer: Producer, handler: Handler, options: Options) -> None:
         )
     counts = f"{done.done} done, {done.failed} failed, {done.requeued} requeued, {done.lost} lost"
     _log.info("%s: %s (%s)", producer.queue, counts, done.stopped_by)
+
+
+async def _warn_of_retries(queue: claimq.ReliableQueue, retries: Mapping[str, int]) -> None:
+    """Logs which tasks have more retries than the queue's requeue limit allows, if the policy can be read."""
+    with suppress(ClaimqError):
+        limit = (await queue.policy()).requeue_limit
+        if beyond := [f"{name} ({count})" for name, count in sorted(retries.items()) if count > limit]:
+            _log.warning(
+                "%s: the queue's requeue_limit of %d ends the retries of %s; set it to at least %d",
+                queue.name, limit, ", ".join(beyond), max(retries.values()),
+            )  # fmt: skip
 
 
 async def _work_through_sidecar(producer: Producer, handler: Handler, options: Options) -> None:

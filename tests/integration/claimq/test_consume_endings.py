@@ -72,6 +72,34 @@ async def test_a_cancellation_holds_also_when_the_plain_handler_then_raises(queu
     assert await queue.length(State.MAIN) == 3
 
 
+async def test_the_first_error_lets_the_other_handlers_finish(queue: ReliableQueue) -> None:
+    """With ``die_on_error``. What no handler has begun with goes back uncounted."""
+    await queue.enqueue_many(["bad 1", "good", "bad 2", *"abcdef"])
+    running, begun, may_end = asyncio.Barrier(3), list[str](), asyncio.Event()
+
+    async def handler(item: Item) -> None:
+        begun.append(item.text)
+        await running.wait()
+        if item.text != "bad 1":
+            await may_end.wait()
+        if item.text.startswith("bad"):
+            raise ValueError(item.text)
+
+    async def only_two_run() -> bool:
+        return await queue.lengths() == {State.MAIN: 7, State.BUSY: 2, State.DELAYED: 0, State.FAILED: 0}
+
+    consuming = asyncio.ensure_future(queue.consume(handler, concurrency=3, chunk=4, die_on_error=True))
+    await eventually(only_two_run, why="the failed item and those that no handler has begun with are back")
+    assert not consuming.done()
+    may_end.set()
+    with pytest.raises(ValueError, match="bad 1"):
+        await consuming
+    assert begun == ["bad 1", "good", "bad 2"]
+    assert (await queue.stats())["done"] == 1
+    left = [(item.text, item.fail_count, item.requeue_count) for item in await queue.peek(9)]
+    assert left == [*((text, 0, 0) for text in "abcdef"), ("bad 1", 1, 1), ("bad 2", 1, 1)]
+
+
 async def test_closing_the_server_ends_a_consume(store: claimq.Server, queue: ReliableQueue) -> None:
     consuming = asyncio.ensure_future(queue.consume(print))
     await eventually(lambda: len(store._connection._clients) > 1)

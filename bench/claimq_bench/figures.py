@@ -5,11 +5,11 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from claimq_bench.meter import Spread
+from claimq_bench.meter import Cost, Spread
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,15 @@ class Report:
     ) -> None:
         """A figure of several rounds: the median counts; the ends go into the JSON as NAME_min and NAME_max."""
         self.add(Figure(name, says, spread.median, unit, most, least, spread, limit))
+
+    def of_costs(self, name: str, costs: Sequence[Cost]) -> None:
+        """The processor time of the server and of this process for an item, each a figure of several rounds."""
+        server = Spread.of([cost.server_us for cost in costs])
+        client = Spread.of([cost.client_us for cost in costs])
+        self.of_rounds(
+            f"{name}_server_us_per_item", f"{name}, processor time of the server", server, unit="us"
+        )
+        self.of_rounds(f"{name}_client_us_per_item", f"{name}, of this process", client, unit="us")
 
     def as_json(self) -> str:
         """NAME: number; null for what has none (a lag beyond all buckets, the mean of nothing)."""

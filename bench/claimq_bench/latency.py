@@ -156,7 +156,7 @@ async def _send_all(bed: Bed, results: dict[str, Connection], samples: int) -> L
             raw.lpush(_MAIN, payload)
 
         async def push_by_asyncio(payload: bytes) -> None:
-            await asynchronous.lpush(_ASYNC_MAIN, payload)  # type: ignore[misc]  # typed for both clients
+            await asynchronous.lpush(_ASYNC_MAIN, payload)
 
         send: dict[str, Callable[[bytes], Awaitable[object]]] = {BLMOVE: push, ASYNC_BLMOVE: push_by_asyncio}
         for way in results.keys() - send.keys():

@@ -230,6 +230,9 @@ async def _enqueue(report: Report, bed: Bed, plan: Plan) -> None:
     found = await enqueueing.measure(bed, items=plan.single_items, rounds=plan.consume_rounds)
     lpush = Spread.of([cost.rate for cost in found.lpush])
     report.of_rounds("lpush_single_per_second", "items/s of a blocking LPUSH", lpush, unit="/s")
+    report.of_costs("lpush_single", found.lpush)
+    report.of_costs("enqueue_single_blocking", found.blocking)
+    report.of_costs("enqueue_50_concurrent", found.concurrent)
     report.of_rounds(
         "enqueue_single_blocking_vs_lpush",
         "items/s of claimq.blocking against it",
@@ -251,11 +254,8 @@ async def _consume(report: Report, bed: Bed, plan: Plan) -> None:
         f"consume(), a handler per item, chunks of 100: {plan.consume_rounds} rounds of {plan.consume_items:,}"
     )
     found = await consuming.measure(bed, items=plan.consume_items, rounds=plan.consume_rounds)
-    for name, costs in (("lists", found.lists), ("consume", found.inline)):
-        middle = [
-            Spread.of(us).median for us in zip(*((c.server_us, c.client_us) for c in costs), strict=True)
-        ]
-        report.note(f"{name}: server {middle[0]:.1f} us/item, client {middle[1]:.1f} us/item")
+    report.of_costs("lists_b100", found.lists)
+    report.of_costs("consume", found.inline)
     rate = Spread.of([cost.rate for cost in found.inline])
     report.of_rounds("consume_per_item_per_second", "items/s in this process", rate, unit="/s")
     report.of_rounds(

@@ -135,7 +135,7 @@ def uvicorn_command(socket: Path, app: str) -> list[str | Path]:
 
 def go_command(app: str, folder: Path) -> list[str | Path]:
     """Builds an app of the benchmark that is written in Go, NAME.go, into a folder; returns what starts it."""
-    build = ["go", "build", "-o", folder / "app", HERE / f"{app}.go"]
+    build: list[str | Path] = ["go", "build", "-o", folder / "app", HERE / f"{app}.go"]
     subprocess.run(build, check=True, env={**os.environ, "GO111MODULE": "off"})
     return [folder / "app"]
 

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 import redis
 
 import claimq
+from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
 from claimq_bench.rivals import Lists, new_payloads
 
@@ -25,19 +26,49 @@ class Found:
 
     lists: list[Cost] = field(default_factory=list[Cost])
     inline: list[Cost] = field(default_factory=list[Cost])
+    defaults: dict[str, list[Cost]] = field(default_factory=dict[str, list[Cost]])
+    """`consume` with a handler and nothing else, by the kind of handler."""
     one: list[float] = field(default_factory=list[float])
     two: list[float] = field(default_factory=list[float])
     lists_one: list[float] = field(default_factory=list[float])
     lists_two: list[float] = field(default_factory=list[float])
 
-    def against_lists(self) -> Spread:
-        return ratios(self.inline, self.lists, lambda cost: cost.rate)
+    def against_lists(self, costs: list[Cost]) -> Spread:
+        return ratios(costs, self.lists, lambda cost: cost.rate)
 
     def two_against_one(self) -> Spread:
         return ratios(self.two, self.one, float)
 
     def lists_two_against_one(self) -> Spread:
         return ratios(self.lists_two, self.lists_one, float)
+
+
+async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
+    """All figures of `consume`."""
+    to.heading(f"consume(), a handler per item, chunks of 100: {rounds} rounds of {items:,}")
+    found = await measure(bed, items=items, rounds=rounds)
+    to.of_costs("lists_b100", found.lists)
+    to.of_costs("consume", found.inline)
+    rate = Spread.of([cost.rate for cost in found.inline])
+    to.of_rounds("consume_per_item_per_second", "items/s in this process", rate, unit="/s")
+    to.of_rounds(
+        "consume_per_item_vs_lists_b100",
+        "items/s against lists in pipelines of 100",
+        found.against_lists(found.inline),
+        least=0.6,
+        limit="Python's time for an item, and the scripts' where other programs run",
+    )
+    for kind, costs in found.defaults.items():
+        says = f"with nothing but a {kind} as the handler, against lists"
+        to.of_rounds(f"consume_default_{kind}_vs_lists_b100", says, found.against_lists(costs))
+    to.of_rounds(
+        "consume_two_processes_vs_one",
+        "items/s of two processes against one",
+        found.two_against_one(),
+        least=1.6,
+        limit="the server's core, and two cores for three processes; compare with lists",
+    )
+    to.of_rounds("lists_two_processes_vs_one", "the same for lists", found.lists_two_against_one())
 
 
 async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
@@ -47,7 +78,10 @@ async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
     async with claimq.connect(bed.url) as server:
         queue = server.queue("consume", worker="bench")
         for number in range(rounds + 1):
-            costs = await of_lists(bed, lists, items), await _inline(bed, queue, items)
+            costs = await of_lists(bed, lists, items), await _inline(bed, queue, items, _consume)
+            defaults = {
+                kind: await _inline(bed, queue, items, consume) for kind, consume in _DEFAULTS.items()
+            }
             work = partial(_work, bed.url)
             rates = [await _in_processes(items, count, work, queue.enqueue_many) for count in (1, 2)]
             of_lists_in = [
@@ -62,6 +96,8 @@ async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
             if number:  # the first round warms up
                 found.lists.append(costs[0])
                 found.inline.append(costs[1])
+                for kind, cost in defaults.items():
+                    found.defaults.setdefault(kind, []).append(cost)
                 found.one.append(rates[0])
                 found.two.append(rates[1])
                 found.lists_one.append(of_lists_in[0])
@@ -80,11 +116,11 @@ async def of_lists(bed: Bed, lists: Lists, items: int) -> Cost:
     return cost
 
 
-async def _inline(bed: Bed, queue: claimq.ReliableQueue, items: int) -> Cost:
+async def _inline(bed: Bed, queue: claimq.ReliableQueue, items: int, consume: "Consume") -> Cost:
     payloads = new_payloads(items, SIZE)
     await queue.enqueue_many(payloads)
     with bed.measured(items) as cost:
-        took = await _consume(queue)
+        took = await consume(queue)
     must(sorted(took) == payloads, "consume: an item is lost or repeated")
     return cost
 
@@ -98,6 +134,26 @@ async def _consume(queue: claimq.ReliableQueue) -> list[bytes]:
     consumed = await queue.consume(handler, concurrency=CONCURRENCY, chunk=BATCH, return_when_empty=True)
     must(consumed.done == len(took), "consume: a claim was lost")
     return took
+
+
+async def _consume_in_coroutine(queue: claimq.ReliableQueue) -> list[bytes]:
+    took: list[bytes] = []
+
+    async def handler(item: claimq.Item) -> None:
+        took.append(item.payload)
+
+    await queue.consume(handler, return_when_empty=True)
+    return took
+
+
+async def _consume_in_function(queue: claimq.ReliableQueue) -> list[bytes]:
+    took: list[bytes] = []
+    await queue.consume(lambda item: took.append(item.payload), return_when_empty=True)
+    return took
+
+
+Consume = Callable[[claimq.ReliableQueue], Awaitable[list[bytes]]]
+_DEFAULTS: dict[str, Consume] = {"coroutine": _consume_in_coroutine, "function": _consume_in_function}
 
 
 async def _in_processes(

@@ -250,29 +250,7 @@ async def _enqueue(report: Report, bed: Bed, plan: Plan) -> None:
 
 
 async def _consume(report: Report, bed: Bed, plan: Plan) -> None:
-    report.heading(
-        f"consume(), a handler per item, chunks of 100: {plan.consume_rounds} rounds of {plan.consume_items:,}"
-    )
-    found = await consuming.measure(bed, items=plan.consume_items, rounds=plan.consume_rounds)
-    report.of_costs("lists_b100", found.lists)
-    report.of_costs("consume", found.inline)
-    rate = Spread.of([cost.rate for cost in found.inline])
-    report.of_rounds("consume_per_item_per_second", "items/s in this process", rate, unit="/s")
-    report.of_rounds(
-        "consume_per_item_vs_lists_b100",
-        "items/s against lists in pipelines of 100",
-        found.against_lists(),
-        least=0.6,
-        limit="Python's time for an item, and the scripts' where other programs run",
-    )
-    report.of_rounds(
-        "consume_two_processes_vs_one",
-        "items/s of two processes against one",
-        found.two_against_one(),
-        least=1.6,
-        limit="the server's core, and two cores for three processes; compare with lists",
-    )
-    report.of_rounds("lists_two_processes_vs_one", "the same for lists", found.lists_two_against_one())
+    await consuming.report(report, bed, items=plan.consume_items, rounds=plan.consume_rounds)
 
 
 async def _waiting(report: Report, bed: Bed, plan: Plan) -> None:

@@ -60,9 +60,10 @@ def _which(command: str) -> str:
 @pytest.fixture
 def what_takes_long_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The results of measurements with many items, processes or sidecars."""
+    of_defaults = {"coroutine": [COST], "function": [COST]}
     rates = through_sidecar.Rates(SPREAD, SPREAD, SPREAD)
     for module, name, result in (
-        (consuming, "measure", consuming.Found([COST], [COST], [1.0], [1.0], [1.0], [1.0])),
+        (consuming, "measure", consuming.Found([COST], [COST], of_defaults, [1.0], [1.0], [1.0], [1.0])),
         (killing, "_measure", 1.0),
         (latency, "measure", latency.Latencies({way: [1.0] * latency.ROUNDS for way in latency.SAYS})),
         (pushing, "measure", pushing.Found("Go", SPREAD, SPREAD)),

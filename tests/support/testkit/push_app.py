@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import AF_UNIX
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from testkit.ports import free_port
 from testkit.started import Started
@@ -48,7 +48,10 @@ def _accept(_: Pushed) -> Reply:
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = 128
+
+    def __init__(self, address: Any, handler: type[http.server.BaseHTTPRequestHandler], backlog: int) -> None:
+        self.request_queue_size = backlog
+        super().__init__(address, handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Connections end in many ways here."""
@@ -67,7 +70,15 @@ class PushApp(Started):
     """Listens on a port that no other test gets, or on a socket. `pushes` are the requests with items, in the order of
     their ends."""
 
-    def __init__(self, respond: Respond | None = None, *, port: int = 0, socket: Path | None = None) -> None:
+    def __init__(
+        self,
+        respond: Respond | None = None,
+        *,
+        port: int = 0,
+        socket: Path | None = None,
+        backlog: int = 128,
+    ) -> None:
+        """``backlog``: how many connections may wait to be accepted."""
         self.respond = respond or _accept
         self.pushes: list[Pushed] = []
         self.most = 0
@@ -75,9 +86,9 @@ class PushApp(Started):
         self._in_progress = 0
         self._lock = threading.Lock()
         if socket is not None:
-            self._server: _Server = _UnixServer(cast("Any", str(socket)), self._handler())
+            self._server: _Server = _UnixServer(str(socket), self._handler(), backlog)
         else:
-            self._server = _Server(("127.0.0.1", port or free_port()), self._handler())
+            self._server = _Server(("127.0.0.1", port or free_port()), self._handler(), backlog)
         self.port: int = 0 if socket else self._server.server_address[1]
 
     def start(self) -> Self:

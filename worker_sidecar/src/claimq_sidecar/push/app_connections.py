@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket as sockets
 from pathlib import Path
 from typing import Final
 
 from claimq_sidecar.push.app_connection import AppConnection
 
 CONNECT_SECONDS: Final = 5.0
+_FIRST_PAUSE: Final = 0.005
+_LONGEST_PAUSE: Final = 0.2
+"""Seconds between attempts to connect while the app's queue of connections is full."""
 IDLE_SECONDS: Final = 1.0
 """A connection that was idle for so long is not used again, since its server may close it soon: a request that meets
 the server's close would look like the death of the app."""
@@ -44,12 +48,16 @@ class AppConnections:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                if self._socket is not None:
-                    _, made = await loop.create_unix_connection(AppConnection, str(self._socket))
-                else:
+                if self._socket is None:
                     _, made = await loop.create_connection(AppConnection, "127.0.0.1", self._port or 0)
+                else:
+                    connected = await _connected(str(self._socket))
+                    _, made = await loop.create_unix_connection(AppConnection, sock=connected)
         except TimeoutError:
-            raise OSError(f"the app has not accepted a connection within {CONNECT_SECONDS:g} s") from None
+            raise OSError(
+                f"the app has not accepted a connection within {CONNECT_SECONDS:g} s; "
+                "its queue of connections may be full"
+            ) from None
         self._all.add(made)
         return made
 
@@ -79,3 +87,23 @@ class AppConnections:
             connection.close()
         self._all.clear()
         self._idle.clear()
+
+
+async def _connected(path: str) -> sockets.socket:
+    """A connected Unix socket. Waits while the app's queue of connections is full, for which connect() has EAGAIN:
+    asyncio takes that for a connection in progress, and the writable socket for a connected one."""
+    connecting = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    connecting.setblocking(False)
+    pause = _FIRST_PAUSE
+    try:
+        while True:
+            try:
+                connecting.connect(path)
+            except BlockingIOError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                return connecting
+    except BaseException:
+        connecting.close()
+        raise

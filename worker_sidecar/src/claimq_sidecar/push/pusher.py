@@ -13,6 +13,7 @@ from claimq.errors import ClaimqError
 from claimq.model import Claim
 from claimq_sidecar.claims.calls import ClaimRequest, Ending, VerdictRequest
 from claimq_sidecar.claims.client import Connection
+from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import PushMetrics
@@ -156,12 +157,14 @@ class Pusher:
                 self._send(connection, batch, source)
 
     async def _connect_and_send(self, batch: Sequence[Claim], source: _Claimed) -> None:
-        """Items that the app cannot get go back to the head of the queue, uncounted."""
+        """Items that the app cannot get go back to the head of the queue, uncounted; at once in a drain."""
+        opening, why = asyncio.ensure_future(self._connections.open()), ""
         try:
-            connection = await self._connections.open()
+            is_wanted = await unless(opening, self._sidecar.draining, self._gate.gone)
+            connection = opening.result() if is_wanted else None
         except OSError as error:
-            why = error.strerror or str(error)
-        else:
+            connection, why = None, error.strerror or str(error)
+        if connection is not None:
             if connection.is_open and self._may_send:
                 self._send(connection, batch, source)
                 return

@@ -1,18 +1,56 @@
 """Pushes to an app that cannot take all that it gets: it accepts no connections, refuses requests, or is silent."""
 
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from testkit.push_app import PushApp
+from testkit.push_app import PushApp, Pushed, Reply
 from testkit.server import Server
 from testkit.sidecars import Sidecar
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 StartSidecar = Callable[..., Sidecar]
+LIMIT = "claimq_sidecar_push_limit"
+TIMEOUTS = 'claimq_sidecar_pushes_total{result="timeout"}'
+
+
+class Rounds:
+    """Answers of an app to its requests: each waits for the end of a round. A request has the reply
+    of the round in which it arrives, and 200 after all rounds."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self._replies = replies
+        self._round = 0
+        self._changed = threading.Condition()
+        self.arrived = threading.Semaphore(0)
+
+    def __call__(self, pushed: Pushed) -> Reply:
+        with self._changed:
+            mine = self._round
+            if mine < len(self._replies):
+                self.arrived.release()
+                assert self._changed.wait_for(lambda: self._round > mine, PATIENCE)
+                return self._replies[mine]
+        return Reply()
+
+    def wait(self, count: int) -> None:
+        """Waits until so many more requests are in progress."""
+        for _ in range(count):
+            assert self.arrived.acquire(timeout=PATIENCE)
+
+    def end(self) -> None:
+        """All requests of this round get their response."""
+        with self._changed:
+            self._round += 1
+            self._changed.notify_all()
+
+
+def refusal(seconds: int) -> Reply:
+    return Reply(429, {"retry-after": str(seconds)}, b"over quota")
 
 
 def test_items_that_find_no_room_in_the_queue_of_connections_do_not_fail(
@@ -43,3 +81,104 @@ def test_a_drain_gives_back_at_once_what_waits_for_a_connection(
         assert sidecar.running.wait() == 0
     assert app.texts == ["a"]
     assert [(item.payload, item.fail_count) for item in queue.peek(3)] == [(b"b", 0), (b"c", 0)]
+
+
+def test_requests_refused_together_halve_the_limit_once_and_say_why(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    rounds = Rounds(refusal(3600))
+    queue.enqueue_many([f"{number}" for number in range(10)])
+    with PushApp(rounds) as app:
+        sidecar = start_sidecar(valkey.url, push_port=str(app.port), concurrency="4")
+        rounds.wait(4)
+        assert sidecar.metric(LIMIT) == 4
+        rounds.end()
+        eventually_sync(lambda: queue.length(State.DELAYED) == 4)
+        assert sidecar.metric(LIMIT) == 2
+        assert sidecar.log_text.count("event=push_paused") == 1
+    refused = [one.item for one in queue.items(State.DELAYED)]
+    assert {(one.last_error, one.error_detail, one.fail_count, one.requeue_count) for one in refused} == {
+        ("the app responded with status 429", "over quota", 0, 1)
+    }
+
+
+def test_after_a_pause_fewer_requests_are_in_progress_and_more_again_later(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    rounds = Rounds(refusal(1), Reply())
+    queue.enqueue_many([f"{number}" for number in range(12)])
+    with PushApp(rounds) as app:
+        sidecar = start_sidecar(valkey.url, push_port=str(app.port), concurrency="4")
+        rounds.wait(4)
+        rounds.end()
+        rounds.wait(2)
+        assert not rounds.arrived.acquire(timeout=0.2)
+        rounds.end()
+        eventually_sync(lambda: queue.stats()["done"] == 12)
+        eventually_sync(lambda: sidecar.metric(LIMIT) == 4)
+    assert queue.stats()["claimed"] == 16
+
+
+def test_items_of_refused_batches_are_sent_alone_within_the_limit(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    rounds = Rounds(refusal(1), Reply())
+    ids = [f"item-{number}" for number in range(6)]
+    for item in ids:
+        queue.enqueue(item, id=item)
+    batched = {"push_mode": "batched", "push_batch_size": "3", "concurrency": "6"}
+    with PushApp(rounds) as app:
+        sidecar = start_sidecar(valkey.url, push_port=str(app.port), **batched)
+        rounds.wait(2)
+        rounds.end()
+        rounds.wait(1)
+        assert sidecar.metric(LIMIT) == 1
+        assert not rounds.arrived.acquire(timeout=0.2)
+        rounds.end()
+        eventually_sync(lambda: queue.stats()["done"] == 6)
+        assert sorted(app.events()[-6:]) == [[item] for item in ids]
+    assert (queue.stats()["fails"], queue.length(State.FAILED)) == (0, 0)
+
+
+def test_an_app_that_is_silent_gets_one_request_at_a_time_until_it_responds(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    rounds = Rounds(Reply())
+    queue.set_policy(Policy(requeue_limit=0))
+    queue.enqueue_many([f"{number}" for number in range(30)])
+    settings = {"push_timeout": "2s", "concurrency": "4"}
+    with PushApp(rounds) as app:
+        sidecar = start_sidecar(valkey.url, push_port=str(app.port), **settings)
+        eventually_sync(lambda: sidecar.metric(TIMEOUTS) >= 5)
+        sent = queue.stats()["claimed"]
+        assert sent <= sidecar.metric(TIMEOUTS) + 1
+        assert sidecar.metric(LIMIT) == 1
+        rounds.end()
+        eventually_sync(lambda: not queue.length(State.MAIN) and not queue.length(State.BUSY))
+        assert sidecar.metric(LIMIT) == 4
+    assert sidecar.log_text.count("event=app_silent") == 1
+    assert queue.stats()["done"] > 0
+
+
+def test_an_app_that_hangs_with_its_probe_gets_nothing_more(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    rounds = Rounds(Reply())
+    hangs = threading.Event()
+
+    def respond(pushed: Pushed) -> Reply:
+        if pushed.method == "POST":
+            hangs.set()
+        return rounds(pushed) if hangs.is_set() else Reply()
+
+    queue.set_policy(Policy(requeue_limit=0))
+    queue.enqueue_many([f"{number}" for number in range(10)])
+    settings = {"push_timeout": "5s", "push_probe_path": "/up", "concurrency": "2"}
+    with PushApp(respond) as app:
+        sidecar = start_sidecar(valkey.url, push_port=str(app.port), **settings)
+        eventually_sync(lambda: queue.length(State.FAILED) == 2)
+        assert sidecar.metric("claimq_sidecar_app_ready") == 0
+        assert (queue.length(State.BUSY), queue.length(State.MAIN)) == (0, 8)
+        rounds.end()
+        eventually_sync(lambda: queue.stats()["done"] == 8)
+    assert [one.item.last_error for one in queue.failed_items()] == ["the app did not respond within 5 s"] * 2

@@ -46,6 +46,9 @@ class PushMetrics:
             "1 while a Retry-After of the app has not ended.",
             registry=registry,
         )
+        self.limit = Gauge(
+            "claimq_sidecar_push_limit", "Requests to the app that may be in progress.", registry=registry
+        )
         self._of_results: dict[str, Counter] = {}
 
     def count(self, result: str) -> None:

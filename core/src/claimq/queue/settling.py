@@ -121,13 +121,18 @@ class Settling(QueuePart):
         """
         return await self._give_back(claims, "drop", error=error)
 
-    async def requeue(self, claims: Claims, *, delay: Duration | None = None) -> list[Outcome]:
+    async def requeue(
+        self, claims: Claims, *, delay: Duration | None = None, error: str = "", detail: str = ""
+    ) -> list[Outcome]:
         """Not now: the items go to the tail of main, or to delayed for ``delay`` seconds. Counts towards the requeue
         limit.
 
-        Verdicts REQUEUED, DELAYED, FAILED (at the limit), LOST. Errors and cost as :meth:`fail`.
+        ``error`` and ``detail``: why, kept with the item as those of :meth:`fail`; without them it keeps its last
+        error. Verdicts REQUEUED, DELAYED, FAILED (at the limit), LOST. Errors and cost as :meth:`fail`.
         """
-        return await self._give_back(claims, "requeue", delay=_milliseconds(delay))
+        return await self._give_back(
+            claims, "requeue", error=error, detail=detail, delay=_milliseconds(delay)
+        )
 
     async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:
         """The work never began, or was interrupted: the items go to the head of main in the order of arrival, also

@@ -1,20 +1,27 @@
 """What a response of the app means for its items."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from claimq_sidecar.push.decisions import Decision, NoResponse, Response, decide, decide_without
 
 DATE = "Tue, 24 Nov 2026 08:00:00 GMT"
 LATER = "Tue, 24 Nov 2026 08:00:30 GMT"
+NOW = datetime(2026, 11, 24, 8, 0, 10, tzinfo=UTC)
 
 
 def response(status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> Response:
     return Response(status, headers or {}, body)
 
 
+def decided(given: Response, *, retries_client_errors: bool = False) -> Decision:
+    return decide(given, NOW, retries_client_errors=retries_client_errors)
+
+
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
 def test_2xx_means_done(status: int) -> None:
-    assert decide(response(status, b"result")) == Decision("done")
+    assert decided(response(status, b"result")) == Decision("done")
 
 
 @pytest.mark.parametrize(
@@ -26,7 +33,10 @@ def test_2xx_means_done(status: int) -> None:
         (429, {"retry-after": "soon"}, 1.0),
         (503, {"retry-after": LATER, "date": DATE}, 30.0),
         (503, {"retry-after": DATE, "date": LATER}, 0.0),
-        (429, {"retry-after": LATER}, 1.0),
+        (503, {"retry-after": LATER}, 20.0),
+        (503, {"retry-after": LATER, "date": "today"}, 20.0),
+        (429, {"retry-after": DATE}, 0.0),
+        (429, {"retry-after": "0"}, 0.0),
         (429, {"retry-after": "86400"}, 3600.0),
         (429, {"retry-after": "9" * 5000}, 3600.0),
         (429, {"retry-after": LATER.replace("2026", "9" * 20), "date": DATE}, 1.0),
@@ -35,28 +45,30 @@ def test_2xx_means_done(status: int) -> None:
 def test_a_busy_app_gets_the_item_later_and_no_other_before(
     status: int, headers: dict[str, str], delay: float
 ) -> None:
-    assert decide(response(status, headers=headers)) == Decision("requeue", delay=delay, pause=delay)
+    error = f"the app responded with status {status}"
+    expected = Decision("requeue", error, "quota", delay=delay, pause=delay)
+    assert decided(response(status, b"quota", headers)) == expected
 
 
 def test_another_5xx_means_fail_with_the_beginning_of_the_body() -> None:
-    assert decide(response(503)) == Decision("fail", "the app responded with status 503")
-    long = decide(response(500, b"out of disk \xff\n" + b"x" * 5000))
+    assert decided(response(503)) == Decision("fail", "the app responded with status 503")
+    long = decided(response(500, b"out of disk \xff\n" + b"x" * 5000))
     assert long.error == "the app responded with status 500"
     assert long.detail.startswith("out of disk \ufffd\nxxx")
     assert len(long.detail) == 2000
-    assert decide(response(500, headers={"retry-after": "5"})).delay == 5.0
+    assert decided(response(500, headers={"retry-after": "5"})).delay == 5.0
 
 
 def test_4xx_means_a_permanent_failure_unless_it_is_to_be_retried() -> None:
-    assert decide(response(422, b"no url")) == Decision(
+    assert decided(response(422, b"no url")) == Decision(
         "fail", "the app responded with status 422", "no url", permanent=True
     )
-    assert not decide(response(404), retries_client_errors=True).permanent
-    assert decide(response(429), retries_client_errors=False).verb == "requeue"
+    assert not decided(response(404), retries_client_errors=True).permanent
+    assert decided(response(429), retries_client_errors=False).verb == "requeue"
 
 
 def test_a_redirect_is_not_followed() -> None:
-    assert decide(response(307)) == Decision(
+    assert decided(response(307)) == Decision(
         "fail", "the app responded with status 307; redirects are not followed"
     )
 
@@ -64,10 +76,11 @@ def test_a_redirect_is_not_followed() -> None:
 @pytest.mark.parametrize("status", [200, 429, 500])
 def test_a_header_names_the_verdict_whatever_the_status_is(status: int) -> None:
     named = {
-        verdict: decide(response(status, b"why", {"claimq-verdict": verdict, "retry-after": "5"}))
+        verdict: decided(response(status, b"why", {"claimq-verdict": verdict, "retry-after": "5"}))
         for verdict in ("Done", "requeue", "unclaim", "fail", "permanent")
     }
     error = f"the app responded with status {status}"
+    assert decided(response(status, headers={"claimq-verdict": "unclaim"})) == Decision("unclaim")
     assert named == {
         "Done": Decision("done"),
         "requeue": Decision("requeue", delay=5.0),
@@ -78,7 +91,7 @@ def test_a_header_names_the_verdict_whatever_the_status_is(status: int) -> None:
 
 
 def test_an_unknown_verdict_is_a_failure_that_names_the_known_ones() -> None:
-    decision = decide(response(200, headers={"claimq-verdict": "ok"}))
+    decision = decided(response(200, headers={"claimq-verdict": "ok"}))
     assert decision.verb == "fail"
     assert not decision.permanent
     assert decision.error.endswith("claimq-verdict is not one of done, fail, permanent, requeue, unclaim")

@@ -46,7 +46,7 @@ async def test_a_request_uses_it_until_the_app_has_read_it(tmp_path: Path, size:
         assert share.size == TOTAL
         may_read.set()
     await eventually(lambda: share.size == 0)
-    assert pusher._in_progress == 1
+    assert pusher._pace.in_progress == 1
     pusher._connections.close()
     await is_over.wait()
     server.close()

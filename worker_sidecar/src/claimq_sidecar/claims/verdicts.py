@@ -81,7 +81,9 @@ class Verdicts:
                 tokens, ending.error, permanent=ending.permanent, detail=ending.detail, delay=ending.delay
             )
         if verb == "requeue":
-            return lambda queue: queue.requeue(tokens, delay=ending.delay)
+            return lambda queue: queue.requeue(
+                tokens, delay=ending.delay, error=ending.error, detail=ending.detail
+            )
         if verb == "unclaim":
             return lambda queue: queue.unclaim(tokens)
         if not any(one.enqueue for one in endings):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -43,31 +43,31 @@ class NoResponse(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The verdict. ``delay``: seconds before the next attempt, None: as the queue's policy says; ``pause``: seconds
-    without further requests."""
+    without further requests, of an app that wants fewer of them; None: it does not."""
 
     verb: str
     error: str = ""
     detail: str = ""
     permanent: bool = False
     delay: float | None = None
-    pause: float = 0.0
+    pause: float | None = None
 
 
-def decide(response: Response, *, retries_client_errors: bool = False) -> Decision:
-    """The verdict of a response: by its header, otherwise by its status."""
+def decide(response: Response, now: datetime, *, retries_client_errors: bool = False) -> Decision:
+    """The verdict of a response: by its header, otherwise by its status. ``now``: when it arrived, in UTC."""
+    delay = _retry_after(response, now)
     named = response.headers.get(VERDICT_HEADER)
     if named is not None:
-        return _named(named.strip().lower(), response)
+        return _named(named.strip().lower(), response, delay)
     status = response.status
     if 200 <= status < 300:
         return Decision("done")
-    delay = _retry_after(response)
     if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and delay is not None):
         delay = DEFAULT_DELAY if delay is None else delay
-        return Decision("requeue", delay=delay, pause=delay)
+        return replace(_failure(response, delay), verb="requeue", pause=delay)
     if 300 <= status < 400:
-        return _failure(response, "; redirects are not followed")
-    return _failure(response, permanent=400 <= status < 500 and not retries_client_errors)
+        return _failure(response, delay, "; redirects are not followed")
+    return _failure(response, delay, permanent=400 <= status < 500 and not retries_client_errors)
 
 
 def decide_without(reason: NoResponse, timeout: float) -> Decision:
@@ -79,35 +79,34 @@ def decide_without(reason: NoResponse, timeout: float) -> Decision:
     return Decision("fail", "the response of the app is not valid HTTP/1.1")
 
 
-def _named(verdict: str, response: Response) -> Decision:
+def _named(verdict: str, response: Response, delay: float | None) -> Decision:
     if verdict not in _VERDICTS:
         given = f"; its header {VERDICT_HEADER} is not one of {', '.join(_VERDICTS)}"
-        return _failure(response, given)
+        return _failure(response, delay, given)
     if verdict in ("fail", "permanent"):
-        return _failure(response, permanent=verdict == "permanent")
-    delay = _retry_after(response)
+        return _failure(response, delay, permanent=verdict == "permanent")
     if verdict == "unclaim":
-        return Decision(verdict, pause=delay or 0.0)
+        return Decision(verdict, pause=delay)
     return Decision(verdict, delay=delay if verdict == "requeue" else None)
 
 
-def _failure(response: Response, also: str = "", *, permanent: bool = False) -> Decision:
+def _failure(response: Response, delay: float | None, also: str = "", *, permanent: bool = False) -> Decision:
     detail = response.body[:LONGEST_DETAIL].decode("utf-8", "replace").strip()
-    delay = None if permanent else _retry_after(response)
-    return Decision(
-        "fail", f"the app responded with status {response.status}{also}", detail, permanent, delay
-    )
+    error = f"the app responded with status {response.status}{also}"
+    return Decision("fail", error, detail, permanent, None if permanent else delay)
 
 
-def _retry_after(response: Response) -> float | None:
-    """Seconds, from a number or from a date, which is compared with the response's own; None without a valid one."""
+def _retry_after(response: Response, now: datetime) -> float | None:
+    """Seconds, from a number or from a date, which is compared with the response's own, or with ``now`` if it has none;
+    None without a valid one."""
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), LONGEST_DELAY)
-    until, now = _date(text), _date(response.headers.get("date", ""))
-    if until is None or now is None:
+    until = _date(text) if text else None
+    if until is None:
         return None
-    return min(max((until - now).total_seconds(), 0.0), LONGEST_DELAY)
+    since = _date(response.headers.get("date", "")) or now.replace(tzinfo=None)
+    return min(max((until - since).total_seconds(), 0.0), LONGEST_DELAY)
 
 
 def _date(text: str) -> datetime | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from claimq.concurrency.background_work import in_background
@@ -21,6 +23,7 @@ from claimq_sidecar.push.app_connection import AppConnection
 from claimq_sidecar.push.app_connections import AppConnections
 from claimq_sidecar.push.cloud_events import Events
 from claimq_sidecar.push.decisions import Decision, NoResponse, Response, decide, decide_without
+from claimq_sidecar.push.pace import Pace, Sent
 from claimq_sidecar.push.readiness import Readiness
 from claimq_sidecar.settings import PushSettings
 from claimq_spec.log_lines import LogEvent
@@ -52,6 +55,7 @@ class _Request:
 
     tokens: tuple[str, ...]
     began: float
+    sent: Sent
 
 
 class Pusher:
@@ -61,11 +65,18 @@ class Pusher:
         self._sidecar = sidecar
         self._settings = settings
         self._limit = sidecar.settings.concurrency or 1
+        self._pace = Pace(self._limit)
+        self._sends_alone = False
+        """Whether the last claim had items that were tried before, each of which has a request of its own."""
         self._metrics = PushMetrics(sidecar.metrics.registry)
+        self._metrics.limit.set_function(lambda: self._pace.allowed)
         self._events = Events(settings.path, settings.mode, sidecar.settings.queue)
         self._connections = AppConnections(settings.port, settings.socket)
         self._readiness = Readiness(
-            settings, self._connections, self._note_change, lambda: bool(self._in_progress)
+            settings,
+            self._connections,
+            self._note_change,
+            lambda: self._pace.in_progress > 0 and not self._pace.is_silent,
         )
         self._session = sidecar.sessions.open(0)
         self._gate = Connection()
@@ -73,7 +84,6 @@ class Pusher:
         self._gate.gone.set()
         self._resume_at = 0.0
         self._resume_timer: asyncio.TimerHandle | None = None
-        self._in_progress = 0
         self._done: list[str] = []
         self._has_done = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,6 +105,9 @@ class Pusher:
         """Sends nothing for so long; a longer pause goes on."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
+        if seconds and loop.time() >= self._resume_at:  # once for the responses that arrive in a pause
+            limit = self._pace.allowed
+            _log.info(LogEvent("push_paused", seconds=f"{seconds:g}", limit=limit))
         if until > self._resume_at:
             self._resume_at = until
             if self._resume_timer is not None:
@@ -120,21 +133,34 @@ class Pusher:
     # Claiming.
     async def _claim(self) -> None:
         """Claims items for the free slots, and waits for them. Slots of items that end are used by `_end_done`."""
-        while True:
-            while not (self._may_send and self._sidecar.concurrency.free_of(1)):
-                await self._sidecar.changed.wait()
-            share = Share()
-            try:
-                claims = await self._sidecar.claim(self._request(CLAIM_SECONDS), self._gate, share)
-            except ClaimqError as error:
-                share.end()
-                await self._wait_after(error)
-            else:
-                self._send_all(claims, share)
-                del claims  # its memory is free when the requests are written
 
-    def _request(self, wait: float) -> ClaimRequest:
-        return ClaimRequest(self._limit, wait, self._session.id)
+        async def claim(request: ClaimRequest, share: Share) -> list[Claim]:
+            return await self._sidecar.claim(request, self._gate, share)
+
+        while True:
+            while not (self._may_send and (slots := self._sidecar.concurrency.free_of(self._pace.free))):
+                await self._sidecar.changed.wait()
+            try:
+                await self._claim_and_send(slots, CLAIM_SECONDS, claim)
+            except ClaimqError as error:
+                await self._wait_after(error)
+
+    async def _claim_and_send(
+        self, room: int, wait: float, claim: Callable[[ClaimRequest, Share], Awaitable[list[Claim]]]
+    ) -> None:
+        """Claims items for as many requests, which are reserved for them, and sends them."""
+        most = min(room if self._sends_alone else room * self._settings.batch_size, self._limit)
+        share = Share()
+        self._pace.reserved += room
+        try:
+            claims = await claim(ClaimRequest(most, wait, self._session.id), share)
+        except ClaimqError:
+            share.end()
+            raise
+        finally:
+            self._pace.reserved -= room
+            self._sidecar.changed.notify()  # the other loop may claim for those that are not used
+        self._send_all(claims, share)
 
     @staticmethod
     async def _wait_after(error: ClaimqError) -> None:
@@ -143,13 +169,19 @@ class Pusher:
 
     # Sending.
     def _send_all(self, claims: Sequence[Claim], share: Share) -> None:
-        """Sends items in requests of at most the batch size."""
+        """Sends items in requests of at most the batch size. What may not be sent any more, or is more requests than
+        expected, goes back."""
         batches = list(_batches(claims, self._settings.batch_size))
+        if claims:
+            self._sends_alone = any(claim.item.requeue_count for claim in claims)
+        free = self._pace.free
+        self._sidecar.give_back_unread([claim.token for batch in batches[free:] for claim in batch])
+        del batches[free:]
         if not batches:
             share.end()
         source = _Claimed(share, len(batches))
         for batch in batches:
-            self._in_progress += 1
+            self._pace.in_progress += 1
             connection = self._connections.take()
             if connection is None:
                 self._in_background(self._connect_and_send(batch, source))
@@ -173,13 +205,13 @@ class Pusher:
         if why:
             self._metrics.count("refused")
             self._readiness.doubt(why)
-        self._in_progress -= 1
+        self._pace.in_progress -= 1
         source.end_request()
         self._sidecar.give_back_unread([claim.token for claim in batch])
 
     def _send(self, connection: AppConnection, batch: Sequence[Claim], source: _Claimed) -> None:
         began = asyncio.get_running_loop().time()
-        request = _Request(tuple(claim.token for claim in batch), began)
+        request = _Request(tuple(claim.token for claim in batch), began, self._pace.sent())
         connection.send(
             self._events.request(batch),
             self._settings.timeout,
@@ -191,27 +223,41 @@ class Pusher:
         self, request: _Request, connection: AppConnection, result: Response | NoResponse
     ) -> None:
         """Applies the verdict of a response, or of its absence."""
-        self._in_progress -= 1
         self._connections.give_back(connection)
         self._metrics.observe(asyncio.get_running_loop().time() - request.began)
         if isinstance(result, Response):
             self._metrics.count(f"{result.status // 100}xx")
-            decision = decide(result, retries_client_errors=self._settings.retries_client_errors)
+            now = datetime.now(UTC)  # noqa: TID251 - compared with a date of the app, which has this machine's clock
+            decision = decide(result, now, retries_client_errors=self._settings.retries_client_errors)
+            is_refused, is_done = decision.pause is not None, decision.verb == "done"
+            self._pace.note_response(request.sent, is_done=is_done, is_refused=is_refused)
         else:
             self._metrics.count(result)
             decision = decide_without(result, self._settings.timeout)
-            if result is NoResponse.BROKEN:
-                self._readiness.doubt(decision.error)
-                if self._sidecar.draining.is_set():
-                    self._sidecar.give_back_in_drain(request.tokens, decision.error)
-                    return
-        if decision.pause:
-            _log.info(LogEvent("push_paused", seconds=f"{decision.pause:g}"))
+            self._note_no_response(result, request, decision.error)
+        self._pace.in_progress -= 1
+        if result is NoResponse.BROKEN and self._sidecar.draining.is_set():
+            self._sidecar.give_back_in_drain(request.tokens, decision.error)
+            return
+        if decision.pause is not None:
             self._pause(decision.pause)
         if decision.verb == "done":
             self._note_done(request.tokens)
         else:
             self._in_background(self._end(request.tokens, decision))
+
+    def _note_no_response(self, reason: NoResponse, request: _Request, why: str) -> None:
+        """After a broken connection, and when it is silent, the app is not ready until it responds to its probe."""
+        if reason is NoResponse.BROKEN:
+            self._readiness.doubt(why)
+        elif reason is NoResponse.TIMEOUT:
+            was_silent = self._pace.is_silent
+            if not self._pace.note_timeout(request.sent):
+                return
+            if not was_silent:
+                _log.warning(LogEvent("app_silent", address=self._settings.address, why=why))
+            if self._settings.probe_path is not None:
+                self._readiness.doubt(why)
 
     # Verdicts.
     def _note_done(self, tokens: Sequence[str]) -> None:
@@ -225,20 +271,18 @@ class Pusher:
             self._has_done.clear()
             tokens, self._done = tuple(self._done), []
             done = VerdictRequest(tokens, (Ending(tokens),))
-            share = Share()
             try:
-                if self._may_send:
-                    _, claims = await self._sidecar.next(
-                        {"done": done}, self._request(0.0), self._gate, share
-                    )
-                    self._send_all(claims, share)
-                    del claims
+                if self._may_send and (room := self._pace.free):
+                    await self._claim_and_send(room, 0.0, partial(self._claim_next, done))
                 else:
                     await self._sidecar.verdicts.answer("done", done)
             except ClaimqError as error:
-                share.end()
                 self._repeat_done(tokens)
                 await self._wait_after(error)
+
+    async def _claim_next(self, done: VerdictRequest, request: ClaimRequest, share: Share) -> list[Claim]:
+        _, claims = await self._sidecar.next({"done": done}, request, self._gate, share)
+        return claims
 
     def _repeat_done(self, tokens: Sequence[str]) -> None:
         """Items with an attempt in progress wait for it apart from the others, which would wait too."""
@@ -266,10 +310,11 @@ class Pusher:
 
 
 def _batches(claims: Sequence[Claim], size: int) -> Iterator[Sequence[Claim]]:
-    """Divides items into batches. An item that was tried before is alone: it may be what made its batch fail."""
-    fresh = [claim for claim in claims if not claim.item.requeue_count]
-    for start in range(0, len(fresh), size):
-        yield fresh[start : start + size]
+    """Divides items into batches. An item that was tried before is alone: it may be what made its batch fail. It comes
+    first, so that it is not given back again and again."""
     for claim in claims:
         if claim.item.requeue_count:
             yield [claim]
+    fresh = [claim for claim in claims if not claim.item.requeue_count]
+    for start in range(0, len(fresh), size):
+        yield fresh[start : start + size]

@@ -32,7 +32,8 @@ class Readiness:
         changed: Callable[[], None],
         is_busy: Callable[[], bool],
     ) -> None:
-        """``changed`` is called when the app becomes ready, or is no longer ready. ``is_busy``: it works on items."""
+        """``changed`` is called when the app becomes ready, or is no longer ready. ``is_busy``: it works
+        on items, and is not silent."""
         self.is_ready = False
         self._settings = settings
         self._connections = connections

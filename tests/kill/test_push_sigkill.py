@@ -1,5 +1,5 @@
 """Push delivery while the app, the sidecar and the server die by SIGKILL at random points, the sidecar is drained and
-its connections to the server are cut: every item accounted for by its id.
+its connections to the server and to the app are cut: every item and every verdict accounted for by the item's id.
 
 CLAIMQ_KILL_SEED repeats a run's choices (not its timing).
 """
@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import secrets
+import signal
 import sys
 import time
 from collections import Counter
@@ -28,7 +29,7 @@ from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
 
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
-KINDS = ("app", "sidecar", "server", "cut", "lost request", "lost reply", "drain", "killed drain")
+KINDS = ("app", "app cut", "sidecar", "server", "cut", "lost request", "lost reply", "drain", "killed drain")
 REPAIRED_BY_RESTARTS = ("lost request", "lost reply", "cut")
 """What these did wrong may end with the sidecar. So they come again in the end, when no process dies after them."""
 LEAST_HITS = 3
@@ -36,18 +37,50 @@ LEAST_HITS = 3
 BATCH = 10
 """Items that are enqueued before each fault."""
 WORKER = "the-sidecar"
+LATER, FAILS, REFUSED = "1", "2", "3"
+"""The app responds to items whose ids end in this with 429, with 500, both until they were requeued, and with 422."""
 APP = """
-import http.server, os, random, socketserver, sys, time
+import http.server, os, random, signal, socket, socketserver, sys, time
+from contextlib import suppress
+
+connections = set()
+
+def cut(*_):
+    for one in list(connections):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+signal.signal(signal.SIGUSR1, cut)
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def handle(self):
+        connections.add(self.connection)
+        with suppress(OSError):
+            super().handle()
+        connections.discard(self.connection)
+
+    def finish(self):
+        with suppress(OSError):
+            super().finish()
+
+    def status(self):
+        last = self.headers["ce-id"][-1]
+        if last == "3":
+            return 422
+        is_first = self.headers["ce-requeuecount"] == "0"
+        return {"1": 429, "2": 500}.get(last, 204) if is_first else 204
+
     def do_POST(self):
         self.rfile.read(int(self.headers["content-length"]))
         time.sleep(random.uniform(0, 0.05))
-        os.write(1, f"{self.headers['ce-id']}\\n".encode())
-        self.send_response(204)
+        status = self.status()
+        os.write(1, f"{self.headers['ce-id']} {status}\\n".encode())
+        self.send_response(status)
         self.send_header("content-length", "0")
+        if status == 429:
+            self.send_header("retry-after", "0")
         self.end_headers()
 
     def address_string(self):
@@ -64,7 +97,7 @@ socketserver.ThreadingUnixStreamServer(sys.argv[1], Handler).serve_forever()
 
 
 class App:
-    """The app, which prints the id of each item when it has finished it."""
+    """The app, which prints the id of each item, and the status, when it responds."""
 
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "app.sock"
@@ -78,10 +111,22 @@ class App:
         assert self._process is not None
         self._process.kill9()
 
+    def cut(self) -> None:
+        """Ends its connections; it lives."""
+        process = self._process
+        assert process is not None
+        eventually_sync(lambda: process.handles(signal.SIGUSR1))
+        process.send(signal.SIGUSR1)
+
     @property
-    def finished(self) -> list[str]:
+    def responses(self) -> list[tuple[str, str]]:
+        """The id and the status of each."""
         lines = whole_lines(self._log) if self._log.exists() else []
-        return [line for line in lines if line.startswith("item-")]
+        return [(line.split()[0], line.split()[1]) for line in lines if line.startswith("item-")]
+
+    def items(self, status: str) -> set[str]:
+        """The ids of the items that had a response with this status."""
+        return {item for item, its_status in self.responses if its_status == status}
 
 
 @pytest.fixture
@@ -119,6 +164,8 @@ class Faults:
     def _break(self, kind: str) -> None:
         if kind == "cut":
             self.proxy.cut()
+        elif kind == "app cut":
+            self.app.cut()
         elif kind == "sidecar":
             self.sidecar.kill9()
             self._start_sidecar()
@@ -144,7 +191,9 @@ class Faults:
     def _drain(self, kind: str) -> None:
         """SIGTERM, mostly another fault in the drain, then SIGKILL or the sidecar's own end."""
         in_flight = self.sidecar.begin_drain()
-        if fault := self.chance.choice(("", "app", "app", "server", "cut", "lost request", "lost reply")):
+        if fault := self.chance.choice(
+            ("", "app", "app", "app cut", "server", "cut", "lost request", "lost reply")
+        ):
             self.happen(fault, in_progress=False)
         if kind == "killed drain":
             time.sleep(self.chance.uniform(0, 0.01))
@@ -164,15 +213,17 @@ class Faults:
 def work_through(queue: claimq.blocking.BlockingQueue, faults: Faults, kind: str, number: int) -> set[str]:
     """Enqueues some items, the `number`-th ones; the fault comes while the app works on them. Returns their ids."""
     ids = [f"item-{number}-{one}" for one in range(BATCH)]
-    seen, more = len(faults.app.finished), faults.chance.randint(1, BATCH // 2)
+    seen, more = len(faults.app.responses), faults.chance.randint(1, BATCH // 2)
     for item in ids:
         queue.enqueue(item, id=item)
-    eventually_sync(lambda: len(faults.app.finished) >= seen + more, why="the app finishes items")
+    eventually_sync(lambda: len(faults.app.responses) >= seen + more, why="the app responds to items")
     faults.happen(kind, in_progress=queue.length("busy") > 0)
     return set(ids)
 
 
-def test_each_item_is_finished_whichever_process_is_killed(start_server: ServerFactory, app: App) -> None:
+def test_each_item_gets_its_verdict_whichever_process_is_killed(
+    start_server: ServerFactory, app: App
+) -> None:
     valkey = start_server(options=dict(DURABLE))
     ids: set[str] = set()
     with (
@@ -193,8 +244,16 @@ def test_each_item_is_finished_whichever_process_is_killed(start_server: ServerF
             eventually_sync(
                 lambda: not sum(count for state, count in queue.lengths().items() if state != "failed")
             )
-            lengths, stats = queue.lengths(), queue.stats()
-    print(f"seed {SEED}: {len(ids)} items, {len(app.finished)} times finished, hits {dict(faults.hits)}")
-    assert not any(lengths.values()), (SEED, lengths)
-    assert set(app.finished) == ids, SEED
-    assert (stats["enqueued"], stats["done"]) == (len(ids), len(ids)), SEED
+            failed, stats = [one.item for one in queue.failed_items(1000)], queue.stats()
+    statuses = Counter(status for _, status in app.responses)
+    print(f"seed {SEED}: {len(ids)} items, responses {dict(statuses)}, hits {dict(faults.hits)}")
+    refused = {item for item in ids if item.endswith(REFUSED)}
+    assert sorted(item.id for item in failed) == sorted(refused), SEED
+    assert {item.last_error for item in failed} == {"the app responded with status 422"}, SEED
+    assert app.items("422") == refused, SEED
+    assert app.items("204") == ids - refused, SEED
+    for last, status in ((LATER, "429"), (FAILS, "500")):  # these came again, or they would not have 204 too
+        assert app.items(status), SEED
+        assert all(item.endswith(last) for item in app.items(status)), SEED
+    counts = (stats["enqueued"], stats["done"], stats["failed"])
+    assert counts == (len(ids), len(ids - refused), len(refused)), SEED

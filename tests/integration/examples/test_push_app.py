@@ -10,6 +10,7 @@ import pytest
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
+from testkit.ports import free_port
 from testkit.processes import Process, whole_lines
 from testkit.server import Server
 from testkit.sidecars import Sidecar
@@ -22,7 +23,7 @@ NAMES = ("plain", "with a space", 'quote " and %41', "ümläut")
 
 
 class App:
-    """The example on a socket of the test's own."""
+    """The example on a socket of the test's own, or on a port."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,8 +31,8 @@ class App:
         self.log = folder / "log"
         self._started: list[Process] = []
 
-    def start(self) -> Process:
-        env = {"CLAIMQ_PUSH_SOCKET": str(self.socket)}
+    def start(self, port: int | None = None) -> Process:
+        env = {"CLAIMQ_PUSH_SOCKET": str(self.socket)} if port is None else {"CLAIMQ_PUSH_PORT": str(port)}
         self._started.append(Process([sys.executable, APP], log=self.log, env=env, cwd=self.folder))
         return self._started[-1]
 
@@ -95,6 +96,20 @@ def test_each_file_has_its_checksum_and_a_missing_one_has_failed(
     (failed,) = queue.failed_items()
     assert failed.item.payload == bytes(missing)
     assert failed.item.error_detail == f"there is no file {missing}"
+
+
+def test_the_app_listens_on_a_port_if_it_has_one(
+    valkey: Server, queue: BlockingQueue, app: App, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    file = app.folder / "file"
+    file.write_bytes(b"content")
+    queue.enqueue(str(file))
+    port = free_port()
+    start_sidecar(valkey.url, push_port=str(port), push_probe_path="/ready")
+    app.start(port)
+    wait_until_done(queue)
+    assert app.sums == [sha256(b"content")]
+    assert not app.socket.exists()
 
 
 def test_an_item_whose_app_is_killed_goes_to_the_next(

@@ -49,6 +49,16 @@ async def test_a_requeue_can_reach_the_limit(strict: ReliableQueue) -> None:
     assert [entry.kind for entry in located.item.history] == ["requeue", "requeue"]
 
 
+async def test_a_requeue_can_say_why_and_keeps_the_last_error_otherwise(strict: ReliableQueue) -> None:
+    await strict.enqueue("a")
+    await strict.requeue(await one(strict), error="too many", detail="quota: 5")
+    await strict.requeue(await one(strict))
+    (located,) = await strict.failed_items()
+    item = located.item
+    assert (item.last_error, item.error_detail, item.fail_count) == ("too many", "quota: 5", 0)
+    assert [(entry.kind, entry.error) for entry in item.history] == [("requeue", "too many"), ("requeue", "")]
+
+
 async def test_fails_crashes_and_requeues_count_together_against_the_limit(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(requeue_limit=3))
     await queue.enqueue("a")

@@ -191,6 +191,21 @@ def test_a_silent_request_fails_and_others_are_not_starved(
     gate.is_open.set()
 
 
+def test_new_items_are_sent_while_an_earlier_one_is_in_progress(
+    valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
+) -> None:
+    gate = Gate()
+    app = start_app(lambda pushed: gate(pushed) if pushed.text == "slow" else Reply())
+    queue.enqueue_many(["slow", "a", "b"])
+    start_sidecar(valkey.url, push_port=str(app.port), concurrency="3")
+    gate.wait()
+    eventually_sync(lambda: queue.stats()["done"] == 2)
+    queue.enqueue("c")
+    eventually_sync(lambda: queue.stats()["done"] == 3)
+    gate.is_open.set()
+    eventually_sync(lambda: is_empty(queue))
+
+
 def test_a_lease_is_renewed_while_the_app_works(
     valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar, brief: Policy
 ) -> None:

@@ -119,6 +119,26 @@ def test_after_a_pause_fewer_requests_are_in_progress_and_more_again_later(
     assert queue.stats()["claimed"] == 16
 
 
+def test_no_item_is_claimed_that_may_not_be_sent(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    rounds = Rounds(refusal(1))
+
+    def respond(pushed: Pushed) -> Reply:
+        reply = rounds(pushed)
+        return Reply(422) if reply.status == 200 and int(pushed.text) % 2 else reply
+
+    queue.enqueue_many([f"{number}" for number in range(400)])
+    with PushApp(respond) as app:
+        sidecar = start_sidecar(valkey.url, push_port=str(app.port), concurrency="32")
+        rounds.wait(32)
+        rounds.end()
+        eventually_sync(lambda: queue.length(State.FAILED) == 200 and queue.stats()["done"] == 200)
+        assert app.most == 32
+        assert 16 < sidecar.metric(LIMIT) < 32
+    assert (queue.stats()["claimed"], queue.stats()["unclaimed"]) == (432, 0)
+
+
 def test_items_of_refused_batches_are_sent_alone_within_the_limit(
     valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
@@ -138,6 +158,7 @@ def test_items_of_refused_batches_are_sent_alone_within_the_limit(
         eventually_sync(lambda: queue.stats()["done"] == 6)
         assert sorted(app.events()[-6:]) == [[item] for item in ids]
     assert (queue.stats()["fails"], queue.length(State.FAILED)) == (0, 0)
+    assert queue.stats()["unclaimed"] <= 2  # the rest of what was claimed as one batch
 
 
 def test_an_app_that_is_silent_gets_one_request_at_a_time_until_it_responds(

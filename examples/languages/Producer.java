@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.HexFormat;
@@ -17,9 +18,10 @@ final class Producer {
 
     public static void main(String[] args) throws Exception {
         List<String> items = new ArrayList<>();
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            String id = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(line.getBytes()));
+            byte[] bytes = line.getBytes(StandardCharsets.UTF_8);
+            String id = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes));
             // An id makes it harmless to enqueue the same item again.
             items.add("{\"text\": " + Sidecar.quoted(line) + ", \"id\": \"" + id + "\"}");
             if (items.size() == BATCH) enqueue(items);

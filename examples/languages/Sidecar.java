@@ -7,17 +7,19 @@ import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.Map;
 
 /**
- * Requests to the sidecar with nothing but the JDK, whose HTTP client cannot use a Unix socket and which has no JSON.
- * With packages, a program would use an HTTP client and a JSON library instead of this class.
+ * Requests to the sidecar with nothing but the JDK, whose HTTP client cannot use a Unix socket.
+ * With packages, a program would use an HTTP client and a JSON library instead of this class and Json.
  */
 final class Sidecar {
-    record Answer(int status, String body) {}
+    record Answer(int status, String body) {
+        Map<?, ?> json() {
+            return (Map<?, ?>) Json.read(body);
+        }
+    }
 
     /** Sends a request on a connection of its own, which stays open. Returns what the sidecar sends back. */
     private static InputStream send(String path, String json) throws IOException {
@@ -74,11 +76,11 @@ final class Sidecar {
                 InputStream in = send("/v1/session", "{}");
                 if (head(in)[0] == 200) {
                     line(in); // the size of the first chunk
-                    List<String> id = values(line(in), "session");
+                    String id = (String) ((Map<?, ?>) Json.read(line(in))).get("session");
                     Thread reader = new Thread(() -> readToTheEnd(in));
                     reader.setDaemon(true);
                     reader.start();
-                    return id.get(0);
+                    return id;
                 }
                 in.close();
             } catch (IOException error) {
@@ -94,14 +96,6 @@ final class Sidecar {
         } catch (IOException error) {
             System.err.println(error.getMessage());
         }
-    }
-
-    /** The texts of this name in a JSON document, as they are written there. Enough for tokens, ids and base64. */
-    static List<String> values(String json, String name) {
-        Matcher found = Pattern.compile('"' + name + "\":\\s*\"((?:[^\"\\\\]|\\\\.)*)\"").matcher(json);
-        List<String> all = new ArrayList<>();
-        while (found.find()) all.add(found.group(1));
-        return all;
     }
 
     /** A text as JSON. */

@@ -1,9 +1,11 @@
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.util.Base64;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 
 /**
  * A worker in Java without packages. Each item is the path of a file; the result is a line with its SHA-256 and the
@@ -21,10 +23,11 @@ final class Worker {
         return HexFormat.of().formatHex(digest.digest());
     }
 
-    private static void handle(String token, String id, byte[] payload) throws InterruptedException {
-        String tokens = "{\"tokens\": [" + Sidecar.quoted(token) + "]";
+    private static void handle(Map<?, ?> claim) throws InterruptedException {
+        String tokens = "{\"tokens\": [" + Sidecar.quoted((String) claim.get("token")) + "]";
+        byte[] payload = Base64.getDecoder().decode((String) claim.get("payload_base64"));
         try {
-            System.out.println(checksum(Path.of(new String(payload))) + " " + id);
+            System.out.println(checksum(Path.of(new String(payload, StandardCharsets.UTF_8))) + " " + claim.get("id"));
         } catch (Exception error) {
             Sidecar.ask("/v1/fail", tokens + ", \"error\": " + Sidecar.quoted(error.toString()) + "}");
             return;
@@ -44,19 +47,16 @@ final class Worker {
         }));
         String session = Sidecar.openSession();
         while (!stopping) {
-            String claim = "{\"wait\": 5, \"encoding\": \"base64\", \"session\": " + Sidecar.quoted(session) + "}";
-            Sidecar.Answer answer = Sidecar.ask("/v1/claim", claim);
+            String request = "{\"wait\": 5, \"encoding\": \"base64\", \"session\": " + Sidecar.quoted(session) + "}";
+            Sidecar.Answer answer = Sidecar.ask("/v1/claim", request);
             if (answer.status() == 409) { // the sidecar was restarted
                 session = Sidecar.openSession();
                 continue;
             }
             if (answer.status() != 200) throw new IllegalStateException(answer.body());
-            List<String> tokens = Sidecar.values(answer.body(), "token");
-            List<String> ids = Sidecar.values(answer.body(), "id");
-            List<String> payloads = Sidecar.values(answer.body(), "payload_base64");
-            for (int at = 0; at < tokens.size(); at++)
-                handle(tokens.get(at), ids.get(at), Base64.getDecoder().decode(payloads.get(at)));
-            if (answer.body().contains("\"draining\":true")) return;
+            Map<?, ?> json = answer.json();
+            for (Object claim : (List<?>) json.get("claims")) handle((Map<?, ?>) claim);
+            if (json.get("draining").equals(true)) return;
         }
     }
 }

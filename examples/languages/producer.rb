@@ -5,6 +5,8 @@ require "json"
 require "net/http"
 require "socket"
 
+Encoding.default_external = Encoding::UTF_8 # also where the locale has another one
+
 BATCH = 100
 
 def enqueue(lines)

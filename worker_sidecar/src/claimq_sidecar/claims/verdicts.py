@@ -45,11 +45,11 @@ class Verdicts:
         ``share``: the memory of the request; an attempt that continues after the request keeps it reserved. ``work``:
         the call to make instead of the library's ``done``.
         """
-        await self.wait_for_attempts(request.tokens)
         answers: dict[str, Outcome] = {}
         all_at_once = verb == "done"
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
             if tokens := [token for ending in endings for token in ending.tokens]:
+                await self.wait_for_attempts(tokens)
                 call = work or self._work(verb, tokens, endings)
                 answers |= await self._in_time(self._attempt(verb, tokens, call), share)
         return [answers[token] for token in request.tokens]
@@ -198,14 +198,15 @@ class Verdicts:
 
     async def wait_for_attempts(self, tokens: Sequence[str]) -> None:
         """Waits until none of these claims has an attempt in progress. Raises StoreUnavailable after 15 s."""
-        if self._attempts.keys().isdisjoint(tokens):
-            return
-        in_progress = {self._attempts[token] for token in tokens if token in self._attempts}
-        await asyncio.wait(in_progress, timeout=ANSWER_SECONDS)
-        if not self._attempts.keys().isdisjoint(tokens):
-            raise StoreUnavailable(
-                "an earlier verdict on the same claim is still being retried; repeat this one later"
-            )
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ANSWER_SECONDS
+        # Another request may have waited for the same attempt and have started the next one.
+        while in_progress := {self._attempts[token] for token in tokens if token in self._attempts}:
+            if loop.time() >= deadline:
+                raise StoreUnavailable(
+                    "an earlier verdict on the same claim is still being retried; repeat this one later"
+                )
+            await asyncio.wait(in_progress, timeout=deadline - loop.time())
 
     async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
         """Renews leases. Lost claims are not in flight any more, unless a verdict on them is in progress. Raises what

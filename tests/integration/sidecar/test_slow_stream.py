@@ -1,0 +1,34 @@
+"""A stream whose client does not read, with a limit of a fraction of a second instead of a minute."""
+
+import sys
+from collections.abc import Callable
+
+from claimq.blocking import BlockingQueue
+from claimq.model import State
+from testkit.server import Server
+from testkit.sidecars import Sidecar
+from testkit.waiting import eventually_sync
+
+IMPATIENT = """
+import runpy
+from claimq_sidecar.http.protocol import AppProtocol
+AppProtocol.unread_seconds = 0.3
+runpy.run_module("claimq_sidecar", run_name="__main__")
+"""
+
+
+def test_the_items_of_a_client_that_stops_reading_go_back_uncounted_and_to_another_client(
+    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    impatient = start_sidecar(valkey.url, wrapper=(sys.executable, "-c", IMPATIENT), worker="impatient")
+    queue.enqueue("x" * 500_000)  # more than fits into the socket
+    queue.enqueue_many(["next", "after it"])
+    impatient.open_stream(window=2)  # whose first line alone is read
+    eventually_sync(lambda: impatient.info["sessions"] == 0, why="the client is disconnected")
+    eventually_sync(lambda: queue.length(State.MAIN) == 3, why="what it has not read is back")
+    # That of the line, and that of the line after it if it was claimed in time.
+    assert impatient.metric('claimq_sidecar_given_back_items_total{cause="unread"}') >= 1
+    items = start_sidecar(valkey.url).open_stream(window=3).items(3)
+    assert [item["text"][:8] for item in items] == ["xxxxxxxx", "next", "after it"]
+    counts = ("crash_count", "fail_count", "requeue_count")
+    assert {item[count] for item in items for count in counts} == {0}

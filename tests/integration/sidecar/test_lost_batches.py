@@ -111,7 +111,7 @@ def test_a_batch_whose_response_is_lost_is_repeated(
     assert_all_are_repeated(sidecar, queue, batch)
 
 
-def test_a_batch_whose_client_leaves_during_the_calls_may_be_repeated_several_times_at_once(
+def test_a_batch_may_be_repeated_several_times_at_once_while_it_is_in_progress(
     sidecar: Sidecar, queue: BlockingQueue, proxy: FaultProxy, batch: Batch
 ) -> None:
     before = len(proxy.requests)

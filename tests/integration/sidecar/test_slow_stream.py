@@ -17,7 +17,7 @@ runpy.run_module("claimq_sidecar", run_name="__main__")
 """
 
 
-def test_the_items_of_a_client_that_stops_reading_go_back_uncounted_and_to_another_client(
+def test_the_items_of_a_client_that_stops_reading_go_uncounted_to_another_one(
     valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     impatient = start_sidecar(valkey.url, wrapper=(sys.executable, "-c", IMPATIENT), worker="impatient")

@@ -105,6 +105,10 @@ class OpenSession:
         size = int(self._stream.readline() or b"0", 16)
         return json.loads(self._stream.read(size + 2)) if size else None
 
+    def skip(self, size: int) -> None:
+        """Reads so many bytes of the next lines, and at most some KiB more."""
+        self._stream.read(size)
+
     def close(self) -> None:
         """Ends the connection."""
         self._stream.close()

@@ -162,8 +162,25 @@ def test_the_environment_names_the_item_and_its_attempts(
     assert last == {
         "CLAIMQ_QUEUE": "q", "CLAIMQ_ITEM_ID": "order-1", "CLAIMQ_ITEM_CLIENT": "ann", "CLAIMQ_ITEM_REQUEUE_COUNT": "1",
         "CLAIMQ_ITEM_FAIL_COUNT": "1", "CLAIMQ_ITEM_CRASH_COUNT": "0", "CLAIMQ_ITEM_INTERRUPTED_COUNT": "0",
-        "CLAIMQ_ITEM_GIVEN_UP_COUNT": "0",
+        "CLAIMQ_ITEM_GIVEN_UP_COUNT": "0", "CLAIMQ_ITEM_PRIORITY": "normal",
     }  # fmt: skip
+
+
+def test_the_environment_has_the_options_of_the_item_alone(
+    queue: BlockingQueue, work: RunWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ("PRIORITY", "DEADLINE", "MAX_REQUEUES", "EXCLUSIVE_KEY", "HEADER_A")
+    for option in options:
+        monkeypatch.setenv(f"CLAIMQ_ITEM_{option}", "of the outside")
+    queue.enqueue(
+        "x", deadline=4e9, max_requeues=7, priority="high", exclusive_key="ann/1", headers={"a": "b"}
+    )
+    queue.enqueue("y")
+    script = f"import os; print(*(os.environ.get('CLAIMQ_ITEM_' + name) for name in {options}))"
+    assert work(sys.executable, "-c", script).stdout.decode().splitlines() == [
+        "high 4000000000.0 7 ann/1 b",
+        "normal None None None None",
+    ]
 
 
 def test_hostile_payloads_and_ids_stay_single_words(

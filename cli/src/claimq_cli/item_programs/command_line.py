@@ -14,8 +14,8 @@ from claimq_cli.errors import USAGE, CommandError
 _LONGEST_ARGUMENT = 32 * os.sysconf("SC_PAGE_SIZE") - 1
 """Bytes that Linux allows in one argument, without the NUL byte at its end (MAX_ARG_STRLEN)."""
 
-_HEADER = "CLAIMQ_ITEM_HEADER_"
-"""Beginning of the variables with headers."""
+_ITEM = "CLAIMQ_ITEM_"
+"""Beginning of the variables with what the item has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,12 @@ def _check_program(program: str) -> None:
 
 def environment_for(outer: Mapping[str, str], queue: str, item: Item) -> dict[str, str]:
     """The program's environment: that of `claimq worker`, and the item."""
-    inherited = {name: value for name, value in outer.items() if not name.startswith(_HEADER)}
-    env = {**inherited, "CLAIMQ_QUEUE": queue, "CLAIMQ_ITEM_ID": item.id}
+    env = {name: value for name, value in outer.items() if not name.startswith(_ITEM)}
+    env |= {"CLAIMQ_QUEUE": queue, _ITEM + "ID": item.id, _ITEM + "PRIORITY": str(item.priority)}
     for counter in ("requeue_count", "fail_count", "crash_count", "interrupted_count", "given_up_count"):
-        env[f"CLAIMQ_ITEM_{counter.upper()}"] = str(getattr(item, counter))
-    env |= {_HEADER + name.upper().replace("-", "_"): value for name, value in item.header_pairs}
-    env.pop("CLAIMQ_ITEM_CLIENT", None)
-    return env if item.client is None else {**env, "CLAIMQ_ITEM_CLIENT": item.client}
+        env[_ITEM + counter.upper()] = str(getattr(item, counter))
+    for option in ("client", "deadline", "max_requeues", "exclusive_key"):
+        if (value := getattr(item, option)) is not None:
+            env[_ITEM + option.upper()] = str(value)
+    headers = {name.upper().replace("-", "_"): value for name, value in item.header_pairs}
+    return env | {f"{_ITEM}HEADER_{name}": value for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""Writes http/openapi.json of the sidecar from the types of its requests and responses."""
+"""Writes http/openapi.json of the sidecar from the types of its requests and responses, and docs/api.md from that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from claimq_sidecar.http import bodies, problems, responses
 from claimq_sidecar.http.bodies import VERDICT_BODIES
 from claimq_sidecar.http.field_types import PAYLOAD_FIELDS
 
-FILE = Path(__file__).parent.parent / "worker_sidecar/src/claimq_sidecar/http/openapi.json"
+ROOT = Path(__file__).parent.parent
+FILE = ROOT / "worker_sidecar/src/claimq_sidecar/http/openapi.json"
+PAGE = ROOT / "docs/api.md"
 REFERENCE = "#/components/schemas/{name}"
 PROBLEMS = {
     400: "The body is not JSON, or a field is not valid.",
@@ -147,7 +149,7 @@ OPERATIONS = (
     Operation(
         "/v1/info", "The state and the settings of the sidecar", (responses.Info,), (405,), when="Now."
     ),
-    Operation("/v1/openapi.json", "This document", (), (405,), when="OpenAPI 3.1."),
+    Operation("/v1/openapi.json", "The OpenAPI document of this API", (), (405,), when="OpenAPI 3.1."),
 )
 GET = {"/v1/info", "/v1/openapi.json"}
 
@@ -215,5 +217,104 @@ def openapi_text() -> str:
     return json.dumps(document(), indent=2) + "\n"
 
 
+BOUNDS = (
+    ("minimum", "maximum", " from {:,} to {:,.0f}"),
+    ("minItems", "maxItems", " ({:,} to {:,} elements)"),
+    ("minLength", "maxLength", " of {:,} to {:,} characters"),
+)
+PAGE_TEXT = """# The sidecar's API
+
+All requests that an app can send to its sidecar's Unix socket, and the bodies. What they mean, with examples, is in
+[the sidecar](sidecar.md); the [health port](sidecar.md#the-health-port) is not part of this API.
+
+This page is generated from the OpenAPI document, by `python scripts/make_openapi.py`. The sidecar serves the
+document at `GET /v1/openapi.json`, for programs that generate clients.
+
+## Requests
+
+| request | what it does | request body | response body (200) | other status codes |
+|---|---|---|---|---|
+{requests}
+## Status codes
+
+Every response other than 200 has a [Problem](#problem) as its body, with one of [these types](sidecar.md#refusals).
+
+| status | meaning |
+|---|---|
+{statuses}
+## Bodies
+{bodies}"""
+
+
+def page_text() -> str:
+    """The text of docs/api.md."""
+    whole = document()
+    requests = [
+        _request_row(f"{method.upper()} {path}", operation)
+        for path, methods in whole["paths"].items()
+        for method, operation in methods.items()
+    ]
+    statuses = [f"| {status} | {meaning} |\n" for status, meaning in PROBLEMS.items()]
+    bodies = [_schema_section(name, schema) for name, schema in whole["components"]["schemas"].items()]
+    return PAGE_TEXT.format(requests="".join(requests), statuses="".join(statuses), bodies="".join(bodies))
+
+
+def _request_row(request: str, operation: dict[str, Any]) -> str:
+    body = operation.get("requestBody")
+    needs = "none" if body is None else _type_of_content(body) + ("" if body["required"] else ", or none")
+    answers = dict(operation["responses"])
+    answer = answers.pop("200")
+    purpose = ". ".join(filter(None, (operation["summary"], operation.get("description"))))
+    response = _type_of_content(answer)
+    if " " in answer["description"]:  # more than "Done."
+        response += f". {answer['description']}"
+    return f"| `{request}` | {purpose} | {needs} | {response} | {', '.join(answers)} |\n"
+
+
+def _type_of_content(body: dict[str, Any]) -> str:
+    (content,) = body["content"].values()
+    return _type(content["schema"])
+
+
+def _schema_section(name: str, schema: dict[str, Any]) -> str:
+    rows = "".join(
+        f"| `{field}` | {_type(one)} | {_need(field, one, schema)} | {_description(one)} |\n"
+        for field, one in schema["properties"].items()
+    )
+    head = "| field | type | required or default | meaning |\n|---|---|---|---|\n"
+    return f"\n### {name}\n\n{schema['description']}\n\n{head}{rows}"
+
+
+def _need(field: str, schema: dict[str, Any], parent: dict[str, Any]) -> str:
+    if field in parent["required"]:
+        return "required"
+    return f"default `{json.dumps(schema['default'])}`" if "default" in schema else "optional"
+
+
+def _description(schema: dict[str, Any]) -> str:
+    found = [one["description"] for one in (schema, *schema.get("anyOf", ())) if "description" in one]
+    return " ".join(found)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """A schema in a few words: its type and its bounds, or a link to its section."""
+    if name := schema.get("$ref", "").rpartition("/")[2]:
+        return f"[{name}](#{name.lower()})"
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(map(_type, choices))
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("maxItems") == 0:
+        return "empty array"
+    kind = (
+        f"array of {_type(schema['items'])}" if schema.get("type") == "array" else schema.get("type", "any")
+    )
+    for least, most, bounds in BOUNDS:
+        if most in schema:
+            kind += bounds.format(schema.get(least, 0), schema[most])
+    return kind
+
+
 if __name__ == "__main__":
     FILE.write_text(openapi_text())
+    PAGE.write_text(page_text())

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import Item, ReliableQueue, State
+from claimq import Claim, Item, Outcome, ReliableQueue, State
 from claimq.metrics import ConsumerMetrics
 from claimq.queue import chunk_size, claims_ahead
 from claimq.redis_store.scripts import script
@@ -113,6 +113,35 @@ async def test_claims_that_went_back_do_not_count_as_taken(queue: ReliableQueue)
     consumed = await queue.consume(handler, max_items=30)
     assert (consumed.done, consumed.stopped_by) == (30, "max_items")
     assert await queue.length() == 10
+
+
+@pytest.mark.usefixtures("none_waits_long")
+async def test_a_queue_is_not_empty_while_claims_are_on_their_way_back(
+    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payloads = await fill(queue, 40)
+    order: list[str] = []
+    unclaim = ReliableQueue.unclaim
+    is_called, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def held(self: ReliableQueue, claims: list[Claim]) -> list[Outcome]:
+        is_called.set()
+        await may_go_on.wait()
+        return await unclaim(self, claims)
+
+    async def handler(item: Item) -> None:
+        order.append(item.text)
+        if item.text == "20":
+            await is_called.wait()
+
+    monkeypatch.setattr(ReliableQueue, "unclaim", held)
+    consuming = asyncio.ensure_future(queue.consume(handler, return_when_empty=True))
+    await is_called.wait()
+    for _ in range(50):  # in which it could claim, and end
+        await queue.lengths()
+    may_go_on.set()
+    assert (await consuming).done == 40
+    assert order == payloads
 
 
 async def is_alone(queue: ReliableQueue, text: str) -> bool:

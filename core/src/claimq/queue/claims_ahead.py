@@ -120,6 +120,7 @@ class ClaimsAhead:
                 if not (count := self._room()):
                     await self._in_hand.change_since(before)
                     continue
+                await self._in_hand.given_back()  # else later items come first, or the queue looks empty
                 nothing_in_hand = not self._in_hand.count
                 claimed = await self._claim(count)
                 if claimed is None:
@@ -160,7 +161,8 @@ class ClaimsAhead:
         if self._in_hand.stop.is_set():
             self._in_hand.give_back(claims, "stopped")
             return
-        self.waiting.extend(claims)
+        with self._lock:
+            self.waiting.extend(claims)
         if self._size is not None:
             self._look_again_in(LONGEST_WAIT)
         arrived, self._arrived = self._arrived, asyncio.Event()

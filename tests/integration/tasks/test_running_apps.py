@@ -109,6 +109,20 @@ def test_tasks_run_at_the_same_time(claimq_server: EmbeddedServer, app: App, run
     assert queue.stats()["done"] == 2
 
 
+def test_coroutines_alone_need_no_threads(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
+    threads: set[str] = set()
+
+    @app.task
+    async def look() -> None:
+        threads.update(thread.name for thread in threading.enumerate())
+
+    queue = claimq_server.queue("q")
+    queue.enqueue_many([look.item(), look.item(), "no call"])
+    run(concurrency=2)
+    assert (queue.stats()["done"], queue.length(State.FAILED)) == (2, 1)
+    assert not [name for name in threads if name.startswith(("claimq-handler", "claimq-task"))]
+
+
 def test_an_exit_ends_the_run_and_a_sidecar_sets_the_concurrency(
     claimq_server: EmbeddedServer, app: App
 ) -> None:

@@ -14,6 +14,7 @@ from claimq import arguments
 from claimq.arguments import Duration
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Item
+from claimq.queue.handling import is_coroutine_function
 from claimq.tasks import working
 from claimq.tasks.calls import read_call, shown
 from claimq.tasks.producer import Producer
@@ -105,6 +106,12 @@ class App:
             result = task.function(*bound.args, **bound.kwargs)
         return _finished(task, item, result) if inspect.isawaitable(result) else None
 
+    async def _handle_in_loop(self, item: AnyItem) -> None:
+        """The same where all tasks are coroutine functions: no call needs a thread."""
+        work = self.handle(item)
+        if work is not None:
+            await work
+
     def run(
         self,
         *,
@@ -141,8 +148,10 @@ class App:
         arguments.optional_count("concurrency", concurrency, least=1)
         retries = {name: task.retries.count for name, task in self.tasks.items() if task.retries.count}
         options = working.Options(concurrency, die_on_error, return_when_empty, observer, retries)
+        need_threads = not all(is_coroutine_function(task.function) for task in self.tasks.values())
+        handler = self.handle if need_threads else self._handle_in_loop
         try:
-            await working.work(self._producer, self.handle, options)
+            await working.work(self._producer, handler, options)
         finally:
             await self._producer.close_async()
             self._producer.close()

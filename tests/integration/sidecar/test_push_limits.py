@@ -203,3 +203,35 @@ def test_an_app_that_hangs_with_its_probe_gets_nothing_more(
         rounds.end()
         eventually_sync(lambda: queue.stats()["done"] == 8)
     assert [one.item.last_error for one in queue.failed_items()] == ["the app did not respond within 5 s"] * 2
+
+
+class Deadly:
+    """An app that an item named "killer" ends each time, with all that is in progress. Others take a moment."""
+
+    def __init__(self) -> None:
+        self._deaths = 0
+        self._changed = threading.Condition()
+
+    def __call__(self, pushed: Pushed) -> Reply:
+        with self._changed:
+            if pushed.text == "killer":
+                self._changed.wait(0.1)  # others come in the meantime
+                self._deaths += 1
+                self._changed.notify_all()
+                return Reply(0)
+            before = self._deaths
+            died = self._changed.wait_for(lambda: self._deaths > before, 0.3)
+            return Reply(0 if died else 200)
+
+
+def test_an_item_that_ends_the_app_each_time_takes_no_others_to_failed(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    queue.set_policy(Policy(requeue_limit=3))
+    queue.enqueue_many(["a", "b", "c", "killer"])
+    with PushApp(Deadly()) as app:
+        start_sidecar(valkey.url, push_port=str(app.port), concurrency="4")
+        eventually_sync(lambda: sum(queue.lengths().values()) == queue.length(State.FAILED) > 0)
+    (failed,) = queue.items(State.FAILED)
+    assert failed.item.payload == b"killer"
+    assert queue.stats()["done"] == 3

@@ -107,3 +107,17 @@ def test_an_app_that_was_silent_keeps_the_limit_of_its_refusals() -> None:
     assert pace.allowed == 1
     end(pace, *begin(pace))
     assert pace.allowed == 4
+
+
+def test_after_broken_connections_there_is_one_request_and_one_more_after_each_round() -> None:
+    pace = Pace(4)
+    for sent in begin(pace, 4):
+        pace.note_broken(sent)
+        pace.in_progress -= 1
+    assert pace.allowed == 1
+    end(pace, *begin(pace), is_done=True)
+    assert pace.allowed == 2
+    early, late = begin(pace, 2)
+    pace.note_broken(early)
+    end(pace, late, is_done=True)
+    assert pace.allowed == 1, "a request that was sent before the end says nothing about the app after it"

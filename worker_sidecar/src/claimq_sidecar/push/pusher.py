@@ -249,6 +249,7 @@ class Pusher:
     def _note_no_response(self, reason: NoResponse, request: _Request, why: str) -> None:
         """After a broken connection, and when it is silent, the app is not ready until it responds to its probe."""
         if reason is NoResponse.BROKEN:
+            self._pace.note_broken(request.sent)
             self._readiness.doubt(why)
         elif reason is NoResponse.TIMEOUT:
             was_silent = self._pace.is_silent

@@ -92,7 +92,7 @@ async def test_without_replies_four_calls_are_made_for_items_that_are_done(
     start_proxy: ProxyFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls_in_flight, "PATIENCE", 0.0)
+    monkeypatch.setattr(calls_in_flight, "LATE_SECONDS", 0.0)
     await warm(queue)
     await fill(queue, 9)
     proxy = start_proxy(valkey)
@@ -127,7 +127,7 @@ async def test_without_replies_four_calls_are_made_for_items_that_are_done(
 async def test_an_item_that_has_crashed_a_worker_waits_for_late_calls(
     queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls_in_flight, "PATIENCE", 0.0)
+    monkeypatch.setattr(calls_in_flight, "LATE_SECONDS", 0.0)
     await queue.enqueue("suspect")
     await queue.crash(await queue.claim(), "died")
     for text in ("1", "2"):

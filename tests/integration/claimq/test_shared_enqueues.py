@@ -43,7 +43,7 @@ async def texts(queue: ReliableQueue) -> list[str]:
 @pytest.fixture
 def one_call_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow a reply is; else another call begins beside it, and their order is open."""
-    monkeypatch.setattr(calls_in_flight, "PATIENCE", 60.0)
+    monkeypatch.setattr(calls_in_flight, "LATE_SECONDS", 60.0)
 
 
 @pytest.mark.usefixtures("one_call_at_a_time")

@@ -1,5 +1,6 @@
 """Delays between attempts."""
 
+import random
 from itertools import islice
 
 from claimq.concurrency.backoff import Backoff
@@ -34,3 +35,11 @@ def test_jitter_only_shortens_delays() -> None:
 
 def test_the_first_delay_is_never_above_the_longest() -> None:
     assert Backoff(10.0, 2.0).next() == 2.0
+
+
+def test_a_program_that_has_seeded_random_keeps_its_numbers() -> None:
+    random.seed(7)
+    expected = random.random()
+    random.seed(7)
+    Backoff(1.0, 8.0, jitter=0.5).next()
+    assert random.random() == expected

@@ -18,7 +18,7 @@ class Calls(CallsInFlight):
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr(calls_in_flight, "PATIENCE", 3600.0)
+    monkeypatch.setattr(calls_in_flight, "LATE_SECONDS", 3600.0)
     return monkeypatch
 
 
@@ -35,7 +35,7 @@ async def test_the_next_call_begins_when_the_latest_has_ended(patience: pytest.M
 
 
 async def test_the_next_call_begins_beside_one_that_is_late(patience: pytest.MonkeyPatch) -> None:
-    patience.setattr(calls_in_flight, "PATIENCE", 0.02)
+    patience.setattr(calls_in_flight, "LATE_SECONDS", 0.02)
     calls = Calls()
     calls.begin()
     while not calls.may_begin():
@@ -45,9 +45,9 @@ async def test_the_next_call_begins_beside_one_that_is_late(patience: pytest.Mon
 
 async def test_the_end_of_a_late_call_is_not_that_of_the_latest(patience: pytest.MonkeyPatch) -> None:
     calls = Calls()
-    patience.setattr(calls_in_flight, "PATIENCE", 0.0)
+    patience.setattr(calls_in_flight, "LATE_SECONDS", 0.0)
     late = calls.begin()
-    patience.setattr(calls_in_flight, "PATIENCE", 3600.0)
+    patience.setattr(calls_in_flight, "LATE_SECONDS", 3600.0)
     latest = calls.begin()
     calls.end(late)
     assert not calls.may_begin()
@@ -59,9 +59,9 @@ async def test_the_end_of_the_latest_call_lets_the_next_begin_beside_late_ones(
     patience: pytest.MonkeyPatch,
 ) -> None:
     calls = Calls()
-    patience.setattr(calls_in_flight, "PATIENCE", 0.0)
+    patience.setattr(calls_in_flight, "LATE_SECONDS", 0.0)
     calls.begin()
-    patience.setattr(calls_in_flight, "PATIENCE", 3600.0)
+    patience.setattr(calls_in_flight, "LATE_SECONDS", 3600.0)
     for _ in range(3):
         assert calls.may_begin(), "a late call delays none"
         calls.end(calls.begin())
@@ -69,7 +69,7 @@ async def test_the_end_of_the_latest_call_lets_the_next_begin_beside_late_ones(
 
 
 async def test_there_are_four_calls_at_most_however_late_they_are(patience: pytest.MonkeyPatch) -> None:
-    patience.setattr(calls_in_flight, "PATIENCE", 0.0)
+    patience.setattr(calls_in_flight, "LATE_SECONDS", 0.0)
     calls = Calls()
     numbers = [calls.begin() for _ in range(4)]
     assert not calls.may_begin()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+RANDOM = random.SystemRandom()
+"""Of the library's own: a program that has seeded the module `random` keeps its numbers."""
+
 
 class Backoff:
     """Delays in seconds that double from ``first`` up to ``longest``.
@@ -28,7 +31,7 @@ class Backoff:
         """The delay before the next attempt."""
         delay = min(self._upcoming, self._longest)
         self._upcoming = min(delay * 2, self._longest)
-        return delay * (1 - self._jitter * random.random())  # noqa: S311 - spreads load, guards no secret
+        return delay * (1 - self._jitter * RANDOM.random())
 
     def reset(self) -> None:
         """Call it after a success: the next delay is ``first`` again."""

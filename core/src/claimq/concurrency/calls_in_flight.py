@@ -1,12 +1,12 @@
-"""Calls that share what waits: one at a time, and another one beside a call whose reply is late."""
+"""Decides when calls that share what waits may begin: one at a time, and another beside one whose reply is late."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-PATIENCE = 0.05
-"""Seconds without a reply after which a call, which may have lost it, holds up the next one no longer."""
+LATE_SECONDS = 0.05
+"""Seconds without a reply after which the next call may begin beside this one, whose reply may be lost."""
 MOST_CALLS = 4
 """Calls in flight at a time, however late their replies are."""
 
@@ -38,7 +38,7 @@ class CallsInFlight:
         self._stop_waiting()
         self.count += 1
         self._latest += 1
-        self._late_at = self._loop.time() + PATIENCE
+        self._late_at = self._loop.time() + LATE_SECONDS
         return self._latest
 
     def end(self, number: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 AHEAD_SECONDS = 0.05
 """As many items are claimed at once as handlers have begun lately in so many seconds."""
 LONGEST_WAIT = 0.25
-"""Seconds after which claims that no handler has begun go back: a handler has become slow, and others are free."""
+"""Seconds for which claims may wait for a handler, and between looks for those that have waited for longer."""
 _LARGEST = 100
 
 
@@ -16,13 +16,11 @@ class ChunkSize:
     def __init__(self, now: float) -> None:
         """Times are seconds by a monotonic clock."""
         self.size = 1
-        self.last_begun = now
         self._begun = 0
         self._since = now
 
-    def note_begun(self, now: float) -> None:
+    def note_begun(self) -> None:
         """A handler begins with an item."""
-        self.last_begun = now
         self._begun += 1
 
     def next_size(self, now: float) -> int:
@@ -32,7 +30,8 @@ class ChunkSize:
         self._begun, self._since = 0, now
         return self.size
 
-    def begin_again(self, now: float) -> None:
-        """Claims have waited for too long: nothing is claimed ahead until handlers are quick again."""
+    def reset(self, now: float) -> int:
+        """Claims have waited for too long: nothing is claimed ahead until handlers are quick. Returns the size."""
         self.size = 1
         self._begun, self._since = 0, now
+        return self.size

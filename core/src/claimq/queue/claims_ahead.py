@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
@@ -37,10 +37,11 @@ class ClaimsAhead:
         self._in_hand = in_hand
         self._options = options
         self._chunk = options.chunk or 1
-        self._in_steps = bool(options.process_all or options.pause)
-        """The loops take a whole chunk, or pause after one: nothing is claimed ahead."""
         self._loop = asyncio.get_running_loop()
-        self._size = None if options.chunk or self._in_steps else ChunkSize(self._loop.time())
+        is_fixed = options.chunk is not None or options.is_in_chunks
+        self._adaptive = None if is_fixed else ChunkSize(self._loop.time())
+        self._added_count = 0
+        """Claims that were ever added to ``waiting``."""
         self._timer: asyncio.TimerHandle | None = None
         self._idle = 0
         self._was_empty = False
@@ -53,9 +54,7 @@ class ClaimsAhead:
         while True:
             if self._options.process_all and (claims := self._take_all()):
                 return claims
-            if (claim := self._take()) is not None:
-                if len(self.waiting) in (self._least, 0):
-                    self._in_hand.notify()
+            if (claim := self._take(self._in_hand.notify)) is not None:
                 return (claim,)
             if self._is_over:
                 return ()
@@ -63,18 +62,20 @@ class ClaimsAhead:
 
     def following_now(self) -> Claim | None:
         """The next claim, if one waits that a handler may begin with at once. For threads."""
-        claim = self._take(may_be_suspect=False)
-        if claim is not None and len(self.waiting) in (self._least, 0):
-            self._loop.call_soon_threadsafe(self._in_hand.notify)
-        return claim
+        return self._take(lambda: self._loop.call_soon_threadsafe(self._in_hand.notify), may_be_suspect=False)
 
-    def _take(self, *, may_be_suspect: bool = True) -> Claim | None:
+    def _take(self, notify: Callable[[], object], *, may_be_suspect: bool = True) -> Claim | None:
+        """The first claim that waits. ``notify`` is called when the next chunk is due."""
         with self._lock:
             if not self.waiting or (self.waiting[0].item.crash_count and not may_be_suspect):
                 return None
-            if self._size is not None:
-                self._size.note_begun(self._loop.time())
-            return self.waiting.popleft()
+            if self._adaptive is not None:
+                self._adaptive.note_begun()
+            claim = self.waiting.popleft()
+            is_due = len(self.waiting) in (self._claim_at, 0)
+        if is_due:
+            notify()
+        return claim
 
     def _take_all(self) -> list[Claim]:
         with self._lock:
@@ -83,9 +84,9 @@ class ClaimsAhead:
         return claims
 
     @property
-    def _least(self) -> int:
+    def _claim_at(self) -> int:
         """The next chunk is claimed when so many claims are left."""
-        return 0 if self._in_steps else self._chunk // 2
+        return 0 if self._options.is_in_chunks else self._chunk // 2
 
     async def _wait_idle(self) -> None:
         self._idle += 1
@@ -114,13 +115,15 @@ class ClaimsAhead:
         """Claims what the loops need, until there is a reason to end."""
         try:
             while not self._in_hand.stop.is_set():
-                if self.taken == self._options.max_items and (self._size is None or not self.waiting):
+                # What is on its way back comes before later items, and without it the queue may look empty.
+                await self._in_hand.given_back()
+                # Claims that go back are to be claimed again, so this waits until none can.
+                if self.taken == self._options.max_items and (self._adaptive is None or not self.waiting):
                     return
                 before = self._in_hand.version
                 if not (count := self._room()):
                     await self._in_hand.change_since(before)
                     continue
-                await self._in_hand.given_back()  # else later items come first, or the queue looks empty
                 nothing_in_hand = not self._in_hand.count
                 claimed = await self._claim(count)
                 if claimed is None:
@@ -142,16 +145,16 @@ class ClaimsAhead:
     def _room(self) -> int:
         """How many items to claim now."""
         idle, there = self._idle, len(self.waiting)
-        if there > self._least or (self._was_empty and not idle):
+        if there > self._claim_at or (self._was_empty and not idle):
             return 0
-        if self._size is not None and (idle or self._chunk > 1):
-            self._chunk = self._size.next_size(self._loop.time())
-        if self._chunk > 1 and not (self._in_steps or self._in_hand.suspects):
+        if self._adaptive is not None and (idle or self._chunk > 1):
+            self._chunk = self._adaptive.next_size(self._loop.time())
+        if self._chunk > 1 and not (self._options.is_in_chunks or self._in_hand.suspects):
             count = max(self._chunk, idle - there)
         elif there or not idle:
             count = 0
         else:
-            count = self._chunk if self._in_steps else idle
+            count = self._chunk if self._options.is_in_chunks else idle
         left = BATCH if self._options.max_items is None else self._options.max_items - self.taken
         return min(count, left, BATCH)
 
@@ -163,28 +166,23 @@ class ClaimsAhead:
             return
         with self._lock:
             self.waiting.extend(claims)
-        if self._size is not None:
-            self._look_again_in(LONGEST_WAIT)
+        self._added_count += len(claims)
+        self._look_again()
         arrived, self._arrived = self._arrived, asyncio.Event()
         arrived.set()
 
-    def _look_again_in(self, seconds: float) -> None:
-        if self._timer is None and self.waiting:
-            self._timer = self._loop.call_later(seconds, self._give_back_waiting)
+    def _look_again(self) -> None:
+        if self._adaptive is not None and self._timer is None and self.waiting:
+            self._timer = self._loop.call_later(LONGEST_WAIT, self._give_back_unreached, self._added_count)
 
-    def _give_back_waiting(self) -> None:
-        """Gives back claims if no handler has begun for a while: other workers may be free for them."""
+    def _give_back_unreached(self, added_before: int) -> None:
+        """Gives back the claims that wait if some of them waited at the last look too: they have been added to
+        ``waiting`` before. The handlers have become slow, and other workers may be free."""
         self._timer = None
-        if self._size is None or not self.waiting:
-            return
-        now = self._loop.time()
-        left = self._size.last_begun + LONGEST_WAIT - now
-        if left > 0:
-            self._look_again_in(left)
-            return
-        self._size.begin_again(now)
-        self._chunk = 1
-        if claims := self._take_all():
+        if self._adaptive is None or self._added_count - len(self.waiting) >= added_before:
+            self._look_again()
+        elif claims := self._take_all():
+            self._chunk = self._adaptive.reset(self._loop.time())
             self.taken -= len(claims)
             self._in_hand.give_back(claims, "not_reached")
 

@@ -48,6 +48,11 @@ class Options:
     die_on_error: bool
     on_failure: OnFailure
 
+    @property
+    def is_in_chunks(self) -> bool:
+        """The loops take a whole chunk, or pause after one: nothing is claimed ahead."""
+        return self.process_all or self.pause > 0
+
 
 @dataclass(frozen=True, slots=True)
 class QueueCalls:

@@ -40,8 +40,7 @@ class ConsumeRun:
     ) -> None:
         self.threads = threads
         self._call = handler_caller(options.handler, threads)
-        in_chunks = options.process_all or options.pause
-        self._takes_turns = not (is_coroutine_function(options.handler) or in_chunks)
+        self._takes_turns = not (is_coroutine_function(options.handler) or options.is_in_chunks)
         self.error: BaseException | None = None
         self.in_hand = InHand(queue, calls, reports)
         self.ahead = ClaimsAhead(self.in_hand, options)
@@ -115,7 +114,7 @@ class ConsumeRun:
     async def _take_turn(self, claim: Claim) -> None:
         """Calls a plain function for this claim, and for others while it is quick. Each verdict is added when its call
         is finished, or after a moment."""
-        turn = ThreadTurn(self._options.handler, self.ahead.following_now)
+        turn = ThreadTurn(self._options.handler, self.ahead.following_now, self._clock)
         running = asyncio.get_running_loop().run_in_executor(self.threads, turn.run, claim)
         interrupted = False
         while not running.done() or turn.finished:
@@ -131,7 +130,7 @@ class ConsumeRun:
             raise asyncio.CancelledError
 
     async def _finish(self, calls: Sequence[FinishedCall]) -> None:
-        """Adds the verdicts of finished calls: several are done."""
+        """Adds the verdicts of finished calls, as :meth:`ThreadTurn.take_finished` returns them."""
         last = calls[-1]
         if inspect.isawaitable(result := last.result):
             await self._handle([last.claim], lambda _: outcome_of(result))

@@ -54,13 +54,13 @@ class Consuming(Claiming, Settling):
         handler may raise. With ``process_all`` the handler gets a list of ``chunk`` items in one call. ``pause``:
         seconds between chunks.
 
-        ``chunk`` items are claimed at once, and the next ones when half of them are left; with a chunk of 1 nothing is
-        claimed before a loop is free for it. Without ``chunk`` it follows the handlers: as many items as they began
-        lately in 50 ms, from 1 to 100; claims that no handler reaches for 250 ms go back to the head, uncounted. Leases
-        are renewed until the verdict is stored. Verdicts that become
-        ready while a call is in flight share the next call, so a loop may begin with its next item before the
-        verdict of the last one is stored. A coroutine must not block the event loop: no verdict is sent and no lease
-        renewed while it does.
+        ``chunk`` items are claimed at once, and the next ones when half of them are left. With a chunk of 1 nothing is
+        claimed before a loop is free for it. Without ``chunk``, as many items are claimed at once as handlers have
+        lately begun within 50 ms, from 1 to 100, or 1 with ``process_all`` or ``pause``; claims that have waited for a
+        handler for more than 250 ms go back to the head, uncounted. Leases are renewed until the verdict is stored.
+        Verdicts that become ready while a call is in flight share the next call, so a loop may begin with its next item
+        before the verdict of the last one is stored. A coroutine must not block the event loop: no verdict is sent and
+        no lease renewed while it does.
 
         Ends when ``max_items`` have been claimed and finished, after ``max_seconds``, at the first error
         (``die_on_error``, which then raises it), when ``stop`` is set, and on SIGINT or SIGTERM, which end all runs

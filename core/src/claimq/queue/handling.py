@@ -33,18 +33,17 @@ def handler_caller(handler: Handler, threads: ThreadPoolExecutor) -> Caller:
 
 
 def is_coroutine_function(handler: Handler) -> bool:
-    """Whether a call of the handler makes a coroutine: also of an object whose class says so."""
-    return any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
+    """Whether the handler is a coroutine function, or an object whose ``__call__`` is one."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
 def call_in_context(
     context: contextvars.Context, handler: Handler, argument: object
 ) -> tuple[object, BaseException | None]:
-    """What the handler returned and what it raised. For a thread, whose future takes no StopIteration, and would never
-    be done."""
+    """Calls the handler; returns its result and what it raised."""
     try:
         return context.run(handler, argument), None
-    except BaseException as error:  # noqa: BLE001 - see above
+    except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration, and would never be done
         return None, error
 
 
@@ -66,7 +65,7 @@ async def _in_thread(
 
 
 async def outcome_of(work: Awaitable[object]) -> tuple[BaseException | None, bool]:
-    """What a handler's awaitable raises, as a function of :func:`handler_caller` returns it."""
+    """Awaits what a handler returned; returns what the function of :func:`handler_caller` returns."""
     return await _awaited(work), False
 
 

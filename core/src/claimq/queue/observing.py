@@ -10,7 +10,7 @@ from claimq.errors import ClaimqError
 from claimq.model import Claim, Outcome
 
 Cause = Literal["stopped", "not_reached", "interrupted", "refused", "unanswered"]
-"""Why a claim ended without a verdict: the run ended before its handler began; no handler began with it for a while;
+"""Why a claim ended without a verdict: the run ended before its handler began; it had waited too long for a handler;
 its handler was interrupted; the server refused the verdict; the server did not answer before the run ended, so the
 lease decides."""
 

@@ -1,4 +1,5 @@
-"""Verdicts of one run of ``consume``: those on finished items share calls, and no call waits for another's reply."""
+"""Verdicts of one run of ``consume``: those on finished items share calls, and a late reply holds up the next call for
+50 ms at most, while fewer than four are in flight."""
 
 from __future__ import annotations
 
@@ -39,10 +40,10 @@ class SharedVerdicts:
         self._unsettled: set[str] = set()
         """Tokens of claims that handlers have finished, until the verdict is stored or given up."""
         self._done: list[Claim] = []
-        self._added = self._taken = 0
-        """Claims that were added to ``_done``, and those of them that were sent."""
-        self._calls = CallsInFlight(self._send)
-        self._begins = False
+        self._added_count = self._sent_count = 0
+        """Claims that were ever added to ``_done``, and those of them that were sent."""
+        self._calls = CallsInFlight(self._schedule_call)
+        self._is_call_scheduled = False
         """Whether a call begins in the next turn of the event loop."""
         self._errors = asyncio.Semaphore(_ERRORS)
         self._sent_at = 0.0
@@ -62,13 +63,13 @@ class SharedVerdicts:
             await sent.wait()
             return
         self._done += claims
-        self._added = last = self._added + len(claims)
-        if self._send():
+        self._added_count = last = self._added_count + len(claims)
+        if self._schedule_call():
             await asyncio.sleep(0)  # it sends this verdict now
             return
         now = self._clock()
         if now > begun_at + _QUICK or now > self._sent_at + _LONGEST_WAIT or len(self._done) >= BATCH:
-            while self._taken < last:
+            while self._sent_count < last:
                 await self._sent.wait()
 
     async def settled(self) -> None:
@@ -83,23 +84,23 @@ class SharedVerdicts:
         while not tokens.isdisjoint(self._unsettled):
             await self._in_hand.change_since(self._in_hand.version)
 
-    def _send(self) -> bool:
-        """Lets a call begin with the verdicts that wait in the next turn of the event loop, if it may."""
-        if not self._done or self._begins or not self._calls.may_begin():
+    def _schedule_call(self) -> bool:
+        """Lets a call with the verdicts that wait begin in the next turn of the event loop. False if it may not."""
+        if not self._done or self._is_call_scheduled or not self._calls.may_begin():
             return False
-        self._begins = True
+        self._is_call_scheduled = True
         self._in_hand.calls.in_background(self._settle_done())
         return True
 
     async def _settle_done(self) -> None:
         done, self._done = self._done[:BATCH], self._done[BATCH:]
-        self._taken += len(done)
+        self._sent_count += len(done)
         number = self._calls.begin()
-        self._begins = False
+        self._is_call_scheduled = False
         self._sent_at = self._clock()
         sent, self._sent = self._sent, asyncio.Event()
         sent.set()
-        self._send()  # the rest, when it may
+        self._schedule_call()  # the rest, when it may
         try:
             await self._settle(done, None)
         finally:

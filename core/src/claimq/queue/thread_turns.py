@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import inspect
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,11 +12,11 @@ from claimq.model import Claim
 from claimq.queue.handling import Handler, call_in_context
 
 QUICK_SECONDS = 0.001
-"""How long one turn goes on to further items. A switch of threads takes longer than a quick function."""
+"""Seconds after which a turn takes no further item. A switch of threads takes longer than a quick function."""
 
 
 class FinishedCall(NamedTuple):
-    """A call of the handler, what it returned and what it raised. ``begun_at`` by the monotonic clock, in seconds."""
+    """A call of the handler, what it returned and what it raised. ``begun_at``: seconds by the clock of the turn."""
 
     claim: Claim
     result: object
@@ -33,30 +32,34 @@ class FinishedCall(NamedTuple):
 class ThreadTurn:
     """One turn in a thread. Its finished calls can be taken while it runs, so that none waits for a slow one."""
 
-    def __init__(self, handler: Handler, following: Callable[[], Claim | None]) -> None:
-        """``following`` is called in the thread: the next claim, or None if none waits."""
+    def __init__(
+        self, handler: Handler, following: Callable[[], Claim | None], clock: Callable[[], float]
+    ) -> None:
+        """``following`` is called in the thread: the next claim, or None if none waits. ``clock``: that of the event
+        loop."""
         self.finished: deque[FinishedCall] = deque()
         self.is_over = False
         """Set from outside: the turn goes on to no further item."""
         self._handler = handler
         self._following = following
+        self._clock = clock
         self._context = contextvars.copy_context()
 
     def run(self, first: Claim) -> None:
         """Calls the handler for this claim, and for those that follow while it is quick and their items are done."""
         claim: Claim | None = first
-        begun_at = time.monotonic()
+        begun_at = self._clock()
         until = begun_at + QUICK_SECONDS
         while claim is not None:
             result, error = call_in_context(self._context.copy(), self._handler, claim.item)
             call = FinishedCall(claim, result, error, begun_at)
             self.finished.append(call)
-            begun_at = time.monotonic()
+            begun_at = self._clock()
             goes_on = call.is_done and begun_at < until and not self.is_over
             claim = self._following() if goes_on else None
 
     def take_finished(self) -> list[FinishedCall]:
-        """Those whose items are done, up to a call of another result, which is alone."""
+        """The calls whose items are done, up to the first of another kind; if that is the first of all, it alone."""
         calls: list[FinishedCall] = []
         while self.finished and (self.finished[0].is_done or not calls):
             calls.append(self.finished.popleft())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import re
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -20,7 +19,7 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_work import or_cancelled
-from claimq.concurrency.backoff import Backoff
+from claimq.concurrency.backoff import RANDOM, Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.redis_store.clients import LONGEST_BLOCK, at_node, close, expires_at_once, make_client, read
 from claimq.redis_store.direct_client import DirectClient
@@ -172,7 +171,7 @@ class Connection(Lanes):
     async def _pause_after_fault(self, seconds: float) -> None:
         """A short random pause after a failed wait, so that many waiting claims do not retry at the same instant."""
         await self._drop_idle("waiting")
-        await asyncio.sleep(min(seconds, random.uniform(0.01, 0.1)))  # noqa: S311 - spreads load, guards no secret
+        await asyncio.sleep(min(seconds, RANDOM.uniform(0.01, 0.1)))
 
     async def _of_another_type(
         self, main_keys: Sequence[str], named: Sequence[str]

@@ -77,7 +77,7 @@ def writes_of(text: str) -> list[str]:
 
 
 def _with_literals(text: str) -> str:
-    """The text with numbers and words in place of their names: each name would be a variable of every call, that every
+    """The text with constants replaced by their values. A name would be a variable that each call makes, and that each
     function which uses it has to find."""
     literals: dict[str, str] = {}
 

@@ -14,7 +14,7 @@ def sizes(chunks: int, seconds_for_an_item: float) -> list[int]:
     for _ in range(chunks):
         for _ in range(size.size):
             now += seconds_for_an_item
-            size.note_begun(now)
+            size.note_begun()
         found.append(size.next_size(now))
     return found
 
@@ -36,21 +36,20 @@ def test_a_chunk_is_what_handlers_begin_within_a_moment(seconds: float, size: in
 def test_it_shrinks_at_once_when_handlers_become_slow_or_items_rare() -> None:
     size = ChunkSize(START)
     size.size = 100
-    size.note_begun(START + 1)
+    size.note_begun()
     assert size.next_size(START + 1) == 1
 
 
 def test_it_begins_again_with_one_after_claims_that_were_not_reached() -> None:
     size = ChunkSize(START)
     size.size = 64
-    size.begin_again(START + 1)
-    assert size.size == 1
-    size.note_begun(START + 1.001)
+    assert size.reset(START + 1) == size.size == 1
+    size.note_begun()
     assert size.next_size(START + 1.001) == 2
 
 
 def test_two_chunks_at_the_same_instant_do_not_divide_by_zero() -> None:
     size = ChunkSize(START)
-    size.note_begun(START)
+    size.note_begun()
     assert size.next_size(START) == 2
     assert size.next_size(START) == 1

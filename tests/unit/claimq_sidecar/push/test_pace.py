@@ -109,7 +109,7 @@ def test_an_app_that_was_silent_keeps_the_limit_of_its_refusals() -> None:
     assert pace.allowed == 4
 
 
-def test_after_broken_connections_there_is_one_request_and_one_more_after_each_round() -> None:
+def test_after_a_broken_connection_there_is_one_request_at_a_time() -> None:
     pace = Pace(4)
     for sent in begin(pace, 4):
         pace.note_broken(sent)

@@ -28,10 +28,10 @@ class Pace:
         self.reserved = 0
         """Requests for items that are being claimed."""
         self.is_silent = False
-        """Whether a request has had no response in time, and no other one since it was sent."""
+        """Whether a request timed out, and the app has not responded to any since it was sent."""
         self._most = self._limit = most
         self._finished = 0
-        """Requests since the limit has changed."""
+        """Requests that were done since the limit last changed."""
         self._responses = self._reductions = 0
 
     @property

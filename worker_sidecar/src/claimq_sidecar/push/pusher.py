@@ -148,7 +148,8 @@ class Pusher:
     async def _claim_and_send(
         self, room: int, wait: float, claim: Callable[[ClaimRequest, Share], Awaitable[list[Claim]]]
     ) -> None:
-        """Claims items for as many requests, which are reserved for them, and sends them."""
+        """Claims items for ``room`` requests, which are reserved until the claim ends, and sends them. ``wait``: for how
+        many seconds. Raises ClaimqError; then nothing was sent."""
         most = min(room if self._sends_alone else room * self._settings.batch_size, self._limit)
         share = Share()
         self._pace.reserved += room
@@ -247,7 +248,8 @@ class Pusher:
             self._in_background(self._end(request.tokens, decision))
 
     def _note_no_response(self, reason: NoResponse, request: _Request, why: str) -> None:
-        """After a broken connection, and when it is silent, the app is not ready until it responds to its probe."""
+        """After a broken connection the app is not ready until it can be reached again; with a probe path also when it
+        is silent."""
         if reason is NoResponse.BROKEN:
             self._pace.note_broken(request.sent)
             self._readiness.doubt(why)

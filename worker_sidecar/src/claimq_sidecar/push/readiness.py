@@ -43,7 +43,7 @@ class Readiness:
         self._why = ""
 
     def doubt(self, why: str) -> None:
-        """A connection has failed: the app is not ready until a probe succeeds. The first is made after a moment: while
+        """The app may be gone, or hang: it is not ready until a probe succeeds. The first is made after a moment: while
         a process dies, connections to it are still accepted."""
         self._set(is_ready=False, why=why)
         self._doubted.set()

@@ -16,7 +16,7 @@ local function before_claim(q, worker)
   if q.seen.exclusive then check_keys(q) end
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.claims)
   q.wake_tokens = redis.call('LLEN', q.wake)
-  q.incarnation = q.data_name or q.seen.incarnation or ''  -- names this data on this server process; "" before its first claim
+  q.incarnation = q.new_incarnation or q.seen.incarnation or ''  -- names this data on this server process; "" before its first claim
   return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = is_overdue and 1 or 0,
           is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls}
 end
@@ -27,7 +27,7 @@ end
 local function lost_reply(q, count, nonce)
   check_lists(q, count)
   if q.incarnation == '' then
-    q.incarnation, q.data_name = nonce, nonce
+    q.incarnation, q.new_incarnation = nonce, nonce
     redis.call('HSET', q.stats, 'incarnation', nonce)
     touch(q)
   end

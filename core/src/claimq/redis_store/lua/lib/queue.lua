@@ -125,7 +125,7 @@ local function expect_zset(key) redis.call('ZCARD', key) end
 local function expect_hash(key) redis.call('HLEN', key) end
 
 -- A number of stats, which any client may have set: 0 if it is out of these bounds. Instants up to LAST_MS (in 2223) and numbers up to LAST_NUMBER are so far
--- below 2^53 that the tokens of one call differ.
+-- below 2^53 that the tokens of one call differ. Most are 0, which takes no conversion.
 local FAR_BACK_MS, FAR_AHEAD_MS, LAST_MS, LAST_NUMBER = -1e13, 6e12, 8e12, 9e15
 local function number_in(text, least, most)
   local number = text and text ~= '0' and tonumber(text)
@@ -169,8 +169,7 @@ local function new_queue(main_key, base, seen, time)
     },
   }
 end
--- Fields that a call sets as it goes: grace_from, grace_until, server_since (ms; where they change), stepped (write the clock's fields), data_name (the new
---   incarnation, where it changes), incarnation (lib/lease.lua), has_grown (write largest), bytes (of items read, for has_room), counts (counter -> how many more), more_client_items (change of client_items), lengths (client -> items
+-- Fields that a call sets as it goes: grace_from, grace_until, server_since (ms; where they change), stepped (write the clock's fields), new_incarnation (where it changes), incarnation (lib/lease.lua), has_grown (write largest), bytes (of items read, for has_room), counts (counter -> how many more), more_client_items (change of client_items), lengths (client -> items
 --   in its list, read once), ring (length of clients), unknown (clients that have items and are missing in heads), wake_tokens (length of wake), calls and refreshed (lib/call.lua), limit, id_window, durability, known,
 --   old_ids, own_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, weight, are_plain (lib/take.lua),
 --   keys, waiting, ending (lib/exclusive.lua), put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
@@ -197,6 +196,7 @@ local function read_clock(q)
 end
 
 -- Opens a queue by its main key. Refuses the call if the caller may not run one of the commands that the script writes with.
+-- SEEN_FIELDS: the fields of stats that the script names as seen.NAME (redis_store/scripts.py).
 local function open(main_key)
   local base = string.sub(main_key, 1, -5)
   for i = 1, #WRITES do check_permission(base, WRITES[i]) end
@@ -206,7 +206,7 @@ local function open(main_key)
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
   -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).
   if seen.server ~= tostring(redis) then
-    q.server_since, q.stepped, q.data_name = seen.server and q.now or 0, true, ''
+    q.server_since, q.stepped, q.new_incarnation = seen.server and q.now or 0, true, ''
   end
   return q
 end
@@ -219,11 +219,11 @@ end
 
 -- On demand: the clock is seldom set.
 local function write_clock(q)
-  local known = {'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'server', tostring(redis)}
-  local function add(name, value) known[#known + 1], known[#known + 2] = name, value end
+  local fields = {'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'server', tostring(redis)}
+  local function add(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
   if q.grace_until then add('grace_until', whole(q.grace_until)); add('grace_from', whole(q.grace_from)) end
-  if q.server_since then add('server_since', whole(q.server_since)); add('incarnation', q.data_name) end
-  redis.call('HSET', q.stats, unpack(known))
+  if q.server_since then add('server_since', whole(q.server_since)); add('incarnation', q.new_incarnation) end
+  redis.call('HSET', q.stats, unpack(fields))
 end
 
 -- Notes that the queue was served now, at most once a second so that idle polling writes little.

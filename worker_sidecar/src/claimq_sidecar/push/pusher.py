@@ -148,8 +148,10 @@ class Pusher:
     async def _claim_and_send(
         self, room: int, wait: float, claim: Callable[[ClaimRequest, Share], Awaitable[list[Claim]]]
     ) -> None:
-        """Claims items for ``room`` requests, which are reserved until the claim ends, and sends them. ``wait``: for how
-        many seconds. Raises ClaimqError; then nothing was sent."""
+        """Claims items for ``room`` requests, which are reserved until the claim ends, and sends them.
+
+        ``wait``: seconds until there is an item. Raises ClaimqError; then nothing was sent.
+        """
         most = min(room if self._sends_alone else room * self._settings.batch_size, self._limit)
         share = Share()
         self._pace.reserved += room

@@ -224,7 +224,7 @@ BOUNDS = (
 )
 PAGE_TEXT = """# The sidecar's API
 
-All requests that an app can send to its sidecar's Unix socket, and the bodies. What they mean, with examples, is in
+All requests that an app can send to its sidecar's Unix socket, and their bodies. What they mean, with examples, is in
 [the sidecar](sidecar.md); the [health port](sidecar.md#the-health-port) is not part of this API.
 
 This page is generated from the OpenAPI document, by `python scripts/make_openapi.py`. The sidecar serves the
@@ -312,7 +312,11 @@ def _type(schema: dict[str, Any]) -> str:
     for least, most, bounds in BOUNDS:
         if most in schema:
             kind += bounds.format(schema.get(least, 0), schema[most])
-    return kind
+    return (
+        kind.replace("1 to 1 elements", "exactly 1 element")
+        .replace(" of 0 to ", " of up to ")
+        .replace("(0 to ", "(up to ")
+    )
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ class Window(Response):
 
 
 class Draining(Response):
-    """Every other line of a session without items: when a drain begins or ends, and at least every ten seconds."""
+    """Each later line of a session that has no items: when a drain begins or ends, and at least every ten seconds."""
 
     draining: bool
 

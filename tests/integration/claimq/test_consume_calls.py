@@ -12,6 +12,7 @@ import pytest
 import claimq
 from claimq import Claim, Item, Outcome, Policy, ReliableQueue, State, StoreMisused
 from claimq.concurrency import calls_in_flight
+from claimq.queue.shared_verdicts import SharedVerdicts
 from claimq.redis_store.scripts import script
 from testkit.handlers import Seen, fill
 from testkit.links import Request
@@ -19,7 +20,7 @@ from testkit.patient import patient
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.processes import Process, whole_lines
 from testkit.server import DURABLE, Server
-from testkit.waiting import eventually, eventually_sync
+from testkit.waiting import PATIENCE, eventually, eventually_sync
 
 
 def calls_of(name: str) -> Callable[[Request], bool]:
@@ -372,3 +373,24 @@ def _ended(log: Path) -> Iterator[str]:
     for line in whole_lines(log):
         if line.startswith("end "):
             yield line.removeprefix("end ")
+
+
+async def test_the_end_of_an_event_loop_ends_consume_before_a_call_has_begun(
+    queue: ReliableQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cancels all tasks, also those that have not made their first step."""
+    await fill(queue, 3)
+    schedule_call, test = SharedVerdicts._schedule_call, asyncio.current_task()
+
+    def schedule_and_end(self: SharedVerdicts) -> bool:
+        if is_scheduled := schedule_call(self):
+            for task in asyncio.all_tasks() - {test}:
+                task.cancel()
+        return is_scheduled
+
+    async def handler(_: Item) -> None: ...
+
+    monkeypatch.setattr(SharedVerdicts, "_schedule_call", schedule_and_end)
+    consuming = asyncio.ensure_future(queue.consume(handler))
+    done, _ = await asyncio.wait({consuming}, timeout=PATIENCE)
+    assert done == {consuming}

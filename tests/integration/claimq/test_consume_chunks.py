@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import Claim, Item, Outcome, ReliableQueue, State
+from claimq import Claim, Item, Outcome, Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.metrics import ConsumerMetrics
 from claimq.queue import chunk_size, claims_ahead
 from claimq.redis_store.scripts import script
@@ -142,6 +142,39 @@ async def test_a_queue_is_not_empty_while_claims_are_on_their_way_back(
     may_go_on.set()
     assert (await consuming).done == 40
     assert order == payloads
+
+
+@pytest.mark.usefixtures("none_waits_long")
+async def test_claims_on_their_way_back_are_held_through_an_outage(
+    valkey: Server, start_proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, has_failed, unclaim = start_proxy(valkey), asyncio.Event(), ReliableQueue.unclaim
+
+    async def noted(self: ReliableQueue, claims: list[Claim]) -> list[Outcome]:
+        try:
+            return await unclaim(self, claims)
+        except StoreUnavailable:
+            has_failed.set()
+            raise
+
+    monkeypatch.setattr(ReliableQueue, "unclaim", noted)
+    async with claimq.connect(settings=RedisSettings(proxy.url, retry_for=0.1)) as server:
+        queue = server.queue("q", worker="w1")
+        await queue.set_policy(Policy(requeue_limit=0))
+        payloads = await fill(queue, 40)
+        order: list[str] = []
+
+        async def handler(item: Item) -> None:
+            order.append(item.text)
+            if item.text == "20":
+                proxy.refuse()
+                await has_failed.wait()
+                proxy.heal()
+
+        consumed = await queue.consume(handler, return_when_empty=True)
+        stats = await queue.stats()
+    assert (order, stats["done"], stats["crashes"]) == (payloads, 40, 0)
+    assert consumed.done + consumed.lost == 40, "the reply to a verdict may be lost in the outage"
 
 
 async def is_alone(queue: ReliableQueue, text: str) -> bool:

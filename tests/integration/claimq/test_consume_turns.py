@@ -77,6 +77,24 @@ async def test_each_item_has_its_own_verdict(queue: ReliableQueue) -> None:
     assert (failed.item.text, failed.item.last_error) == ("bad", "ValueError: no")
 
 
+def _raise(_: object) -> type:
+    raise RuntimeError("outside of a request")
+
+
+UNREADABLE = type("Unreadable", (), {"__class__": property(_raise)})()
+"""A result that cannot be looked at, like the proxy objects of some frameworks outside of a request."""
+
+
+async def test_a_result_that_cannot_be_looked_at_fails_its_item_alone(queue: ReliableQueue) -> None:
+    await fill(queue, 10)
+    consumed = await queue.consume(
+        lambda item: UNREADABLE if item.text == "5" else None, chunk=10, max_items=10, on_failure="fail"
+    )
+    assert (consumed.done, consumed.failed) == (9, 1)
+    (failed,) = await queue.items(State.FAILED)
+    assert (failed.item.text, failed.item.last_error) == ("5", "RuntimeError: outside of a request")
+
+
 async def test_a_call_has_a_context_of_its_own(queue: ReliableQueue) -> None:
     await fill(queue, 20)
     variable = contextvars.ContextVar("variable", default="unset")

@@ -235,3 +235,28 @@ def test_an_item_that_ends_the_app_each_time_takes_no_others_to_failed(
     (failed,) = queue.items(State.FAILED)
     assert failed.item.payload == b"killer"
     assert queue.stats()["done"] == 3
+
+
+def test_pushes_go_on_when_an_app_fails_an_item_whose_claim_was_lost(
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
+) -> None:
+    arrived, may_respond = threading.Event(), threading.Event()
+
+    def respond(pushed: Pushed) -> Reply:
+        if pushed.text == "slow":
+            arrived.set()
+            assert may_respond.wait(PATIENCE)
+            return Reply(500)
+        return Reply()
+
+    queue.set_policy(Policy(busy_expiry=3.0))
+    queue.enqueue("slow")
+    with PushApp(respond) as app:
+        sidecar = start_sidecar(valkey.url, push_port=str(app.port), concurrency="1")
+        assert arrived.wait(PATIENCE)
+        valkey.call("FLUSHALL")
+        eventually_sync(lambda: "event=claims_lost" in sidecar.log_text)
+        may_respond.set()
+        eventually_sync(lambda: app.texts == ["slow"])
+        queue.enqueue("next")
+        eventually_sync(lambda: app.texts == ["slow", "next"])

@@ -42,6 +42,8 @@ class ClaimsAhead:
         self._adaptive = None if is_fixed else ChunkSize(self._loop.time())
         self._added_count = 0
         """Claims that were ever added to ``waiting``."""
+        self._has_unreached = False
+        """Whether the claims that wait are to go back."""
         self._timer: asyncio.TimerHandle | None = None
         self._idle = 0
         self._was_empty = False
@@ -115,8 +117,11 @@ class ClaimsAhead:
         """Claims what the loops need, until there is a reason to end."""
         try:
             while not self._in_hand.stop.is_set():
-                # What is on its way back comes before later items, and without it the queue may look empty.
-                await self._in_hand.given_back()
+                if (
+                    self._has_unreached
+                ):  # and no claim meanwhile: later items would come first, or none be there
+                    await self._give_back_unreached()
+                    continue
                 # Claims that go back are to be claimed again, so this waits until none can.
                 if self.taken == self._options.max_items and (self._adaptive is None or not self.waiting):
                     return
@@ -173,18 +178,27 @@ class ClaimsAhead:
 
     def _look_again(self) -> None:
         if self._adaptive is not None and self._timer is None and self.waiting:
-            self._timer = self._loop.call_later(LONGEST_WAIT, self._give_back_unreached, self._added_count)
+            self._timer = self._loop.call_later(LONGEST_WAIT, self._look, self._added_count)
 
-    def _give_back_unreached(self, added_before: int) -> None:
-        """Gives back the claims that wait if some of them waited at the last look too: they have been added to
-        ``waiting`` before. The handlers have become slow, and other workers may be free."""
+    def _look(self, added_before: int) -> None:
+        """Ends the present claim, and has the claims that wait given back, if some of them waited at the last look too:
+        they were added to ``waiting`` before. The handlers have become slow, and other workers may be free."""
         self._timer = None
-        if self._adaptive is None or self._added_count - len(self.waiting) >= added_before:
+        if self._added_count - len(self.waiting) >= added_before:
             self._look_again()
-        elif claims := self._take_all():
+            return
+        self._has_unreached = True
+        if self._claiming is not None:
+            self._claiming.cancel()
+        self._in_hand.notify()
+
+    async def _give_back_unreached(self) -> None:
+        self._has_unreached = False
+        claims = self._take_all()
+        if self._adaptive is not None and claims:
             self._chunk = self._adaptive.reset(self._loop.time())
             self.taken -= len(claims)
-            self._in_hand.give_back(claims, "not_reached")
+            await self._in_hand.give_back_held(claims, "not_reached")
 
     async def _recovery(self) -> None:
         """After a claim without a reply: waits for its recovery. Until then it may hold all items that there are, and

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -121,19 +120,21 @@ class ConsumeRun:
             try:
                 if not running.done():
                     await asyncio.wait({running}, timeout=None if turn.is_over else QUICK_SECONDS)
+                turn.is_over = (
+                    turn.is_over or not running.done()
+                )  # before the look: what ends later is the last
                 if calls := turn.take_finished():
                     await self._finish(calls)
             except asyncio.CancelledError:  # a thread cannot be interrupted
-                interrupted = True
-            turn.is_over = turn.is_over or not running.done()
+                interrupted = turn.is_over = True
         if interrupted:
             raise asyncio.CancelledError
 
     async def _finish(self, calls: Sequence[FinishedCall]) -> None:
         """Adds the verdicts of finished calls, as :meth:`ThreadTurn.take_finished` returns them."""
         last = calls[-1]
-        if inspect.isawaitable(result := last.result):
-            await self._handle([last.claim], lambda _: outcome_of(result))
+        if (work := last.work) is not None:
+            await self._handle([last.claim], lambda _: outcome_of(work))
         else:
             await self._end([call.claim for call in calls], as_failure(last.error), last.begun_at)
 

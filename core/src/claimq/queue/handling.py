@@ -39,10 +39,11 @@ def is_coroutine_function(handler: Handler) -> bool:
 
 def call_in_context(
     context: contextvars.Context, handler: Handler, argument: object
-) -> tuple[object, BaseException | None]:
-    """Calls the handler; returns its result and what it raised."""
+) -> tuple[Awaitable[object] | None, BaseException | None]:
+    """Calls the handler; returns its result if that is to be awaited, else None, and what it raised."""
     try:
-        return context.run(handler, argument), None
+        result = context.run(handler, argument)
+        return (result, None) if inspect.isawaitable(result) else (None, None)
     except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration, and would never be done
         return None, error
 
@@ -58,9 +59,9 @@ async def _in_thread(
             await asyncio.wait({running})
         except asyncio.CancelledError:
             interrupted = True
-    result, error = running.result()
-    if inspect.isawaitable(result):
-        error = await _awaited(result)
+    work, error = running.result()
+    if work is not None:
+        error = await _awaited(work)
     return as_failure(error), interrupted
 
 

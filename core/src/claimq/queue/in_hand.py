@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome
-from claimq.queue.consume_options import QueueCalls
+from claimq.queue.consume_options import RETRY_SECONDS, QueueCalls, wait
 from claimq.queue.lease_keeper import LeaseKeeper
 from claimq.queue.observing import Cause, Reports
 from claimq.queue.settling import Settling
@@ -136,6 +136,33 @@ class InHand:
 
         self._last_give_back = self.calls.in_background(give_back())
         return self._last_give_back
+
+    async def give_back_held(self, claims: list[Claim], cause: Cause) -> None:
+        """Gives claims back, uncounted and in order, while the run goes on. They are held until the server has
+        answered, through an outage of any length. If the run ends first, they go back as in :meth:`give_back`."""
+        is_held = True
+        try:
+            while is_held and not self.stop.is_set():
+                is_held = not await self._is_back(claims)
+        finally:
+            if is_held:
+                self.give_back(claims, cause)
+            else:
+                self.release(claims)
+                if self.reports is not None:
+                    self.reports.given_back(claims, cause)
+
+    async def _is_back(self, claims: list[Claim]) -> bool:
+        """Tries to give claims back; False if the server did not answer, after a pause."""
+        try:
+            await self.queue.unclaim(claims)
+        except StoreUnavailable as error:
+            self.call_failed(error)
+            if self.queue.is_closed:
+                raise
+            await wait(self.stop, RETRY_SECONDS)
+            return False
+        return True
 
     async def given_back(self) -> None:
         """Waits for the give-backs that have begun."""

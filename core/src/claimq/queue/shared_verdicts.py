@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from claimq.concurrency.calls_in_flight import CallsInFlight
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
@@ -59,7 +59,7 @@ class SharedVerdicts:
         self._in_hand.extend_deadline()
         if error is not None:
             sent = asyncio.Event()
-            self._in_hand.calls.in_background(self._settle_failed(claims, error, sent))
+            self._in_background(self._settle_failed(claims, error, sent))
             await sent.wait()
             return
         self._done += claims
@@ -89,8 +89,17 @@ class SharedVerdicts:
         if not self._done or self._is_call_scheduled or not self._calls.may_begin():
             return False
         self._is_call_scheduled = True
-        self._in_hand.calls.in_background(self._settle_done())
+        self._in_background(self._settle_done())
         return True
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        self._in_hand.calls.in_background(work).add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """After a cancellation, with which an event loop ends, nothing waits for verdicts: the leases decide."""
+        if task.cancelled():
+            self._unsettled.clear()
+            self._in_hand.notify()
 
     async def _settle_done(self) -> None:
         done, self._done = self._done[:BATCH], self._done[BATCH:]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextvars
-import inspect
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from claimq.model import Claim
@@ -16,17 +15,18 @@ QUICK_SECONDS = 0.001
 
 
 class FinishedCall(NamedTuple):
-    """A call of the handler, what it returned and what it raised. ``begun_at``: seconds by the clock of the turn."""
+    """A call of the handler, what it returned to be awaited, and what it raised. ``begun_at``: seconds by the clock of
+    the turn."""
 
     claim: Claim
-    result: object
+    work: Awaitable[object] | None
     error: BaseException | None
     begun_at: float
 
     @property
     def is_done(self) -> bool:
         """Whether the item is done; else there is an error, or something to await."""
-        return self.error is None and not inspect.isawaitable(self.result)
+        return self.error is None and self.work is None
 
 
 class ThreadTurn:
@@ -51,8 +51,8 @@ class ThreadTurn:
         begun_at = self._clock()
         until = begun_at + QUICK_SECONDS
         while claim is not None:
-            result, error = call_in_context(self._context.copy(), self._handler, claim.item)
-            call = FinishedCall(claim, result, error, begun_at)
+            work, error = call_in_context(self._context.copy(), self._handler, claim.item)
+            call = FinishedCall(claim, work, error, begun_at)
             self.finished.append(call)
             begun_at = self._clock()
             goes_on = call.is_done and begun_at < until and not self.is_over

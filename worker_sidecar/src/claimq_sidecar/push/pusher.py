@@ -208,7 +208,7 @@ class Pusher:
         if why:
             self._metrics.count("refused")
             self._readiness.doubt(why)
-        self._pace.in_progress -= 1
+        self._end_request()
         source.end_request()
         self._sidecar.give_back_unread([claim.token for claim in batch])
 
@@ -238,7 +238,7 @@ class Pusher:
             self._metrics.count(result)
             decision = decide_without(result, self._settings.timeout)
             self._note_no_response(result, request, decision.error)
-        self._pace.in_progress -= 1
+        self._end_request()
         if result is NoResponse.BROKEN and self._sidecar.draining.is_set():
             self._sidecar.give_back_in_drain(request.tokens, decision.error)
             return
@@ -248,6 +248,11 @@ class Pusher:
             self._note_done(request.tokens)
         else:
             self._in_background(self._end(request.tokens, decision))
+
+    def _end_request(self) -> None:
+        """A request is no longer in progress. Its slot may be free already, if its claims were lost."""
+        self._pace.in_progress -= 1
+        self._sidecar.changed.notify()
 
     def _note_no_response(self, reason: NoResponse, request: _Request, why: str) -> None:
         """After a broken connection the app is not ready until it can be reached again; with a probe path also when it

@@ -42,8 +42,8 @@ class ClaimsAhead:
         self._adaptive = None if is_fixed else ChunkSize(self._loop.time())
         self._added_count = 0
         """Claims that were ever added to ``waiting``."""
-        self._has_unreached = False
-        """Whether the claims that wait are to go back."""
+        self._unreached = asyncio.Event()
+        """Set when the claims that wait are to go back."""
         self._timer: asyncio.TimerHandle | None = None
         self._idle = 0
         self._was_empty = False
@@ -117,9 +117,7 @@ class ClaimsAhead:
         """Claims what the loops need, until there is a reason to end."""
         try:
             while not self._in_hand.stop.is_set():
-                if (
-                    self._has_unreached
-                ):  # and no claim meanwhile: later items would come first, or none be there
+                if self._unreached.is_set():
                     await self._give_back_unreached()
                     continue
                 # Claims that go back are to be claimed again, so this waits until none can.
@@ -132,18 +130,18 @@ class ClaimsAhead:
                 nothing_in_hand = not self._in_hand.count
                 claimed = await self._claim(count)
                 if claimed is None:
-                    await self._recovery()
+                    await self._recovery(RETRY_SECONDS)
                 elif claimed.claims:
                     self._was_empty = False
                     self._add(claimed.claims)
+                elif self._unreached.is_set():
+                    continue  # the claim was ended: the queue need not be empty
                 elif self._options.return_when_empty and not self._in_hand.stop.is_set():
                     self.no_claims_because = "paused" if claimed.paused else "empty"
                     if nothing_in_hand:
                         return
                     self._was_empty = True
-                    await self._in_hand.change_since(
-                        before
-                    )  # a running handler may still enqueue or fail an item
+                    await self._in_hand.change_since(before)  # a handler may still enqueue or fail an item
         finally:
             self._end_waits()
 
@@ -187,29 +185,31 @@ class ClaimsAhead:
         if self._added_count - len(self.waiting) >= added_before:
             self._look_again()
             return
-        self._has_unreached = True
+        self._unreached.set()
         if self._claiming is not None:
             self._claiming.cancel()
         self._in_hand.notify()
 
     async def _give_back_unreached(self) -> None:
-        self._has_unreached = False
+        """Nothing is claimed meanwhile: later items would come first, or the queue would look empty."""
+        self._unreached.clear()
         claims = self._take_all()
         if self._adaptive is not None and claims:
             self._chunk = self._adaptive.reset(self._loop.time())
             self.taken -= len(claims)
             await self._in_hand.give_back_held(claims, "not_reached")
+        await self._recovery(0.0)  # of the claim that was ended
 
-    async def _recovery(self) -> None:
-        """After a claim without a reply: waits for its recovery. Until then it may hold all items that there are, and
-        the queue would look empty."""
+    async def _recovery(self, pause: float) -> None:
+        """After a claim without a reply: waits for its recovery, at least ``pause`` seconds. Until then it may hold all
+        items that there are, and the queue would look empty."""
         stop = self._in_hand.stop
         tasks = {
             asyncio.ensure_future(self._in_hand.calls.lost_claims_recovered()),
             asyncio.ensure_future(stop.wait()),
         }
         try:
-            await wait(stop, RETRY_SECONDS)
+            await wait(stop, pause)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:

@@ -191,7 +191,7 @@ class ClaimsAhead:
         self._in_hand.notify()
 
     async def _give_back_unreached(self) -> None:
-        """Nothing is claimed meanwhile: later items would come first, or the queue would look empty."""
+        """No claim is made before they are back: later items would come first, or the queue would look empty."""
         self._unreached.clear()
         claims = self._take_all()
         if self._adaptive is not None and claims:

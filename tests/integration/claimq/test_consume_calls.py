@@ -236,12 +236,13 @@ async def _all_later(queue: ReliableQueue, than: float) -> bool:
     return min(await _lease_ends(queue)) > than
 
 
-async def test_with_a_chunk_of_one_nothing_is_claimed_that_no_handler_has(
-    queue: ReliableQueue, seen: Seen
+@pytest.mark.parametrize("chunk", [1, None])
+async def test_at_first_nothing_is_claimed_that_no_handler_has(
+    queue: ReliableQueue, seen: Seen, chunk: int | None
 ) -> None:
     await fill(queue, 9)
     seen.may_go_on.clear()
-    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=3, max_items=9))
+    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=3, chunk=chunk, max_items=9))
     await eventually(lambda: seen.running == 3)
     for _ in range(5):
         assert len(await busy(queue)) == 3

@@ -46,17 +46,6 @@ async def test_quick_handlers_share_claims(valkey: Server, start_proxy: ProxyFac
     assert sum(sha in request.words for request in proxy.requests) < 30
 
 
-async def test_nothing_is_claimed_ahead_at_first(queue: ReliableQueue, seen: Seen) -> None:
-    await fill(queue, 9)
-    seen.may_go_on.clear()
-    consuming = asyncio.ensure_future(queue.consume(seen, concurrency=3, max_items=9))
-    await eventually(lambda: seen.running == 3)
-    for _ in range(5):
-        assert len(await busy(queue)) == 3
-    seen.may_go_on.set()
-    assert (await consuming).done == 9
-
-
 @pytest.mark.usefixtures("none_waits_long")
 async def test_claims_that_no_handler_reaches_go_back_in_order(queue: ReliableQueue) -> None:
     payloads = await fill(queue, 60)

@@ -7,6 +7,7 @@ import socket as sockets
 from pathlib import Path
 from typing import Final
 
+from claimq.concurrency.backoff import Backoff
 from claimq_sidecar.push.app_connection import AppConnection
 
 CONNECT_SECONDS: Final = 5.0
@@ -94,14 +95,13 @@ async def _connected(path: str) -> sockets.socket:
     asyncio takes that for a connection in progress, and the writable socket for a connected one."""
     connecting = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
     connecting.setblocking(False)
-    pause = _FIRST_PAUSE
+    backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
     try:
         while True:
             try:
                 connecting.connect(path)
             except BlockingIOError:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                await asyncio.sleep(backoff.next())
             else:
                 return connecting
     except BaseException:

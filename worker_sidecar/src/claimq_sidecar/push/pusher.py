@@ -133,15 +133,11 @@ class Pusher:
     # Claiming.
     async def _claim(self) -> None:
         """Claims items for the free slots, and waits for them. Slots of items that end are used by `_end_done`."""
-
-        async def claim(request: ClaimRequest, share: Share) -> list[Claim]:
-            return await self._sidecar.claim(request, self._gate, share)
-
         while True:
             while not (self._may_send and (slots := self._sidecar.concurrency.free_of(self._pace.free))):
                 await self._sidecar.changed.wait()
             try:
-                await self._claim_and_send(slots, CLAIM_SECONDS, claim)
+                await self._claim_and_send(slots, CLAIM_SECONDS, self._claim_alone)
             except ClaimqError as error:
                 await self._wait_after(error)
 
@@ -289,6 +285,9 @@ class Pusher:
             except ClaimqError as error:
                 self._repeat_done(tokens)
                 await self._wait_after(error)
+
+    async def _claim_alone(self, request: ClaimRequest, share: Share) -> list[Claim]:
+        return await self._sidecar.claim(request, self._gate, share)
 
     async def _claim_next(self, done: VerdictRequest, request: ClaimRequest, share: Share) -> list[Claim]:
         _, claims = await self._sidecar.next({"done": done}, request, self._gate, share)

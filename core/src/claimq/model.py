@@ -10,11 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from claimq.arguments import Duration, Instant
 from claimq.errors import PayloadError
 from claimq.tokens import number_of
+
+_T = TypeVar("_T")
+
+
+class _Construct(Protocol):
+    def __call__(self, kind: type[_T], fields: tuple[object, ...], /) -> _T: ...
+
+
+construct = cast("_Construct", tuple.__new__)  # pyright: ignore[reportUnknownMemberType] - of a generic class
+"""Makes a NamedTuple from the values of all its fields, in order. It does not check their number and knows no defaults.
+Takes half the time of the constructor, which is a Python function."""
 
 
 class State(StrEnum):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-_WORKER, _NUMBER, _NONCE = "[!-.0-~]+", "[0-9]{1,16}", "[A-Za-z0-9_-]{8}"
+_NONCE_LENGTH = 8
+_WORKER, _NUMBER, _NONCE = "[!-.0-~]+", "[0-9]{1,16}", f"[A-Za-z0-9_-]{{{_NONCE_LENGTH}}}"
 OF_ANY_RELEASE = rf"{_WORKER}/{_NUMBER}(\.{_NONCE})?"
 """The form of a token of this or an earlier release (which had no nonces)."""
 _OF_ANY_RELEASE = re.compile(OF_ANY_RELEASE)
 _TOKEN = re.compile(rf"({_WORKER})/({_NUMBER})\.({_NONCE})")
 # Possessive: text that is no token is found without going back over those before it.
-_TOKENS = re.compile(rf"(?:{_WORKER}+/{_NUMBER}+\.{_NONCE}\n)*+")
+_TOKENS_OF_ONE_WORKER = re.compile(rf"({_WORKER})/{_NUMBER}\.{_NONCE}\n(?:\1/{_NUMBER}\.{_NONCE}\n)*+")
 
 
 def make_token(worker: str, number: int, nonce: str) -> str:
@@ -35,10 +36,12 @@ def number_of(text: str) -> int:
     return int(found[2]) if found else 0
 
 
-def are_tokens(texts: Sequence[str]) -> bool:
-    """Whether all of these are tokens. For a hundred it takes a third of the time of one :func:`worker_of` for each."""
+def common_worker(texts: Sequence[str]) -> str | None:
+    """The worker of all these tokens; None if they have several, or if one of the texts is no token. For a hundred it
+    takes a fifth of the time of one :func:`worker_of` for each."""
     lines = "\n".join((*texts, ""))
-    return lines.count("\n") == len(texts) and _TOKENS.fullmatch(lines) is not None
+    found = _TOKENS_OF_ONE_WORKER.fullmatch(lines)
+    return found[1] if found and lines.count("\n") == len(texts) else None
 
 
 def calls_of(tokens: Iterable[str]) -> list[tuple[int, int]]:
@@ -46,7 +49,7 @@ def calls_of(tokens: Iterable[str]) -> list[tuple[int, int]]:
     of a call have consecutive numbers. The texts must be tokens of this release."""
     by_nonce: dict[str, list[str]] = {}
     for token in tokens:
-        by_nonce.setdefault(token.rpartition(".")[2], []).append(token)
+        by_nonce.setdefault(token[-_NONCE_LENGTH:], []).append(token)
     return [(number_of(own[0]), len(own)) for own in by_nonce.values()]
 
 

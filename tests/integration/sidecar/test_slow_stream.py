@@ -32,3 +32,21 @@ def test_the_items_of_a_client_that_stops_reading_go_uncounted_to_another_one(
     assert [item["text"][:8] for item in items] == ["xxxxxxxx", "next", "after it"]
     counts = ("crash_count", "fail_count", "requeue_count")
     assert {item[count] for item in items for count in counts} == {0}
+
+
+def test_more_of_a_large_window_waits_in_the_socket_while_there_is_memory_for_it(
+    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    sidecar = start_sidecar(valkey.url, memory="72Mi")  # room for two large send buffers
+
+    def waiting(window: int) -> int:
+        """Opens a stream that is not read; returns how many bytes of a line of 60,000 wait in its socket."""
+        before = sidecar.info["in_hand"]
+        queue.enqueue_many(["x"] * window)
+        stream = sidecar.open_stream(window=window)
+        eventually_sync(lambda: sidecar.info["in_hand"] == before + window)
+        eventually_sync(lambda: sidecar.info and stream.unread_bytes() > 20_000)  # after the write
+        return stream.unread_bytes()
+
+    usual = 2 * 16 * 1024 + 4096  # the kernel doubles the size; the last write may exceed it
+    assert [waiting(window) > usual for window in (499, 500, 500, 500)] == [False, True, True, False]

@@ -1,5 +1,6 @@
 """A real sidecar process of a test's own, and a plain HTTP client for its two servers."""
 
+import fcntl
 import http.client
 import json
 import re
@@ -8,7 +9,9 @@ import signal
 import socket
 import sys
 import tempfile
+import termios
 import threading
+from array import array
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -108,6 +111,12 @@ class OpenSession:
     def skip(self, size: int) -> None:
         """Reads so many bytes of the next lines, and at most some KiB more."""
         self._stream.read(size)
+
+    def unread_bytes(self) -> int:
+        """The bytes that wait in the socket."""
+        size = array("i", [0])
+        fcntl.ioctl(self._socket, termios.FIONREAD, size)
+        return size[0]
 
     def close(self) -> None:
         """Ends the connection."""

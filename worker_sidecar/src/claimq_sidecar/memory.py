@@ -68,6 +68,11 @@ class Allowance:
         """The budget for lines of streams that their clients have not read yet."""
         return self.room // 8
 
+    @property
+    def send_buffers(self) -> int:
+        """The budget for larger send buffers of streams."""
+        return self.room // 32
+
 
 class Budget:
     """A number of bytes that is reserved in the order of requests."""

@@ -14,7 +14,7 @@ from claimq import arguments
 from claimq.arguments import Duration, optional_seconds
 from claimq.codec import read_envelope
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Claim
+from claimq.model import Claim, construct
 from claimq.queue.queue_part import QueuePart, seconds_until
 from claimq.queue.token_groups import BATCH, TokenGroups
 from claimq.redis_store.lost_claims import LostClaim
@@ -166,7 +166,7 @@ class Claiming(QueuePart):
         if overdue:
             self._connection.in_background(self._reap_and_repair(overdue))
         claims = self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000)
-        if self._connection.settings.largest_item is not None:
+        if len(claims) < len(reply) - 2 and self._connection.settings.largest_item is not None:
             too_large = {
                 f"{self.worker}/{number}.{nonce}": size
                 for number, size in enumerate(reply[2:], start=first)
@@ -228,7 +228,8 @@ class Claiming(QueuePart):
         for number, envelope in enumerate(envelopes, start=first):
             if isinstance(envelope, bytes):
                 token = f"{prefix}{number}{suffix}"
-                claims.append(Claim(token, read_envelope(envelope, token), worker, now, lease_until))
+                fields = token, read_envelope(envelope, token), worker, now, lease_until
+                claims.append(construct(Claim, fields))
         return claims
 
 

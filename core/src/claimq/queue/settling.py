@@ -11,7 +11,7 @@ from claimq import tracing
 from claimq.arguments import Duration, optional_seconds, text
 from claimq.codec import kept_detail, kept_error
 from claimq.errors import NotReplicated
-from claimq.model import Claim, Outcome, Verdict
+from claimq.model import Claim, Outcome, Verdict, construct
 from claimq.queue.batches import Batch, batch_of, check_one_step, queue_words, raise_refusal
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.token_groups import BATCH, MOVES, Claims, TokenGroups, listed
@@ -246,11 +246,12 @@ def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | N
         by_token = dict(zip(groups.sent, verdicts, strict=True))
         verdicts = [by_token.pop(token, "lost") for token in groups.tokens]
     id_of = groups.ids.get
-    outcomes: list[Outcome] = []
-    for token, word in zip(groups.tokens, verdicts, strict=True):
-        verdict, delay, renewed = known[word]
-        outcomes.append(Outcome(token, verdict, id_of(token), delay, renewed))
-    return outcomes
+    return [
+        construct(Outcome, (token, verdict, id_of(token), delay, renewed, None))
+        for token, (verdict, delay, renewed) in zip(
+            groups.tokens, map(known.__getitem__, verdicts), strict=True
+        )
+    ]
 
 
 def _read_verdict(text: str, lease_until: float | None) -> tuple[Verdict, float | None, float | None]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.model import Claim
-from claimq.tokens import are_tokens, make_token, may_be_token, worker_of
+from claimq.tokens import common_worker, make_token, may_be_token, worker_of
 
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
@@ -47,10 +47,8 @@ class TokenGroups:
         every = listed(claims)
         ids = {claim.token: claim.item.id for claim in every if isinstance(claim, Claim)}
         tokens = [claim.token if isinstance(claim, Claim) else claim for claim in every]
-        by_worker: dict[str, list[str]] = {}
-        for token in _of_this_release(tokens):
-            by_worker.setdefault(token.partition("/")[0], []).append(token)
         sent: list[str] = []
+        by_worker = _by_worker(tokens)
         words: list[str | int] = [len(by_worker)]
         for worker, own in by_worker.items():
             unique = list(dict.fromkeys(own))
@@ -73,11 +71,16 @@ class TokenGroups:
         return [cls.of(every[start : start + BATCH]) for start in range(0, len(every), BATCH)]
 
 
-def _of_this_release(tokens: list[str]) -> list[str]:
-    with suppress(TypeError):  # of anything but text, which the other way names
-        if are_tokens(tokens):
-            return tokens
-    return [token for token in tokens if _is_of_this_release(token)]
+def _by_worker(tokens: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The tokens of this release by their worker. Raises as :meth:`TokenGroups.of`."""
+    with suppress(TypeError):  # not text: the loop raises the error that names it
+        if (worker := common_worker(tokens)) is not None:
+            return {worker: tokens}
+    found: dict[str, list[str]] = {}
+    for token in tokens:
+        if _is_of_this_release(token):
+            found.setdefault(token.partition("/")[0], []).append(token)
+    return found
 
 
 def _is_of_this_release(token: object) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from claimq.model import Claim, Item
 from claimq.queue.claiming import new_nonce
 from claimq.queue.token_groups import TokenGroups
-from claimq.tokens import are_tokens, calls_of, make_token, number_of, worker_of
+from claimq.tokens import calls_of, common_worker, make_token, number_of, worker_of
 
 NO_TOKENS = [
     "", "nonsense", "/", "w/", "w/x", "w/1", "w/1.", "w/1.AAAAAAA", "w/1.AAAAAAAAA", "w/1.AAAA AAA", "w/.AAAAAAAA",
@@ -71,10 +71,18 @@ def test_a_token_is_read_as_it_was_made() -> None:
     assert len({new_nonce("instance-id_") for _ in range(1000)}) == 1000
 
 
-def test_many_tokens_are_recognized_at_once() -> None:
-    tokens = [make_token(f"w-{number % 3}", number, "AAAA_-09") for number in (1, 17, 1795232291850000)]
-    assert are_tokens(tokens)
-    assert are_tokens([])
+def test_the_tokens_of_one_worker_are_recognized_at_once() -> None:
+    tokens = [make_token("w-1", number, "AAAA_-09") for number in (1, 17, 1795232291850000)]
+    assert common_worker(tokens) == "w-1"
+    assert common_worker(tokens[:1]) == "w-1"
+    assert common_worker([]) is None
+
+
+@pytest.mark.parametrize("other", ["w-2", "w", "w-11"])
+def test_tokens_of_several_workers_have_no_common_one(other: str) -> None:
+    tokens = [make_token(worker, 1, "AAAA_-09") for worker in ("w-1", other)]
+    assert common_worker(tokens) is None
+    assert common_worker(tokens[::-1]) is None
 
 
 def test_the_tokens_of_each_call_are_counted() -> None:
@@ -85,8 +93,8 @@ def test_the_tokens_of_each_call_are_counted() -> None:
 
 @pytest.mark.parametrize("text", [*NO_TOKENS, "w/1"])
 def test_one_text_that_is_no_token_is_found_among_many(text: str) -> None:
-    assert not are_tokens(["w/1.AAAAAAAA", text, "w/2.AAAAAAAA"])
-    assert not are_tokens([text])
+    assert common_worker(["w/1.AAAAAAAA", text, "w/2.AAAAAAAA"]) is None
+    assert common_worker([text]) is None
 
 
 def test_what_is_no_token_has_no_worker_and_no_number() -> None:

@@ -29,6 +29,13 @@ def test_claims_are_in_flight_in_claim_order_until_they_are_removed() -> None:
     assert (len(claims), claims.shortest_lease()) == (0, None)
 
 
+def test_claims_with_several_leases_stay_in_claim_order() -> None:
+    claims = no_claims()
+    claims.add([claim(1, lease=2.0), claim(2, lease=1.0), claim(3, lease=2.0)], "s", 0.0)
+    assert (claims.all(), claims.of_session("s")) == (["w/1", "w/2", "w/3"], ["w/1", "w/2", "w/3"])
+    assert claims.shortest_lease() == 1.0
+
+
 def test_each_claim_uses_one_slot() -> None:
     concurrency = Concurrency(3)
     claims = InFlight(concurrency)

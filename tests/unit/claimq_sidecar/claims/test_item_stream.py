@@ -1,4 +1,4 @@
-"""How many items the next line of a stream may have."""
+"""What a stream claims for its next line."""
 
 import asyncio
 
@@ -20,5 +20,18 @@ async def test_a_large_window_has_room_for_several_lines(window: int, most: int)
         asked.append(request.most)
         return []
 
-    await ItemStream("s", Concurrency(window), claim).next(Share())
+    await ItemStream("s", Concurrency(window), claim).next(Share(), waits=True)
     assert asked == [most]
+
+
+@pytest.mark.parametrize(("waits", "wait"), [(True, 10.0), (False, 0.0)])
+async def test_a_claim_waits_for_items_only_if_asked_to(waits: bool, wait: float) -> None:
+    asked: list[float | None] = []
+
+    async def claim(request: ClaimRequest, share: Share, resized: asyncio.Event) -> list[Claim]:
+        del share, resized
+        asked.append(request.wait)
+        return []
+
+    await ItemStream("s", Concurrency(1), claim).next(Share(), waits=waits)
+    assert asked == [wait]

@@ -11,6 +11,7 @@ class Connection:
 
     ``handed``: tokens in the last response, until the next request shows that the client has read it. ``on_unread`` is
     called with them when the client disconnects before that. ``pid``: the app's process, 0 if unknown.
+    ``set_send_buffer``: sets the size of the connection's send buffer in bytes; the kernel takes twice as much memory.
     """
 
     def __init__(self) -> None:
@@ -20,6 +21,7 @@ class Connection:
         self.handed: tuple[str, ...] = ()
         self.on_unread: Callable[[tuple[str, ...]], None] | None = None
         self.pid = 0
+        self.set_send_buffer: Callable[[int], None] = lambda _: None
 
     def hand(self, tokens: tuple[str, ...], on_unread: Callable[[tuple[str, ...]], None]) -> None:
         """These are in the response that is sent now."""

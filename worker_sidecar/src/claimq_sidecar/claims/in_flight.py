@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from claimq.model import Claim
 from claimq_sidecar.claims.concurrency import Concurrency
 
 
-@dataclass(slots=True)
-class InFlightClaim:
-    """A claim in flight. ``lease``: seconds; ``lease_ends``: by our clock, never later than by the server's."""
+@dataclass(slots=True, eq=False)
+class ClaimGroup:
+    """What claims have in common that were delivered, adopted or renewed together.
 
-    token: str
+    ``lease``: seconds; ``lease_ends``: by our clock, never later than by the server's.
+    """
+
     session: str | None
     claimed_at: float
     lease: float
@@ -27,23 +29,27 @@ class InFlight:
     def __init__(self, concurrency: Concurrency, processing_timeout: float | None = None) -> None:
         self._concurrency = concurrency
         self._processing_timeout = processing_timeout
-        self._claims: dict[str, InFlightClaim] = {}
-        self._by_session: dict[str, dict[str, InFlightClaim]] = {}
+        self._groups: dict[str, ClaimGroup] = {}
+        """By token, in claim order."""
+        self._by_session: dict[str, dict[str, None]] = {}
         self._windows: dict[str, Concurrency] = {}
 
     def __len__(self) -> int:
-        return len(self._claims)
+        return len(self._groups)
 
     def __contains__(self, token: str) -> bool:
-        return token in self._claims
+        return token in self._groups
 
     def add(self, claims: Iterable[Claim], session: str | None, requested_at: float) -> None:
         """Adds claims that the app gets now. Their leases count from ``requested_at``, which is never too late."""
-        found: list[InFlightClaim] = []
-        for claim in claims:
-            lease = claim.lease_until - claim.claimed_at
-            found.append(InFlightClaim(claim.token, session, requested_at, lease, requested_at + lease))
-        self._keep(found, session)
+        groups: dict[float, ClaimGroup] = {}  # one for each call to the server
+        by_token: dict[str, ClaimGroup] = {}
+        for token, _, _, claimed_at, lease_until in claims:
+            lease = lease_until - claimed_at
+            if lease not in groups:
+                groups[lease] = ClaimGroup(session, requested_at, lease, requested_at + lease)
+            by_token[token] = groups[lease]
+        self._keep(by_token, session)
 
     def limit(self, session: str, window: Concurrency) -> None:
         """Counts the claims of a session in ``window`` too, until :meth:`end_limit`."""
@@ -56,47 +62,47 @@ class InFlight:
 
     def adopt(self, token: str, session: str | None, now: float, lease: float) -> None:
         """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
-        self._keep([InFlightClaim(token, session, now, lease, now + lease)], session)
+        self._keep({token: ClaimGroup(session, now, lease, now + lease)}, session)
 
-    def _keep(self, claims: Sequence[InFlightClaim], session: str | None) -> None:
+    def _keep(self, by_token: Mapping[str, ClaimGroup], session: str | None) -> None:
         # First, since removing an earlier claim of the same token frees its slot for another request.
-        self._concurrency.take(len(claims))
-        by_token = {claim.token: claim for claim in claims}
-        if not self._claims.keys().isdisjoint(by_token):
+        self._concurrency.take(len(by_token))
+        if not self._groups.keys().isdisjoint(by_token):
             self.remove(by_token)
-        self._claims.update(by_token)
+        self._groups.update(by_token)
         if session is not None:
-            self._by_session.setdefault(session, {}).update(by_token)
+            self._by_session.setdefault(session, {}).update(dict.fromkeys(by_token))
             if session in self._windows:
-                self._windows[session].take(len(claims))
+                self._windows[session].take(len(by_token))
 
     def remove(self, tokens: Iterable[str]) -> None:
         """Removes claims and frees their slots. Unknown tokens are ignored."""
-        removed = 0
-        of_windows: dict[str, int] = {}
+        removed: dict[str | None, list[str]] = {}
         for token in tokens:
-            claim = self._claims.pop(token, None)
-            if claim is None:
-                continue
-            removed += 1
-            if claim.session is not None:
-                claims = self._by_session[claim.session]
-                del claims[token]
+            if (group := self._groups.pop(token, None)) is not None:
+                removed.setdefault(group.session, []).append(token)
+        for session, own in removed.items():
+            if session is not None:
+                claims = self._by_session[session]
+                for token in own:
+                    del claims[token]
                 if not claims:
-                    del self._by_session[claim.session]
-                if claim.session in self._windows:
-                    of_windows[claim.session] = of_windows.get(claim.session, 0) + 1
+                    del self._by_session[session]
         if removed:
-            self._concurrency.release(removed)
-        for session, count in of_windows.items():
-            self._windows[session].release(count)
+            self._concurrency.release(sum(map(len, removed.values())))
+        for session, own in removed.items():
+            if session in self._windows:
+                self._windows[session].release(len(own))
 
     def renewed(self, tokens: Iterable[str], now: float, lease: float | None = None) -> None:
         """Restarts the leases of renewed claims at ``now``. ``lease``: their length now, None if it is unknown."""
+        renewals: dict[ClaimGroup, ClaimGroup] = {}
         for token in tokens:
-            if (claim := self._claims.get(token)) is not None:
-                claim.lease = lease or claim.lease
-                claim.lease_ends = now + claim.lease
+            if (old := self._groups.get(token)) is not None:
+                if old not in renewals:
+                    length = lease or old.lease
+                    renewals[old] = replace(old, lease=length, lease_ends=now + length)
+                self._groups[token] = renewals[old]
 
     def lost(self, tokens: Iterable[str]) -> None:
         """Removes claims that the server reports as lost. Overdue ones stay: the app is still working on them."""
@@ -104,7 +110,7 @@ class InFlight:
             [
                 token
                 for token in tokens
-                if (claim := self._claims.get(token)) is not None and not claim.overdue
+                if (group := self._groups.get(token)) is not None and not group.overdue
             ]
         )
 
@@ -114,24 +120,23 @@ class InFlight:
 
     def all(self) -> list[str]:
         """All tokens, in claim order."""
-        return list(self._claims)
+        return list(self._groups)
 
     def to_renew(self, now: float) -> list[str]:
         """The tokens to renew: those of sessions, without overdue claims, which are marked here."""
         limit = self._processing_timeout
         tokens: list[str] = []
-        for claims in self._by_session.values():
-            for token, claim in claims.items():
-                claim.overdue = limit is not None and now - claim.claimed_at >= limit
-                if not claim.overdue:
+        for token, group in self._groups.items():
+            if group.session is not None:
+                group.overdue = limit is not None and now - group.claimed_at >= limit
+                if not group.overdue:
                     tokens.append(token)
         return tokens
 
     def shortest_lease(self) -> float | None:
         """The shortest lease of the sessions' claims in seconds; None if there are none."""
-        return min(
-            (claim.lease for claims in self._by_session.values() for claim in claims.values()), default=None
-        )
+        of_sessions = (group.lease for group in self._groups.values() if group.session is not None)
+        return min(of_sessions, default=None)
 
     def expire(self, now: float, is_ending: Callable[[str], bool]) -> list[str]:
         """Removes and returns the claims without a session whose leases have ended: other workers may get them.
@@ -141,8 +146,8 @@ class InFlight:
         """
         expired = [
             token
-            for token, claim in self._claims.items()
-            if claim.session is None and claim.lease_ends <= now and not is_ending(token)
+            for token, group in self._groups.items()
+            if group.session is None and group.lease_ends <= now and not is_ending(token)
         ]
         self.remove(expired)
         return expired
@@ -152,8 +157,8 @@ class InFlight:
         limit = self._processing_timeout
         if limit is None:
             return []
-        return [token for token, claim in self._claims.items() if now - claim.claimed_at >= limit]
+        return [token for token, group in self._groups.items() if now - group.claimed_at >= limit]
 
     def oldest(self, now: float) -> float:
         """The age of the oldest claim in seconds; 0 if there are none."""
-        return max((now - claim.claimed_at for claim in self._claims.values()), default=0.0)
+        return max((now - group.claimed_at for group in self._groups.values()), default=0.0)

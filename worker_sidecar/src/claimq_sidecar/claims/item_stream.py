@@ -15,7 +15,7 @@ from claimq_sidecar.memory import Share
 
 USUAL_WINDOW: Final = 100
 """The window of a stream that names none, where the concurrency has no limit."""
-_MOST_IN_LINE: Final = 250
+MOST_IN_LINE: Final = 250
 """Items in one line: the app works on some lines of a large window while others are claimed (docs/decisions/0078)."""
 _WAIT_SECONDS = 10.0
 """After so long without items a stream goes to the end of the line of waiting claims."""
@@ -43,18 +43,19 @@ class ItemStream:
         self._resized.set()
         self._resized = asyncio.Event()
 
-    async def next(self, share: Share) -> list[Claim]:
-        """The next items. Empty when there are none for a while, after a stop or a change of the window, and after a
-        failure of the store.
+    async def next(self, share: Share, *, waits: bool) -> list[Claim]:
+        """The next items. Empty when there are none for ten seconds (without ``waits``: at once), after a stop or a
+        change of the window, and after a failure of the store. Without room in the window it waits for that.
         """
         resized = self._resized
-        slots = self._window.request(_MOST_IN_LINE)
+        slots = self._window.request(MOST_IN_LINE)
         try:
             if not slots.granted.is_set():
                 await first_of(None, slots.granted, resized, *self._stops)
             if not slots.slots:
                 return []
-            return await self._claim(ClaimRequest(slots.slots, _WAIT_SECONDS, self._session), share, resized)
+            request = ClaimRequest(slots.slots, _WAIT_SECONDS if waits else 0.0, self._session)
+            return await self._claim(request, share, resized)
         except ClaimqError:  # the store has logged it
             await first_of(_RETRY_SECONDS, *self._stops)
             return []

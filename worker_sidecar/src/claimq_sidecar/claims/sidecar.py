@@ -267,12 +267,14 @@ class Sidecar:
         session.items.resize(window)
         return self.in_flight.of_session(session_id)
 
-    async def change(self, session: Session, connection: Connection, share: Share) -> list[Claim]:
+    async def change(
+        self, session: Session, connection: Connection, share: Share, *, waits: bool
+    ) -> list[Claim]:
         """The next items of a session. Empty when a drain begins or ends, when the connection or the sidecar ends, and
-        now and then.
+        after ten seconds without items (without ``waits``: at once if there are none).
         """
         if session.items is not None and not self.draining.is_set():
-            return await session.items.next(share)
+            return await session.items.next(share, waits=waits)
         drain = self.serving if self.draining.is_set() else self.draining
         await first_of(None, drain, connection.gone, self.leaving)
         return []

@@ -152,11 +152,11 @@ class Verdicts:
             not_replicated, outcomes = error, cast("list[Outcome]", error.result)
         self._in_flight.remove(tokens)
         no_end = Verdict.LOST  # looked up once: there are many outcomes
-        ended = {outcome.token: outcome.verdict for outcome in outcomes if outcome.verdict is not no_end}
+        ended = {token: verdict for token, verdict, _, _, _, _ in outcomes if verdict is not no_end}
         earlier: dict[str, Verdict] = {}
         if remember:
             # The server was asked first: a failover can restore a claim that was ended, and then the verdict applies.
-            lost = [outcome.token for outcome in outcomes if outcome.token not in ended]
+            lost = [token for token in tokens if token not in ended]
             earlier = self._recent.repeated(verb, lost)
             self._metrics.observe_processing(self._store.seconds_since_claims(ended))
             self._recent.note(verb, ended)

@@ -43,7 +43,7 @@ class AppApi:
             f"/v1/{verb}": {"POST": self._verdict(verb)} for verb in VERDICT_BODIES if verb != "renew"
         }
         allowance = Allowance(self._sidecar.settings.memory)
-        sessions = OpenSessions(self._sidecar, Budget(allowance.lines))
+        sessions = OpenSessions(self._sidecar, Budget(allowance.lines), Budget(allowance.send_buffers))
         routes: dict[str, dict[str, Handler]] = {
             "/v1/claim": {"POST": self._claim},
             **verdicts,

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from claimq.item_options import MAX_REQUEUES
 from claimq.model import NewItem
-from claimq.tokens import are_tokens, may_be_token
+from claimq.tokens import common_worker, may_be_token
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.field_types import (
     MAX_DELAY,
@@ -162,7 +162,7 @@ class ClaimBody(Body):
 
 def _check_tokens(tokens: Sequence[str]) -> None:
     """Raises ValueError for text that is no token of this or an earlier release."""
-    if not are_tokens(tokens) and not all(map(may_be_token, tokens)):
+    if common_worker(tokens) is None and not all(map(may_be_token, tokens)):
         raise ValueError
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import UNSET
 
 from claimq_sidecar.claims.concurrency import Concurrency
+from claimq_sidecar.claims.item_stream import MOST_IN_LINE
 from claimq_sidecar.claims.notify import first_of, unless
 from claimq_sidecar.claims.sessions import Session as OpenSession
 from claimq_sidecar.claims.sidecar import Sidecar
@@ -19,6 +21,10 @@ from claimq_sidecar.memory import TOKEN_BYTES, Budget, Share
 
 HEARTBEAT_SECONDS = 10.0
 """Longest time between two lines."""
+_LARGE_WINDOW: Final = 2 * MOST_IN_LINE
+_SEND_BUFFER: Final = 64 * 1024
+"""The send buffer of a stream with a large window, in bytes; the kernel takes twice as much memory. With the usual
+16 KiB, a line of 250 items needed four writes (docs/decisions/0087)."""
 
 
 @dataclass(slots=True)
@@ -31,7 +37,9 @@ class Line:
 
 
 class Changes:
-    """The changes of one session, one after the other. While one line is sent, the items of the next are claimed."""
+    """The changes of one session, one after the other. While one line is sent, the items of the next are claimed, and
+    after a full line those of the next two (docs/decisions/0087).
+    """
 
     def __init__(
         self, sidecar: Sidecar, session: OpenSession, exchange: Exchange, encoding: str, unread: Budget
@@ -42,20 +50,29 @@ class Changes:
         self._connection = exchange.connection
         self._encoding = encoding
         self._unread = unread
-        self._next: asyncio.Task[Line | None] | None = None
+        self._ahead: list[asyncio.Task[Line | None]] = []
 
     async def next(self, within: float) -> Line | None:
         """Waits for a change, at most ``within`` seconds; returns the line with items to deliver, if there is one."""
-        task = self._next = self._next or asyncio.ensure_future(self._prepare(0))
-        await asyncio.wait({task}, timeout=within)
-        if not task.done():
+        if not self._ahead:
+            self._begin(0)
+        await asyncio.wait(self._ahead, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        done = next((task for task in self._ahead if task.done()), None)
+        if done is None:
             return None
-        line, self._next = task.result(), None
+        self._ahead.remove(done)
+        line = done.result()
         if line is not None:
-            self._next = asyncio.ensure_future(self._prepare(line.share.size))
+            most = 2 if len(line.tokens) == MOST_IN_LINE else 1
+            while len(self._ahead) < most:
+                self._begin(line.share.size)
         return line
 
-    async def _prepare(self, expected: int) -> Line | None:
+    def _begin(self, expected: int) -> None:
+        """Starts to claim the next line. It waits for items only if no other line is being claimed."""
+        self._ahead.append(asyncio.ensure_future(self._prepare(expected, waits=not self._ahead)))
+
+    async def _prepare(self, expected: int, *, waits: bool) -> Line | None:
         """The next line with items; None when there are none, and when other lines use all the memory for unread lines:
         then the items go back to the head of the queue, uncounted.
 
@@ -65,7 +82,7 @@ class Changes:
             return None
         claimed = Share()
         try:
-            claims = await self._sidecar.change(self._session, self._connection, claimed)
+            claims = await self._sidecar.change(self._session, self._connection, claimed, waits=waits)
             if not claims:
                 return None
             line = Line(tuple(claim.token for claim in claims))
@@ -101,30 +118,36 @@ class Changes:
         self._sidecar.give_back_unread(line.tokens)
         return line.tokens
 
-    def take_back_next(self) -> tuple[str, ...]:
-        """The same for the next line, if there is one already; returns the tokens of its items."""
-        task = self._next
-        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
-            return ()
-        line, self._next = task.result(), None
-        return () if line is None else self.take_back(line)
+    def take_back_ready(self) -> tuple[str, ...]:
+        """Takes back the lines that are ready to be sent; returns the tokens of their items."""
+        tokens: tuple[str, ...] = ()
+        for task in list(self._ahead):
+            if task.done() and not task.cancelled() and task.exception() is None:
+                self._ahead.remove(task)
+                if (line := task.result()) is not None:
+                    tokens += self.take_back(line)
+        return tokens
 
     async def end(self) -> None:
-        """Waits for a claim in progress. It ends by itself when the client is gone; its items go back then."""
-        if self._next is not None:
+        """Waits for claims in progress. They end by themselves when the client is gone; their items go back then."""
+        if self._ahead:
             if not self._connection.gone.is_set():
-                self._next.cancel()
-            await asyncio.wait({self._next})
-            self.take_back_next()
+                for task in self._ahead:
+                    task.cancel()
+            await asyncio.wait(self._ahead)
+            self.take_back_ready()
 
 
 class OpenSessions:
     """The handlers of sessions and streams."""
 
-    def __init__(self, sidecar: Sidecar, unread: Budget) -> None:
-        """``unread``: bytes for lines with items that clients have not read yet."""
+    def __init__(self, sidecar: Sidecar, unread: Budget, send_buffers: Budget) -> None:
+        """``unread``: bytes for lines with items that clients have not read yet; ``send_buffers``: for larger buffers
+        in the kernel.
+        """
         self._sidecar = sidecar
         self._unread = unread
+        self._send_buffers = send_buffers
         self._open: dict[str, Changes] = {}
 
     async def session(self, exchange: Exchange) -> None:
@@ -154,7 +177,7 @@ class OpenSessions:
         tokens = self._sidecar.resize(session, window)
         changes = self._open.get(session)
         if window == 0 and changes is not None:
-            returned = set(changes.take_back_next())
+            returned = set(changes.take_back_ready())
             tokens = [token for token in tokens if token not in returned]
         await exchange.reply_json(Window(window, tokens))
 
@@ -172,16 +195,20 @@ class OpenSessions:
 
     async def _respond(self, exchange: Exchange, session: OpenSession, first: Session, encoding: str) -> None:
         changes = self._open[session.id] = Changes(self._sidecar, session, exchange, encoding, self._unread)
-        connection = exchange.connection
+        connection, buffer = exchange.connection, Share()
         try:
+            is_large = isinstance(first, Stream) and first.window >= _LARGE_WINDOW
+            if is_large and await buffer.take(self._send_buffers, 2 * _SEND_BUFFER, 0.0):
+                connection.set_send_buffer(_SEND_BUFFER)
             await exchange.begin_stream("application/x-ndjson")
             await exchange.stream(_line(first))
             await self._keep_open(exchange, changes, is_announced=first.draining)
         finally:
             self._sidecar.give_back_unread(connection.clear_handed())
-            changes.take_back_next()
+            changes.take_back_ready()
             self._sidecar.close_session(session, exchange.share)
             del self._open[session.id]
+            buffer.end()
             await changes.end()
 
     async def _keep_open(self, exchange: Exchange, changes: Changes, *, is_announced: bool) -> None:
@@ -208,10 +235,10 @@ class OpenSessions:
             await exchange.stream(b"", more=False)
 
     async def _send_items(self, exchange: Exchange, changes: Changes, line: Line) -> None:
-        """Sends a line and waits until the client has read it, or all but the last 16 KiB of it.
+        """Sends a line and waits until the client has read it, or all but the end of it, which is in the kernel.
 
-        In a drain its items go back instead, and so do those of the line after it. A line is left out if the client has
-        returned all its items (see :meth:`window`).
+        In a drain its items go back instead, and so do those of the lines after it. A line is left out if the client
+        has returned all its items (see :meth:`window`).
         """
         connection, draining, in_flight = exchange.connection, self._sidecar.draining, self._sidecar.in_flight
         is_wanted = any(token in in_flight for token in line.tokens)
@@ -226,7 +253,7 @@ class OpenSessions:
             if not connection.flushed.is_set():
                 await first_of(None, connection.flushed, draining)
                 if draining.is_set():
-                    changes.take_back_next()
+                    changes.take_back_ready()
                 await connection.flushed.wait()
             # A write that failed is reported to the protocol, which returns the items, in this turn of the loop.
             await asyncio.sleep(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from functools import partial
 from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import (
@@ -238,6 +239,7 @@ class AppProtocol(BoundedProtocol):
         """Records the process id of the client."""
         super().connection_made(transport)
         self.connection.pid = _peer(transport)
+        self.connection.set_send_buffer = partial(_set_buffer, transport, socket.SO_SNDBUF)
         self._is_cut_off = False
 
     def data_received(self, data: bytes) -> None:
@@ -314,9 +316,12 @@ def _bound_buffers(transport: asyncio.Transport) -> None:
     """Sets small buffers: unread responses stay in this process, where they are counted, not in the kernel."""
     transport.max_size = _READ_BYTES  # type: ignore[attr-defined]  # asyncio's own attribute: what one read takes
     transport.set_write_buffer_limits(high=0)
-    sock = transport.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    _set_buffer(transport, socket.SO_SNDBUF, _BUFFER_BYTES)
+    _set_buffer(transport, socket.SO_RCVBUF, _BUFFER_BYTES)
+
+
+def _set_buffer(transport: asyncio.Transport, which: int, size: int) -> None:
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, which, size)
 
 
 def _problem(status: int, kind: str, title: str, detail: str) -> bytes:

@@ -17,6 +17,7 @@ _CONTROL_CHARACTERS: Final = bytes(range(32))
 _MAX_TEXT_FACTOR: Final = 3
 """How many times larger a payload may be as a JSON string. Only control characters exceed this."""
 _SMALL: Final = 4096
+_NORMAL: Final = model.Priority.NORMAL  # to look it up takes as long as to write a field
 
 
 class Response(Struct, forbid_unknown_fields=True, gc=False):
@@ -184,22 +185,20 @@ def _lines(whole: Claims) -> bytes:
 
 
 def outcomes_of(outcomes: Iterable[model.Outcome]) -> Outcomes:
-    """The response to verdicts and renewals."""
-    return Outcomes(list(map(_outcome, outcomes)))
-
-
-def _outcome(outcome: model.Outcome) -> Outcome:
-    """One outcome, without fields that are None."""
-    whole = Outcome(outcome.token, outcome.verdict)
-    if outcome.id is not None:
-        whole.id = outcome.id
-    if outcome.delay is not None:
-        whole.delay = outcome.delay
-    if outcome.lease_until is not None:
-        whole.lease_until = outcome.lease_until
-    if outcome.earlier is not None:
-        whole.earlier = outcome.earlier
-    return whole
+    """The response to verdicts and renewals, without fields that are None."""
+    every: list[Outcome] = []
+    for token, verdict, item_id, delay, lease_until, earlier in outcomes:
+        whole = Outcome(token, verdict)
+        if item_id is not None:
+            whole.id = item_id
+        if delay is not None:
+            whole.delay = delay
+        if lease_until is not None:
+            whole.lease_until = lease_until
+        if earlier is not None:
+            whole.earlier = earlier
+        every.append(whole)
+    return Outcomes(every)
 
 
 def enqueued_of(done: model.Enqueued) -> Enqueued:
@@ -208,27 +207,32 @@ def enqueued_of(done: model.Enqueued) -> Enqueued:
 
 
 def _claim(claim: model.Claim, encoding: str) -> Claim:
-    item = claim.item
+    # Unpacking takes half the time of reading each field by its name.
+    token, item, _, claimed_at, lease_until = claim
+    (
+        item_id, payload, enqueued_at, first_enqueued_at, client, requeues, fails, crashes, interrupts, _, _, _, _,
+        header_pairs, deadline, max_requeues, priority, exclusive_key,
+    ) = item  # fmt: skip
     whole = Claim(
-        claim.token, item.id, item.client, item.requeue_count, item.fail_count, item.crash_count,
-        item.interrupted_count, item.enqueued_at, item.first_enqueued_at, claim.claimed_at, claim.lease_until,
+        token, item_id, client, requeues, fails, crashes, interrupts, enqueued_at, first_enqueued_at, claimed_at,
+        lease_until,
     )  # fmt: skip
-    if encoding == "auto" and is_json(item.payload):
-        whole.payload = Raw(item.payload)
-    elif encoding == "text" and (text := _as_text(item.payload)) is not None:
+    if encoding == "auto" and is_json(payload):
+        whole.payload = Raw(payload)
+    elif encoding == "text" and (text := _as_text(payload)) is not None:
         whole.text = Raw(text)
     else:
-        whole.payload_base64 = item.payload
-    if item.header_pairs:
+        whole.payload_base64 = payload
+    if header_pairs:
         whole.headers = item.headers
-    if item.deadline is not None:
-        whole.deadline = item.deadline
-    if item.max_requeues is not None:
-        whole.max_requeues = item.max_requeues
-    if item.priority is not model.Priority.NORMAL:
-        whole.priority = "high" if item.priority is model.Priority.HIGH else "low"
-    if item.exclusive_key is not None:
-        whole.exclusive_key = item.exclusive_key
+    if deadline is not None:
+        whole.deadline = deadline
+    if max_requeues is not None:
+        whole.max_requeues = max_requeues
+    if priority is not _NORMAL:
+        whole.priority = "high" if priority is model.Priority.HIGH else "low"
+    if exclusive_key is not None:
+        whole.exclusive_key = exclusive_key
     return whole
 
 

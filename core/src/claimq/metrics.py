@@ -63,14 +63,7 @@ class ItemSeconds:
         """Adds items, by their seconds; with ``count``, so many items for each. A negative value counts as 0: clocks
         were compared a moment apart.
         """
-        if not items:
-            return
-        counts, least = self._counts, min(items)
-        bucket = bisect_left(_BUCKETS, least)
-        if least >= 0 and bisect_left(_BUCKETS, max(items)) == bucket:  # usual for the items of one call
-            counts[bucket] += len(items) * count
-            self._sum += sum(items) * count
-            return
+        counts = self._counts
         for seconds in items:
             counts[bisect_left(_BUCKETS, seconds)] += count
             if seconds > 0:

@@ -78,20 +78,22 @@ def _by_worker(tokens: Sequence[str]) -> Mapping[str, Sequence[str]]:
             return {worker: tokens}
     found: dict[str, list[str]] = {}
     for token in tokens:
-        if _is_of_this_release(token):
-            found.setdefault(token.partition("/")[0], []).append(token)
+        if (worker := _worker_in_this_release(token)) is not None:
+            found.setdefault(worker, []).append(token)
     return found
 
 
-def _is_of_this_release(token: object) -> bool:
+def _worker_in_this_release(token: object) -> str | None:
+    """The worker of a token; None for a token of an earlier release. Raises as :meth:`TokenGroups.of`."""
     if not isinstance(token, str):
         raise _not_a_claim(token)
-    is_token = worker_of(token) is not None
-    if is_token or may_be_token(token):
-        return is_token
-    raise ValueError(
-        f"{token[:60]!r} is not the token of a claim; a token looks like {_EXAMPLE} (the token attribute of a Claim)"
-    )
+    worker = worker_of(token)
+    if worker is None and not may_be_token(token):
+        raise ValueError(
+            f"{token[:60]!r} is not the token of a claim; a token looks like {_EXAMPLE} "
+            "(the token attribute of a Claim)"
+        )
+    return worker
 
 
 def _not_a_claim(given: object) -> TypeError:

@@ -1,10 +1,15 @@
-"""Enqueueing one by one beside a raw blocking LPUSH: the blocking library, and 50 asyncio tasks at the same time."""
+"""Enqueueing one by one beside a raw blocking LPUSH: the blocking library, its script on a bare socket, and 50 asyncio
+tasks at the same time."""
 
 import asyncio
+import socket
 from dataclasses import dataclass, field
 
 import claimq
 import claimq.blocking
+from claimq.redis_store.direct_client import pack
+from claimq.redis_store.keys import Keys
+from claimq.redis_store.scripts import script
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
 from claimq_bench.rivals import new_payloads
 
@@ -18,6 +23,7 @@ class Found:
 
     lpush: list[Cost] = field(default_factory=list[Cost])
     blocking: list[Cost] = field(default_factory=list[Cost])
+    script_alone: list[Cost] = field(default_factory=list[Cost])
     concurrent: list[Cost] = field(default_factory=list[Cost])
 
     def against_lpush(self, costs: list[Cost]) -> Spread:
@@ -28,9 +34,15 @@ async def measure(bed: Bed, *, items: int, rounds: int) -> Found:
     """The ways in turns, after a round to warm up. Raises WrongResult when items do not add up."""
     found = Found()
     for number in range(rounds + 1):
-        costs = [_lpush(bed, items), _blocking(bed, items), await _concurrent(bed, items)]
+        costs = [
+            _lpush(bed, items),
+            _blocking(bed, items),
+            _script_alone(bed, items),
+            await _concurrent(bed, items),
+        ]
+        ways = (found.lpush, found.blocking, found.script_alone, found.concurrent)
         if number:
-            for way, cost in zip((found.lpush, found.blocking, found.concurrent), costs, strict=True):
+            for way, cost in zip(ways, costs, strict=True):
                 way.append(cost)
         bed.empty()
     return found
@@ -53,6 +65,36 @@ def _blocking(bed: Bed, items: int) -> Cost:
             for payload in new_payloads(items, SIZE):
                 queue.enqueue(payload)
         must(queue.length() == items, "claimq.blocking: an item is lost or repeated")
+    return cost
+
+
+def _script_alone(bed: Bed, items: int) -> Cost:
+    """A client that checks nothing, repeats nothing, and only looks whether a reply is good."""
+    main, sha = Keys("alone").main, bed.control.script_load(script("enqueue").text)
+    with socket.socket(socket.AF_UNIX) as bare:
+        bare.connect(bed.control.connection_pool.connection_kwargs["path"])
+        with bed.measured(items) as cost:
+            for number, payload in enumerate(new_payloads(items, SIZE), start=1):
+                call = (
+                    "EVALSHA",
+                    sha,
+                    1,
+                    main,
+                    "alone",
+                    0,
+                    number,
+                    1,
+                    0,
+                    "-",
+                    "",
+                    "alone-",
+                    number,
+                    1,
+                    payload,
+                )
+                bare.sendall(pack(call))
+                must(bare.recv(4096).startswith(b"*2\r\n$2\r\nOK\r\n"), "the script refuses an item")
+    must(bed.control.llen(main) == items, "the script alone: an item is lost or repeated")
     return cost
 
 

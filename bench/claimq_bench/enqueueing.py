@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import claimq
 import claimq.blocking
-from claimq.redis_store.direct_client import pack
+from claimq.redis_store.direct_client import packed
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import script
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
@@ -92,7 +92,7 @@ def _script_alone(bed: Bed, items: int) -> Cost:
                     1,
                     payload,
                 )
-                bare.sendall(pack(call))
+                bare.sendall(packed(bare, call))
                 must(bare.recv(4096).startswith(b"*2\r\n$2\r\nOK\r\n"), "the script refuses an item")
     must(bed.control.llen(main) == items, "the script alone: an item is lost or repeated")
     return cost

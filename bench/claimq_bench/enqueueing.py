@@ -92,7 +92,7 @@ def _script_alone(bed: Bed, items: int) -> Cost:
                     1,
                     payload,
                 )
-                bare.sendall(packed(bare, call))
+                bare.sendall(b"".join(packed(bare, call)))
                 must(bare.recv(4096).startswith(b"*2\r\n$2\r\nOK\r\n"), "the script refuses an item")
     must(bed.control.llen(main) == items, "the script alone: an item is lost or repeated")
     return cost

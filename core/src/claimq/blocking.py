@@ -13,7 +13,7 @@ import asyncio
 import functools
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -38,7 +38,7 @@ R = TypeVar("R")
 class _Blocking(Generic[P, R]):
     """A coroutine method of ReliableQueue as a blocking method with the same parameters, result and docstring."""
 
-    def __init__(self, method: Callable[Concatenate[ReliableQueue, P], Awaitable[R]]) -> None:
+    def __init__(self, method: Callable[Concatenate[ReliableQueue, P], Coroutine[Any, Any, R]]) -> None:
         self._method = method
         self.__doc__ = method.__doc__
 
@@ -65,7 +65,6 @@ class _InCallersThread(_Blocking[P, R]):
 
         @functools.wraps(self._method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            queue.loop.refuse_own_thread()
             here, connection = queue.in_callers_thread
             if connection.is_free:
                 return without_loop.run(self._method(here, *args, **kwargs))

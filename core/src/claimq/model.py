@@ -170,8 +170,7 @@ class NewItem:
     exclusive_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EnqueuedItem:
+class EnqueuedItem(NamedTuple):
     """Result of enqueueing one item: its id, the length of main afterwards, and ``is_duplicate`` if an item with this
     id was enqueued before, so that nothing was added."""
 

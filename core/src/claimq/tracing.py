@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, Tracer, TracerProvider
 
 _ERROR_TYPE = "error.type"
-_IN_ENVIRONMENT = "OTEL_PYTHON_TRACER_PROVIDER"
+_NAMED_IN_ENVIRONMENT = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 
 
 class Carrier(Protocol):
@@ -45,8 +45,8 @@ class Carrier(Protocol):
 def is_active() -> bool:
     """Whether the program has set up tracing with OpenTelemetry."""
     api = sys.modules.get("opentelemetry.trace")
-    if api is None or (getattr(api, "_TRACER_PROVIDER", api) is None and _IN_ENVIRONMENT not in os.environ):
-        return False  # as the function below finds, which takes twice as long
+    if api is None or (getattr(api, "_TRACER_PROVIDER", api) is None and not _NAMED_IN_ENVIRONMENT):
+        return False  # as get_tracer_provider() would show, which takes five times as long
     provider = getattr(api, "get_tracer_provider", None)  # which another thread may be importing
     return provider is not None and not isinstance(provider(), api.ProxyTracerProvider)
 
@@ -70,11 +70,6 @@ class Sending:
     ) -> None:
         if self._scope is not None:
             self._scope.__exit__(kind, error, trace)
-
-    @property
-    def is_active(self) -> bool:
-        """Whether there is a span."""
-        return self._scope is not None
 
     def carrying(self, items: Iterable[object]) -> Iterable[object]:
         """As the function :func:`carrying`."""

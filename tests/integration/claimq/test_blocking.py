@@ -1,6 +1,7 @@
 """The blocking facade: the same operations and results, for threads, forks and Ctrl-C."""
 
 import asyncio
+import ctypes
 import inspect
 import os
 import signal
@@ -161,11 +162,13 @@ def _client_list(valkey: Server) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("fork", [os.fork, ctypes.PyDLL(None).fork])
 def test_a_child_after_a_fork_is_asked_to_connect_again(
-    queue: BlockingQueue, blocking: BlockingServer
+    queue: BlockingQueue, blocking: BlockingServer, fork: Callable[[], int]
 ) -> None:
+    """Also after one that runs no hooks of Python, such as uWSGI's."""
     queue.enqueue("a")
-    child = os.fork()
+    child = fork()
     if child == 0:
         try:
             queue.claim(wait=0)

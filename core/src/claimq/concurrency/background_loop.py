@@ -31,7 +31,7 @@ class BackgroundLoop:
 
     @property
     def is_of_this_process(self) -> bool:
-        """False in the child after a fork: the thread exists only in the parent."""
+        """False in the child after a fork, also one that runs no hooks: the thread exists only in the parent."""
         return os.getpid() == self._pid
 
     @property

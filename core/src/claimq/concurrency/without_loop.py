@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 R = TypeVar("R")
 
 
-def run(work: Awaitable[R]) -> R:
+def run(work: Coroutine[Any, Any, R]) -> R:
     """Runs a coroutine that never suspends, from start to end; returns its result."""
     try:
-        next(work.__await__())
+        work.send(None)
     except StopIteration as end:
         result: R = end.value
         return result

@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from claimq.arguments import instant, seconds, several
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import ItemTooLarge
 from claimq.item_options import options_word
-from claimq.model import NewItem
+from claimq.model import NewItem, construct
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.durable import run_durably
-from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 
 _CALL_BYTES = 2 * 1024 * 1024
@@ -45,8 +45,9 @@ if hasattr(os, "register_at_fork"):  # where there is a fork
 
 @dataclass(slots=True)
 class Batch:
-    """Items of one call: the words for the script, the ids in order, and the size in bytes of the payloads and, as the
-    script counts them, of the options."""
+    """Items of one call: the words for the script (for a call with this queue first in KEYS and no guard;
+    :func:`queue_words` changes both), the ids in order, and the size in bytes of the payloads and, as the script counts
+    them, of the options."""
 
     words: list[Arg]
     ids: list[str]
@@ -71,30 +72,26 @@ class Batch:
         self.size += other.size
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """Reply to an enqueue call: the length of main of each queue, and the positions of items that were enqueued before.
 
     ``missing``: what is missing where a queue's ``durability`` asks for more than the primary ("" for nothing).
     """
 
     lengths: Sequence[int]
-    duplicates: frozenset[int]
+    duplicates: set[int]
     missing: str
 
 
-async def call_enqueue(connection: Connection, batches: Mapping[Keys, Batch]) -> Stored:
-    """Enqueues a batch for each of several queues in one atomic call."""
-    words: list[Arg] = []
-    for number, batch in enumerate(batches.values(), start=1):
-        words += queue_words(batch, number)
+async def call_enqueue(connection: Connection, main_keys: Sequence[str], words: Sequence[Arg]) -> Stored:
+    """Enqueues batches for one or several queues in one atomic call. ``words``: those of all batches; each group begins
+    with the position of its queue in ``main_keys``, from 1 (:func:`queue_words`)."""
     with connection.lane() as call:
-        main_keys = [keys.main for keys in batches]
-        reply, missing = await run_durably(connection, "enqueue", main_keys, [*call, *words])
+        reply, missing = await run_durably(connection, "enqueue", main_keys, (*call, *words))
     raise_refusal(reply)
-    numbers, known, *_ = reply[1].decode().split("|")
-    lengths = [int(word) for word in numbers.split()[2:]]
-    return Stored(lengths, frozenset(map(int, known.split())), missing)
+    numbers, known, *_ = reply[1].split(b"|")
+    lengths, duplicates = [*map(int, numbers.split()[2:])], {*map(int, known.split())}
+    return construct(Stored, (lengths, duplicates, missing))
 
 
 def raise_refusal(reply: Sequence[bytes | int]) -> None:
@@ -104,7 +101,7 @@ def raise_refusal(reply: Sequence[bytes | int]) -> None:
 
 
 def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
-    """A batch's words, completed by the queue's index in KEYS and the position of the claim that guards them."""
+    """A batch's words with the position of its queue in KEYS, from 1, and that of the claim that guards them."""
     at = 0
     while at < len(batch.words):
         count = int(batch.words[at + 6])
@@ -138,7 +135,7 @@ def batch_of_payload(payload: object) -> Batch:
     """One payload without options of its own as a batch. As :func:`batch_of`, in a third of the time."""
     client, due, *_ = _PLAIN
     data, number = payload_bytes(payload), next(_ids.numbers)
-    return Batch([0, 0, client, due, _ids.prefix, number, 1, data], [f"{_ids.prefix}{number}"], len(data))
+    return Batch([1, 0, client, due, _ids.prefix, number, 1, data], [f"{_ids.prefix}{number}"], len(data))
 
 
 def batch_of(items: Iterable[object]) -> Batch:
@@ -167,13 +164,13 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
         if wanted != shape:
             shape, count_at = wanted, len(batch.words) + 6
             first = next(numbers)
-            batch.words += [0, 0, wanted[0], wanted[1], "" if wanted[2] else prefix, first, 0]
+            batch.words += [1, 0, wanted[0], wanted[1], "" if wanted[2] else prefix, first, 0]
             number = first
         elif not wanted[2]:
             number = next(numbers)
             if number != int(batch.words[count_at - 1]) + abs(int(batch.words[count_at])):
                 count_at = len(batch.words) + 6
-                batch.words += [0, 0, wanted[0], wanted[1], prefix, number, 0]
+                batch.words += [1, 0, wanted[0], wanted[1], prefix, number, 0]
         if new is not None and new.id is not None:
             batch.words.append(check_name("id", new.id))
             batch.ids.append(new.id)

@@ -9,12 +9,13 @@ from claimq.arguments import Duration, Instant, several
 from claimq.codec import payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
 from claimq.model import Enqueued, EnqueuedItem, NewItem, Priority
-from claimq.queue.batches import Batch, batch_of, batch_of_payload, batches_of, call_enqueue
+from claimq.queue.batches import Batch, batch_of, batch_of_payload, batches_of, call_enqueue, queue_words
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.shared_enqueues import enqueue_one
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
-from claimq.tracing import Sending
+from claimq.redis_store.scripts import Arg
+from claimq.tracing import Sending, is_active
 
 _NO_OPTIONS = (*(None,) * 7, Priority.NORMAL, None)
 
@@ -54,13 +55,13 @@ class Producing(QueuePart):
         made while one is in flight share the next one; each has its own result or error.
         """
         options = (id, client, delay, at, headers, deadline, max_requeues, priority, exclusive_key)
-        with Sending(self.name, 1) as span:
-            if span.is_active or options != _NO_OPTIONS:
+        if options == _NO_OPTIONS and not is_active():
+            done, missing = await enqueue_one(self._connection, self._keys, batch_of_payload(payload))
+        else:
+            with Sending(self.name, 1) as span:
                 batch = batch_of(span.carrying([NewItem(payload, *options)]))
-            else:
-                batch = batch_of_payload(payload)
-            done, missing = await enqueue_one(self._connection, self._keys, batch)
-            span.note_id(done.id)
+                done, missing = await enqueue_one(self._connection, self._keys, batch)
+                span.note_id(done.id)
         if missing:
             raise NotReplicated(missing, done)
         return done
@@ -116,7 +117,10 @@ async def run_enqueue(
 ) -> tuple[dict[str, Enqueued], str]:
     """Enqueues a batch for each of several queues in one atomic call; returns the results by queue, and what is missing
     where a queue's ``durability`` asks for more than the primary ("" for nothing)."""
-    stored = await call_enqueue(connection, batches)
+    words: list[Arg] = []
+    for number, batch in enumerate(batches.values(), start=1):
+        words += queue_words(batch, number)
+    stored = await call_enqueue(connection, [keys.main for keys in batches], words)
     done: dict[str, Enqueued] = {}
     start = 0
     for (keys, batch), length in zip(batches.items(), stored.lengths, strict=True):

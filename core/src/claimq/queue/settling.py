@@ -240,11 +240,10 @@ _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | None = None) -> list[Outcome]:
     """An outcome for each token in the order given. A token that was not sent, or that comes twice, is lost."""
-    # Few words, and many claims.
-    known = {word: _read_verdict(word, lease_until) for word in {"lost", *verdicts}}
     if groups.tokens != groups.sent:
         by_token = dict(zip(groups.sent, verdicts, strict=True))
         verdicts = [by_token.pop(token, "lost") for token in groups.tokens]
+    known = {word: _read_verdict(word, lease_until) for word in set(verdicts)}  # few words, and many claims
     id_of = groups.ids.get
     return [
         construct(Outcome, (token, verdict, id_of(token), delay, renewed, None))

@@ -9,7 +9,7 @@ from typing import Any
 
 from claimq.concurrency.calls_in_flight import CallsInFlight
 from claimq.errors import ClaimqError, StoreFull, StoreUnavailable
-from claimq.model import EnqueuedItem
+from claimq.model import EnqueuedItem, construct
 from claimq.queue.batches import Batch, Stored, call_enqueue
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
@@ -34,7 +34,7 @@ async def enqueue_one(connection: Connection, keys: Keys, batch: Batch) -> Answe
     """
     under_way = connection.shared_enqueues
     if under_way is None or batch.size > _MOST_BYTES:
-        return _answers(await call_enqueue(connection, {keys: batch}), [batch])[0]
+        return _answer_to(batch, await call_enqueue(connection, (keys.main,), batch.words))
     shared: SharedEnqueues | None = under_way.get(keys.main)
     if shared is None:
         shared = under_way[keys.main] = SharedEnqueues(connection, keys, under_way)
@@ -56,7 +56,9 @@ class SharedEnqueues:
         if not self._waiting and self._calls.may_begin():
             number = self._calls.begin()
             try:
-                return _answers(await call_enqueue(self._connection, {self._keys: batch}), [batch])[0]
+                return _answer_to(
+                    batch, await call_enqueue(self._connection, (self._keys.main,), batch.words)
+                )
             finally:
                 self._calls.end(number)
         waiting = _Waiting(batch, asyncio.get_running_loop().create_future())
@@ -96,9 +98,8 @@ class SharedEnqueues:
             asyncio.get_running_loop().call_soon(self._calls.end, number)
 
     async def _answer(self, together: list[_Waiting]) -> None:
-        batches = [one.batch for one in together]
         try:
-            done = await call_enqueue(self._connection, {self._keys: _merged(batches)})
+            done = await call_enqueue(self._connection, (self._keys.main,), _merged(together).words)
         except (StoreUnavailable, StoreFull) as error:
             for one in together:
                 _refuse(one, error)
@@ -110,9 +111,9 @@ class SharedEnqueues:
             for one in together:
                 await self._answer([one])
         else:
-            for one, answer in zip(together, _answers(done, batches), strict=True):
+            for position, one in enumerate(together):
                 if not one.answer.done():
-                    one.answer.set_result(answer)
+                    one.answer.set_result(_answer_to(one.batch, done, position))
 
 
 def _refuse(one: _Waiting, error: Exception) -> None:
@@ -130,18 +131,15 @@ def _copied(error: Exception) -> Exception:
     return own.with_traceback(error.__traceback__)
 
 
-def _merged(batches: list[Batch]) -> Batch:
-    """The items of several batches in order, as one batch."""
+def _merged(together: list[_Waiting]) -> Batch:
+    """The items of these callers, in order, as one batch."""
     whole = Batch([], [], 0)
-    for batch in batches:
-        whole.append(batch)
+    for one in together:
+        whole.append(one.batch)
     return whole
 
 
-def _answers(done: Stored, batches: list[Batch]) -> list[Answer]:
-    """The answer to each batch of one item."""
-    length = done.lengths[0]
-    return [
-        (EnqueuedItem(batch.ids[0], length, number in done.duplicates), done.missing)
-        for number, batch in enumerate(batches)
-    ]
+def _answer_to(batch: Batch, done: Stored, position: int = 0) -> Answer:
+    """The answer to a batch of one item. ``position``: its place among the items of the call."""
+    item = construct(EnqueuedItem, (batch.ids[0], done.lengths[0], position in done.duplicates))
+    return item, done.missing

@@ -32,7 +32,7 @@ from claimq.redis_store.connection import Connection
 from claimq.redis_store.direct_client import packed
 from claimq.redis_store.faults import not_stale
 from claimq.redis_store.lost_claims import LostClaim, LostClaims
-from claimq.redis_store.scripts import Arg, Call, script
+from claimq.redis_store.scripts import Arg, script
 from claimq.redis_store.settings import RedisSettings
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class CallersConnection(Connection):
     """
 
     def __init__(self, shared: Connection, loop: BackgroundLoop) -> None:
-        self.instance = shared.instance
+        self.share_lanes(shared)
         self.settings = shared.settings
         self.durable = shared.durable
         self.incarnations = shared.incarnations
@@ -72,8 +72,9 @@ class CallersConnection(Connection):
         self.lost_claims = cast("LostClaims", _Recoveries(shared, loop))
         self._on_loop = shared
         self._loop = loop
-        self._sockets: list[Any] = []
-        """The idle socket, if there is one."""
+        self._idle: dict[str, Any] = {}
+        """The idle socket as "socket", if there is one. ``pop`` and ``setdefault`` are atomic: two threads never have
+        the same one."""
         self._user = 0
         """The thread that uses it, as often as it likes, also after an interrupt at any instruction."""
         self._free_at = 0.0 if _is_for(shared) else inf
@@ -81,21 +82,11 @@ class CallersConnection(Connection):
 
     @property
     def is_free(self) -> bool:
-        """Whether this thread may make a call here now."""
-        is_mine = self._user == get_ident() or self._free_at <= time.monotonic()
-        return is_mine and self._loop.is_of_this_process and not self._on_loop.is_closed
-
-    def take_lane(self) -> Call:
-        """See :meth:`Lanes`."""
-        return self._on_loop.take_lane()
-
-    def next_on_lane(self, call: Call) -> Call:
-        """See :meth:`Lanes`."""
-        return self._on_loop.next_on_lane(call)
-
-    def give_lane(self, call: Call) -> None:
-        """See :meth:`Lanes`."""
-        self._on_loop.give_lane(call)
+        """Whether this thread may make a call here now. The thread of the event loop never may."""
+        is_mine = self._user == get_ident() or (
+            self._free_at <= time.monotonic() and not self._loop.is_current
+        )
+        return is_mine and not self._on_loop.is_closed
 
     async def run(
         self,
@@ -140,27 +131,25 @@ class CallersConnection(Connection):
             work.close()
 
     def close_socket(self) -> None:
-        """Closes the socket; the event loop makes all later calls."""
-        while self._sockets:
-            _drop(self._sockets.pop())
+        """Closes the socket."""
+        _drop(self._idle.pop("socket", None))
 
     def _first_try(self, words: Sequence[Arg]) -> Any:
         """The reply, or None if there is none. An interrupt of the thread is raised, whatever its class: the socket,
         on which a reply may still arrive, is closed then."""
-        if not self.is_free:
+        if not (
+            self.is_free and self._loop.is_of_this_process
+        ):  # where it is not, the event loop refuses the call
             return None
         self._user, self._free_at = get_ident(), inf
         socket, is_usable, before = None, False, sys.exception()
         try:
-            with suppress(IndexError):  # none, or another thread has just taken it
-                socket = self._sockets.pop()
-            socket = socket or _connected(self.settings)
-            pieces = packed(socket, words)
-            pieces = [pieces] if isinstance(pieces, bytes) else pieces
-            is_usable = sum(map(len, pieces)) > _MOST_BYTES
+            socket = self._idle.pop("socket", None) or _connected(self.settings)
+            command = packed(socket, words)
+            is_usable = sum(map(len, command)) > _MOST_BYTES
             if is_usable:
                 return None
-            socket.send_packed_command(pieces, check_health=False)
+            socket.send_packed_command(command, check_health=False)
             reply = socket.read_response(disable_decoding=True)
             is_usable = True
         except ResponseError:
@@ -175,9 +164,9 @@ class CallersConnection(Connection):
             self._on_loop.note_interrupted()
             raise
         finally:
-            if is_usable and not self._sockets and not self._on_loop.is_closed:
-                self._sockets.append(socket)
-            else:
+            is_kept = is_usable and not self._on_loop.is_closed
+            # Another call may have put its own there: of a signal handler, or of another thread.
+            if not is_kept or self._idle.setdefault("socket", socket) is not socket:
                 _drop(socket)
             self._free_at = time.monotonic() + _IDLE_SECONDS
         return reply

@@ -70,7 +70,8 @@ class Connection(Lanes):
         """Main key -> the single enqueues that are under way (queue/shared_enqueues.py). None: they share no calls."""
         self._called: set[str] = set()  # the main keys at which replies to our calls are kept
         self._may_come_late = False
-        self._closed = False
+        self.is_closed = False
+        """Whether :meth:`close` has been called."""
         _made_here.add(self)
 
     def reset_after_fork(self) -> None:
@@ -268,15 +269,10 @@ class Connection(Lanes):
                 self._may_come_late = True
                 await self._drop_idle(use)
                 left = deadline - loop.time()
-                if left <= 0 or self._closed:
+                if left <= 0 or self.is_closed:
                     raise ours from error
             backoff = backoff or Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, jitter=1.0)
             await asyncio.sleep(min(backoff.next(), left))
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether :meth:`close` has been called."""
-        return self._closed
 
     @property
     def is_cluster(self) -> bool:
@@ -287,7 +283,7 @@ class Connection(Lanes):
 
     def client(self, use: str) -> Any:
         """The client for a kind of call. Raises StoreUnavailable once the connection is closed."""
-        if self._closed:
+        if self.is_closed:
             raise StoreUnavailable("this connection is closed; connect again")
         return self._client(use)
 
@@ -362,7 +358,7 @@ class Connection(Lanes):
             await self._close()
 
     async def _close(self) -> None:
-        was_closed, self._closed = self._closed, True
+        was_closed, self.is_closed = self.is_closed, True
         await self.lost_claims.close()
         if not self._may_come_late and not was_closed:
             await self._forget_calls()

@@ -193,6 +193,6 @@ async def _check_guard(connection: Any) -> None:
         return
 
 
-def packed(connection: Any, words: Sequence[Word]) -> Any:
-    """A command as bytes, or as the client library's pieces."""
-    return pack(tuple(words)) if pack else connection.pack_command(*words)
+def packed(connection: Any, words: Sequence[Word]) -> list[bytes]:
+    """A command in pieces, to be sent one after the other."""
+    return [pack(tuple(words))] if pack else connection.pack_command(*words)

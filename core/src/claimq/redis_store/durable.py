@@ -18,6 +18,7 @@ from claimq.redis_store.scripts import Arg, script
 LONGEST_WAIT = 2.0
 """Longest wait for a replica, in seconds; at most four fifths of the reply timeout."""
 _WAITS: dict[str, tuple[str | int, ...]] = {"replicated": ("WAIT", 1), "fsynced": ("WAITAOF", 1, 1)}
+_LEVELS = {level.encode(): level for level in _WAITS}
 
 
 async def run_durably(
@@ -102,5 +103,4 @@ async def _together(client: Any, key: str, first: Sequence[Arg], second: Sequenc
 def _wanted(reply: Any) -> str:
     """The durability that a reply asks its caller to wait for; empty for none."""
     words = reply[1] if len(reply) > 1 and isinstance(reply[1], bytes) else b""
-    level = words.rpartition(b"|")[2].decode("ascii", "replace")
-    return level if level in _WAITS else ""
+    return _LEVELS.get(words.rpartition(b"|")[2], "")

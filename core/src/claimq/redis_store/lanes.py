@@ -38,6 +38,15 @@ class Lanes:
         self._calls: dict[int, int] = {}
         self._new = itertools.count()
 
+    def share_lanes(self, other: Lanes) -> None:
+        """Uses the lanes of another object from now on, as its instance."""
+        self.instance, self._free, self._calls, self._new = (
+            other.instance,
+            other._free,
+            other._calls,
+            other._new,
+        )
+
     def take_lane(self) -> Call:
         """Takes a free lane for one call and returns the call's identity. :meth:`give_lane` gives it back."""
         try:

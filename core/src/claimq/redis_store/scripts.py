@@ -4,8 +4,11 @@ Of each part (``lua/lib/``) only the functions that the script calls are include
 call, so functions that are called only by a function with ``-- On demand: `` in its comment are defined inside that
 function. A script is called by the hash of its text, so two releases with different scripts can share one server.
 
-The writing commands are found in the text and listed in ``WRITES`` at its top; ``open()`` checks the permission for
-each of them before the script writes anything (docs/decisions/0014).
+The part that a ``fast:`` line names comes before all definitions, so that the most common call makes none of them; it
+leaves all other calls to the rest (docs/decisions/0088).
+
+The writing commands are found in the text and listed in ``WRITES``; ``open()`` checks the permission for each of them
+before the script writes anything, and a fast path checks its own (docs/decisions/0014).
 """
 
 from __future__ import annotations
@@ -61,12 +64,16 @@ def script(name: str) -> Script:
     """The script of that name, with the library parts that it uses; composed and hashed once."""
     folder = files("claimq.redis_store") / "lua"
     shebang, _, body = (folder / f"{name}.lua").read_text("ascii").partition("\n")
-    used = next(line for line in body.splitlines() if line.startswith("-- use: ")).split()[2:]
-    parts = [(folder / "lib" / f"{part}.lua").read_text("ascii") for part in used]
-    body = "\n".join([*_reached(parts, body), body])
+
+    def parts_of(header: str) -> list[str]:
+        line = next((line for line in body.splitlines() if line.startswith(f"-- {header}: ")), "")
+        return [(folder / "lib" / f"{name}.lua").read_text("ascii") for name in line.split()[2:]]
+
+    fast = parts_of("fast")
+    body = "\n".join([*fast, *_reached(parts_of("use"), "".join([*fast, body])), body])
     body = _with_read_fields(_with_used_entries(_with_literals(body)))
     listed = ", ".join(f"'{command}'" for command in writes_of(body))
-    text = f"{shebang}\nlocal WRITES = {{{listed}}}\n{body}"
+    text = f"{shebang}\n{body.replace('WRITING_COMMANDS', listed)}"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, sha, writes="no-writes" not in shebang)
 

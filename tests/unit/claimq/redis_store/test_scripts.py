@@ -16,16 +16,25 @@ NAMES = sorted(
 
 def _listed(name: str) -> list[str]:
     """The commands that a script asks for permission to run."""
-    _, listed, _ = script(name).text.split("\n", 2)
-    return [word.strip("'") for word in listed.partition("{")[2].rstrip("}").split(", ") if word]
+    listed = re.findall(r"^local WRITES = {(.*)}$", script(name).text, re.MULTILINE)
+    return [word.strip("'") for line in listed for word in line.split(", ") if word]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_asks_for_each_command_that_it_writes_with(name: str) -> None:
-    shebang, _, body = script(name).text.split("\n", 2)
+    shebang, _, body = script(name).text.partition("\n")
     assert _listed(name) == writes_of(body)
     assert READS.isdisjoint(_listed(name))
     assert ("no-writes" in shebang) == (_listed(name) == [])
+
+
+def test_a_fast_path_asks_for_its_rights_and_makes_no_function() -> None:
+    first, _, rest = script("enqueue").text.partition("until true\n")
+    asked = re.findall(r"redis\.acl_check_cmd\('([A-Z]+)', base\)", first)
+    assert sorted(asked) == writes_of(first) != []
+    assert "function" not in first.replace("no functions", "")
+    assert "WRITES = " not in first
+    assert "local function open(" in rest
 
 
 def test_a_script_has_no_function_that_it_does_not_reach() -> None:

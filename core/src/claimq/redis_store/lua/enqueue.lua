@@ -1,5 +1,6 @@
 #!lua
 -- Purpose: adds new items at the tail of main, or to delayed, of one or more queues, all or none.
+-- fast: fast_enqueue
 -- use: queue call envelope levels main exclusive enqueue
 -- KEYS: one cq:{NAME}:main (LIST) for each queue (at most 100); the others are derived from it: main:CLIENT, their levels, clients (LIST), heads, delayed, ids (ZSET),
 --   config, levels, exclusive, stats, calls:INSTANCE (HASH), wake (LIST)

@@ -3,6 +3,7 @@
 -- instant in ms), PREFIX, FIRST, COUNT, then COUNT payloads with ids PREFIX..FIRST and on; with PREFIX "" COUNT pairs of id and payload.
 -- With -COUNT the items have options: a JSON object before each payload, whose bytes count HEADER_WEIGHT times.
 local ENQUEUE_BYTES, ENQUEUE_QUEUES = 5242880, 100
+local DEFAULT_MAX_PAYLOAD, HIGHEST_MAX_PAYLOAD = 1048576, 536870912
 
 -- The queues of KEYS by their place there. The first key names one that is open already.
 -- In a cluster every call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot is being
@@ -58,7 +59,7 @@ end
 local function read_limits(q, group)
   if not q.limit then
     local config = redis.call('HMGET', q.config, 'max_payload', 'id_window_ms', 'durability')
-    q.limit, q.id_window = setting(config[1], 1048576, 1, 536870912), setting(config[2], 3600000, 1000, 31622400000)
+    q.limit, q.id_window = setting(config[1], DEFAULT_MAX_PAYLOAD, 1, HIGHEST_MAX_PAYLOAD), setting(config[2], 3600000, 1000, 31622400000)
     q.durability = durability(config[3])
     q.wake_tokens = redis.call('LLEN', q.wake)
   end

@@ -3,8 +3,9 @@
 local format_text = string.format
 local function whole(number) return format_text('%d', number) end
 
--- The server keeps what a script wrote before it was refused a command. So every command that the script may write with (WRITES) is asked for
--- before anything is written. What is asked about is the beginning of the queue's keys, which no key pattern narrower than all of them covers.
+-- The server keeps what a script wrote before it was refused a command. So every command that the script may write with is asked for
+-- before anything is written (redis_store/scripts.py lists them; a fast path asks for its own). What is asked about is the beginning of the queue's keys, which no key pattern narrower than all of them covers.
+local WRITES = {WRITING_COMMANDS}
 local function check_permission(base, command)
   if not redis.acl_check_cmd(command, base) then
     error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 import pytest
+import redis.exceptions
 
 import claimq.blocking
 from claimq import ItemTooLarge, Outcome, Policy, RedisSettings, State, StoreMisused, StoreUnavailable
@@ -123,9 +124,16 @@ class LateError(TimeoutError):
     """What the handler of a signal raises: of a class that sockets raise too."""
 
 
-def test_a_signal_handler_ends_a_call_and_its_claim_goes_back(proxy: FaultProxy) -> None:
+class RefusedError(redis.exceptions.ResponseError):
+    """What the handler of a signal raises: of a class that stands for a reply of the server too."""
+
+
+@pytest.mark.parametrize("error", [LateError, RefusedError])
+def test_a_signal_handler_ends_a_call_and_its_claim_goes_back(
+    proxy: FaultProxy, error: type[Exception]
+) -> None:
     def handler(_: int, __: FrameType | None) -> None:
-        raise LateError
+        raise error
 
     with connected(proxy.url) as queue:
         queue.enqueue("a")
@@ -141,7 +149,7 @@ def test_a_signal_handler_ends_a_call_and_its_claim_goes_back(proxy: FaultProxy)
         sender = threading.Thread(target=interrupt)
         sender.start()
         try:
-            with pytest.raises(LateError):
+            with pytest.raises(error):
                 queue.claim(wait=0)
         finally:
             sender.join()

@@ -4,12 +4,14 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
+
 from claimq import ReliableQueue, State
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
 FORKS = """
-import asyncio, os, sys, claimq
+import asyncio, ctypes, os, sys, claimq
 settings = claimq.RedisSettings(sys.argv[1], reply_timeout=300, retry_for=300)
 server = claimq.connect(settings=settings)  # at import time, as a program that forks its workers later may do
 queue = server.queue("q", worker="w")
@@ -19,7 +21,7 @@ async def enqueue_three():
         print((await queue.enqueue("a")).id, (await queue.enqueue("b", delay=60)).id, flush=True)
 
 for _ in range(3):
-    child = os.fork()
+    child = FORK()
     if child == 0:
         asyncio.run(enqueue_three())
         os._exit(0)
@@ -27,12 +29,14 @@ for _ in range(3):
 """
 
 
+@pytest.mark.parametrize("fork", ["os.fork", "ctypes.PyDLL(None).fork"])
 async def test_processes_forked_after_connecting_enqueue_items_of_their_own(
-    valkey: Server, queue: ReliableQueue
+    valkey: Server, queue: ReliableQueue, fork: str
 ) -> None:
+    """Also after a fork that runs no hooks of Python, such as uWSGI's."""
     ended = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-c", FORKS, valkey.url],
+        [sys.executable, "-c", FORKS.replace("FORK", fork), valkey.url],
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -33,14 +33,20 @@ class _Ids:
         self.renew()
 
     def renew(self) -> None:
-        """Takes another prefix. After a fork, the child would otherwise make the same ids as its parent."""
+        """Takes another prefix."""
+        self._pid = os.getpid()
         self.prefix = f"{secrets.token_hex(6)}-"
         self.numbers = itertools.count(1)
 
+    def of_this_process(self) -> _Ids:
+        """Itself. In the child of a fork, also one that runs no hooks, with another prefix: the child would otherwise
+        make the same ids as its parent."""
+        if self._pid != os.getpid():
+            self.renew()
+        return self
+
 
 _ids = _Ids()
-if hasattr(os, "register_at_fork"):  # where there is a fork
-    os.register_at_fork(after_in_child=_ids.renew)
 
 
 @dataclass(slots=True)
@@ -134,8 +140,9 @@ def check_one_step(batches: Iterable[tuple[str, Batch]]) -> None:
 def batch_of_payload(payload: object) -> Batch:
     """One payload without options of its own as a batch. As :func:`batch_of`, in a third of the time."""
     client, due, *_ = _PLAIN
-    data, number = payload_bytes(payload), next(_ids.numbers)
-    return Batch([1, 0, client, due, _ids.prefix, number, 1, data], [f"{_ids.prefix}{number}"], len(data))
+    data, ids = payload_bytes(payload), _ids.of_this_process()
+    prefix, number = ids.prefix, next(ids.numbers)
+    return Batch([1, 0, client, due, prefix, number, 1, data], [f"{prefix}{number}"], len(data))
 
 
 def batch_of(items: Iterable[object]) -> Batch:
@@ -151,7 +158,8 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
     batch = Batch([], [], 0)
     shape: _Shape | None = None
     count_at = number = 0
-    prefix, numbers = _ids.prefix, _ids.numbers
+    ids = _ids.of_this_process()
+    prefix, numbers = ids.prefix, ids.numbers
     for item in several("items", items):
         new = item if isinstance(item, NewItem) else None
         payload = payload_bytes(item if new is None else new.payload)

@@ -88,6 +88,9 @@ class CallersConnection(Connection):
         )
         return is_mine and not self._on_loop.is_closed
 
+    def reset_after_fork(self) -> None:
+        """Does nothing: the event loop refuses all calls in the child."""
+
     async def run(
         self,
         name: str,
@@ -152,12 +155,13 @@ class CallersConnection(Connection):
             socket.send_packed_command(command, check_health=False)
             reply = socket.read_response(disable_decoding=True)
             is_usable = True
-        except ResponseError:
-            is_usable = socket is not None  # else the server has refused the connection
-            return None
         except (RedisError, OSError) as error:
+            interrupt = _interrupt_behind(error, before)
+            if interrupt is None and isinstance(error, ResponseError):
+                is_usable = socket is not None  # else the server has refused the connection
+                return None
             self._on_loop.note_interrupted()
-            if interrupt := _interrupt_behind(error, before):
+            if interrupt is not None:
                 raise interrupt from None
             return None
         except BaseException:
@@ -194,14 +198,15 @@ def _drop(socket: Any) -> None:
 
 
 def _interrupt_behind(error: BaseException, before: BaseException | None) -> BaseException | None:
-    """The exception of a signal handler, of any class, that the client library took for one of the socket: the one that
-    was not raised in its files or those of sockets. ``before``: what was being handled before the call."""
+    """The exception of a signal handler, of any class, that was taken for one of the socket: the one that did not come
+    through the client library's files and those of sockets alone. ``before``: what was being handled before the call.
+    """
     found: BaseException | None = error
     while found is not None and found is not before:
         trace = found.__traceback__
-        while trace is not None and trace.tb_next is not None:
+        while trace is not None:
+            if not trace.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
+                return found
             trace = trace.tb_next
-        if trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
-            return found
         found = found.__context__
     return None

@@ -283,6 +283,7 @@ class Connection(Lanes):
 
     def client(self, use: str) -> Any:
         """The client for a kind of call. Raises StoreUnavailable once the connection is closed."""
+        self.notice_fork()
         if self.is_closed:
             raise StoreUnavailable("this connection is closed; connect again")
         return self._client(use)

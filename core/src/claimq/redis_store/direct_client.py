@@ -23,6 +23,7 @@ except ImportError:
     pack = None
 
 Word = str | bytes | int | float
+_NUMBERS = frozenset({int, float, bool})
 
 
 class DirectClient:
@@ -194,5 +195,9 @@ async def _check_guard(connection: Any) -> None:
 
 
 def packed(connection: Any, words: Sequence[Word]) -> list[bytes]:
-    """A command in pieces, to be sent one after the other."""
-    return [pack(tuple(words))] if pack else connection.pack_command(*words)
+    """A command in pieces, to be sent one after the other.
+
+    Numbers are made text here: where hiredis 3.5 does that, an exception of a signal handler crashes the process.
+    """
+    texts = tuple([str(word) if type(word) in _NUMBERS else word for word in words])
+    return [pack(texts)] if pack else connection.pack_command(*texts)

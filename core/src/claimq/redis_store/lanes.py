@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 
 from claimq.redis_store.scripts import Call
@@ -33,6 +34,7 @@ class Lanes:
 
     def renew_lanes(self) -> None:
         """Another instance, without a lane."""
+        self._pid = os.getpid()
         self.instance = secrets.token_urlsafe(9)
         self._free: list[int] = []
         self._calls: dict[int, int] = {}
@@ -40,15 +42,21 @@ class Lanes:
 
     def share_lanes(self, other: Lanes) -> None:
         """Uses the lanes of another object from now on, as its instance."""
-        self.instance, self._free, self._calls, self._new = (
-            other.instance,
-            other._free,
-            other._calls,
-            other._new,
-        )
+        self._pid, self.instance = other._pid, other.instance
+        self._free, self._calls, self._new = other._free, other._calls, other._new
+
+    def reset_after_fork(self) -> None:
+        """Called in the child of a fork: by a hook of Python, or before the first call."""
+        self.renew_lanes()
+
+    def notice_fork(self) -> None:
+        """Resets the lanes if this is the child of a fork that has run no hooks, such as uWSGI's."""
+        if self._pid != os.getpid():
+            self.reset_after_fork()
 
     def take_lane(self) -> Call:
         """Takes a free lane for one call and returns the call's identity. :meth:`give_lane` gives it back."""
+        self.notice_fork()
         try:
             lane = self._free.pop()
         except IndexError:

@@ -1,6 +1,8 @@
 """How items become the words of a script call: grouped, numbered, cut into calls."""
 
-from collections.abc import Iterable
+import ctypes
+import os
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from claimq.errors import InvalidName
 from claimq.model import NewItem
-from claimq.queue.batches import Batch, batch_of, queue_words
+from claimq.queue.batches import Batch, batch_of, batch_of_payload, queue_words
 from claimq.queue.batches import batches_of as batches
 from claimq.redis_store.scripts import Arg
 
@@ -102,6 +104,23 @@ def test_ids_of_two_batches_that_are_made_at_once_stay_apart() -> None:
     batch = batch_of(interleaving())
     assert ids_of(batch) == batch.ids
     assert len(set(batch.ids)) == 5
+
+
+@pytest.mark.parametrize("fork", [os.fork, ctypes.PyDLL(None).fork])  # the second runs no hooks of Python
+def test_a_forked_child_makes_ids_of_its_own(fork: Callable[[], int]) -> None:
+    batch_of(["a"])
+    makes: list[Callable[[], Batch]] = [lambda: batch_of(["a"]), lambda: batch_of_payload("a")]
+    for make in makes:
+        reading, writing = os.pipe()
+        child = fork()
+        if child == 0:
+            os.write(writing, make().ids[0].encode())
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        theirs, ours = os.read(reading, 100).decode(), make().ids[0]
+        os.close(reading)
+        os.close(writing)
+        assert theirs.rpartition("-")[0] != ours.rpartition("-")[0]
 
 
 def test_the_queue_and_the_guard_are_filled_in_for_every_group() -> None:

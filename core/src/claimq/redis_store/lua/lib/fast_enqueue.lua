@@ -2,8 +2,10 @@
 -- It does what the rest of the script does for such a call, in half the time, since it makes no functions and few tables
 -- (docs/decisions/0088-a-fast-path-for-one-item.md). If any condition does not hold, it leaves with `break`, having written nothing, and the rest of the script handles the call.
 repeat
-  local instance, lane, call, queue, _, client, due, prefix, number, count, payload, more = unpack(ARGV, 1, 12)
+  local instance, lane, call, queue, _, client, due, prefix, first, count, payload, more = unpack(ARGV, 1, 12)
   if more or not payload or queue ~= '1' or client ~= '-' or due ~= '' or prefix == '' or count ~= '1' then break end
+  first = tonumber(first)
+  if not (first and first >= 0 and first < LAST_NUMBER and first % 1 == 0) then break end
   if #KEYS > 2 or KEYS[2] and string.sub(KEYS[2], -5) == ':main' then break end
   local main, base = KEYS[1], string.sub(KEYS[1], 1, -5)
   if not redis.acl_check_cmd('HSET', base) or not redis.acl_check_cmd('LPUSH', base) then break end
@@ -28,7 +30,7 @@ repeat
   local config = redis.call('HMGET', base .. 'config', 'max_payload', 'durability')
   local limit = tonumber(config[1] or DEFAULT_MAX_PAYLOAD)
   if not (limit and #payload <= limit and limit <= HIGHEST_MAX_PAYLOAD) or config[2] == 'replicated' or config[2] == 'fsynced' then break end
-  local envelope = 'cq1 ' .. prefix .. string.format('%d %d', number, now) .. ' - -\n' .. payload
+  local envelope = 'cq1 ' .. prefix .. string.format('%d %d', first, now) .. ' - -\n' .. payload
   if not (largest and #envelope <= largest) then break end
   local wake = base .. 'wake'
   local has_token = redis.call('LLEN', wake) > 0

@@ -88,8 +88,8 @@ class CallersConnection(Connection):
         )
         return is_mine and not self._on_loop.is_closed
 
-    def reset_after_fork(self) -> None:
-        """Does nothing: the event loop refuses all calls in the child."""
+    def notice_fork(self) -> None:
+        """Does nothing: the first try of each call notices it, and the event loop refuses all calls in the child."""
 
     async def run(
         self,

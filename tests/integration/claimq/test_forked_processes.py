@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from claimq import ReliableQueue, State
+from testkit.contents import contents
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
@@ -28,6 +29,22 @@ for _ in range(3):
     assert os.waitpid(child, 0)[1] == 0
 """
 
+CLOSES = """
+import asyncio, ctypes, os, sys, claimq
+server = claimq.connect(settings=claimq.RedisSettings(sys.argv[1], reply_timeout=300, retry_for=300))
+
+async def enqueue_and_fork():
+    await server.queue("q", worker="w").enqueue("a")
+    child = FORK()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        await server.queue("q", worker="w").enqueue("b")
+        os._exit(0)
+
+asyncio.run(enqueue_and_fork())
+asyncio.run(server.close())
+"""
+
 
 @pytest.mark.parametrize("fork", ["os.fork", "ctypes.PyDLL(None).fork"])
 async def test_processes_forked_after_connecting_enqueue_items_of_their_own(
@@ -47,3 +64,21 @@ async def test_processes_forked_after_connecting_enqueue_items_of_their_own(
     assert len(set(ids)) == 18
     lengths = await queue.lengths()
     assert (lengths[State.MAIN], lengths[State.DELAYED]) == (9, 9)
+
+
+@pytest.mark.parametrize("fork", ["os.fork", "ctypes.PyDLL(None).fork"])
+def test_a_child_that_closes_leaves_the_replies_that_are_kept_for_its_parent(
+    valkey: Server, fork: str
+) -> None:
+    program = CLOSES.replace("FORK", fork)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, valkey.url],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert valkey.call("LLEN", "cq:{q}:main") == 2
+    kept = [key for key in contents(valkey) if ":calls:" in key]
+    assert len(kept) == 1

@@ -140,9 +140,7 @@ class CallersConnection(Connection):
     def _first_try(self, words: Sequence[Arg]) -> Any:
         """The reply, or None if there is none. An interrupt of the thread is raised, whatever its class: the socket,
         on which a reply may still arrive, is closed then."""
-        if not (
-            self.is_free and self._loop.is_of_this_process
-        ):  # where it is not, the event loop refuses the call
+        if not (self.is_free and self._loop.is_of_this_process):  # the loop refuses calls in a child
             return None
         self._user, self._free_at = get_ident(), inf
         socket, is_usable, before = None, False, sys.exception()

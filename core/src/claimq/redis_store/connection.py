@@ -351,6 +351,7 @@ class Connection(Lanes):
         Running calls end with StoreUnavailable. Takes at most ``retry_for`` and one reply timeout. If this
         is cancelled, it stops waiting and closes the clients all the same.
         """
+        self.notice_fork()
         longest = self.settings.retry_for + self.settings.reply_timeout
         try:
             if self._background:

@@ -75,23 +75,8 @@ def _script_alone(bed: Bed, items: int) -> Cost:
         bare.connect(bed.control.connection_pool.connection_kwargs["path"])
         with bed.measured(items) as cost:
             for number, payload in enumerate(new_payloads(items, SIZE), start=1):
-                call = (
-                    "EVALSHA",
-                    sha,
-                    1,
-                    main,
-                    "alone",
-                    0,
-                    number,
-                    1,
-                    0,
-                    "-",
-                    "",
-                    "alone-",
-                    number,
-                    1,
-                    payload,
-                )
+                group = (1, 0, "-", "", "alone-", number, 1, payload)
+                call = ("EVALSHA", sha, 1, main, "alone", 0, number, *group)
                 bare.sendall(b"".join(packed(bare, call)))
                 must(bare.recv(4096).startswith(b"*2\r\n$2\r\nOK\r\n"), "the script refuses an item")
     must(bed.control.llen(main) == items, "the script alone: an item is lost or repeated")

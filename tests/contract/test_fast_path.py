@@ -203,42 +203,18 @@ def test_a_refused_call_has_changed_nothing(server: Server, right: str) -> None:
 )
 def test_numbers_of_another_client_have_the_same_effect(server: Server, name: str) -> None:
     foreign = [
-        "",
-        " ",
-        "x",
-        "-1",
-        "1.5",
-        " 9 ",
-        "0x10",
-        "1e3",
-        "1e16",
-        "9e15",
-        "1e400",
-        "-1e400",
-        "nan",
-        "-0",
-        "007",
-    ]
+        "", " ", "x", "-1", "1.5", " 9 ", "0x10", "1e3", "1e16", "9e15", "1e400", "-1e400", "nan", "-0", "007",
+    ]  # fmt: skip
     for value in [*foreign, None]:
         is_fast(server, Case(stats={name: value}))
 
 
 @pytest.mark.parametrize("name", ["max_payload", "durability"])
 def test_a_policy_of_another_client_has_the_same_effect(server: Server, name: str) -> None:
-    for value in [
-        "",
-        "x",
-        "-1",
-        "0",
-        "0.5",
-        "7.5",
-        "1e3",
-        "536870912",
-        "536870913",
-        "1e400",
-        "nan",
-        "REPLICATED",
-    ]:
+    foreign = [
+        "", "x", "-1", "0", "0.5", "7.5", "1e3", "536870912", "536870913", "1e400", "nan", "REPLICATED",
+    ]  # fmt: skip
+    for value in foreign:
         for payload in (b"", b"payload"):
             plain = Case(config={name: value})
             is_fast(server, replace(plain, group=(*plain.group[:-1], payload)))

@@ -7,8 +7,8 @@ function. A script is called by the hash of its text, so two releases with diffe
 The part that a ``fast:`` line names comes before all definitions, so that the most common call makes none of them; it
 leaves all other calls to the rest (docs/decisions/0088).
 
-The writing commands are found in the text and listed in ``WRITES``; ``open()`` checks the permission for each of them
-before the script writes anything, and a fast path checks its own (docs/decisions/0014).
+The writing commands are found in the text; ``open()`` checks the permission for each of them before the script writes
+anything, and a fast path checks its own (docs/decisions/0014).
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ READS = frozenset({
     "TIME", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCAN", "ZSCORE",
 })  # fmt: skip
 """Commands that only read. A script runs them before its first write."""
+
+_WORDS_AFTER_KEY = {
+    "DEL": 0, "HDEL": 1, "HINCRBY": 2, "HSET": 2, "LPUSH": 1, "LREM": 2, "LSET": 2, "LTRIM": 2, "PEXPIRE": 1,
+    "RPOP": 0, "RPUSH": 1, "UNLINK": 0, "ZADD": 2, "ZREM": 1,
+}  # fmt: skip
+"""Writing command -> the fewest words that it needs after its key. A permission is asked for with so many."""
 
 _COMMAND = re.compile(r"redis\.p?call\('([A-Z]+)'")
 _DEFINITION = re.compile(
@@ -72,8 +78,8 @@ def script(name: str) -> Script:
     fast = parts_of("fast")
     body = "\n".join([*fast, *_reached(parts_of("use"), "".join([*fast, body])), body])
     body = _with_read_fields(_with_used_entries(_with_literals(body)))
-    listed = ", ".join(f"'{command}'" for command in writes_of(body))
-    text = f"{shebang}\n{body.replace('WRITING_COMMANDS', listed)}"
+    probes = " ".join(_probe_of(command) for command in writes_of(body))
+    text = f"{shebang}\n{body.replace('check_permission(base, PROBES_OF_WRITES)', probes)}"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, sha, writes="no-writes" not in shebang)
 
@@ -81,6 +87,11 @@ def script(name: str) -> Script:
 def writes_of(text: str) -> list[str]:
     """The writing commands in a script's text, sorted."""
     return sorted(set(_COMMAND.findall(text)) - READS)
+
+
+def _probe_of(command: str) -> str:
+    words = ", '0'" * _WORDS_AFTER_KEY[command]
+    return f"check_permission(base, '{command}'{words})"
 
 
 def _with_literals(text: str) -> str:

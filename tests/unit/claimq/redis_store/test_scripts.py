@@ -16,8 +16,8 @@ NAMES = sorted(
 
 def _listed(name: str) -> list[str]:
     """The commands that a script asks for permission to run."""
-    listed = re.findall(r"^local WRITES = {(.*)}$", script(name).text, re.MULTILINE)
-    return [word.strip("'") for line in listed for word in line.split(", ") if word]
+    _, _, opened = script(name).text.partition("\nlocal function open(")
+    return re.findall(r"check_permission\(base, '([A-Z]+)'", opened.partition("\nend\n")[0])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,10 +30,10 @@ def test_a_script_asks_for_each_command_that_it_writes_with(name: str) -> None:
 
 def test_a_fast_path_asks_for_its_rights_and_makes_no_function() -> None:
     first, _, rest = script("enqueue").text.partition("until true\n")
-    asked = re.findall(r"redis\.acl_check_cmd\('([A-Z]+)', base\)", first)
+    asked = re.findall(r"redis\.acl_check_cmd\('([A-Z]+)', base", first)
     assert sorted(asked) == writes_of(first) != []
     assert "function" not in first.replace("no functions", "")
-    assert "WRITES = " not in first
+    assert "check_permission" not in first
     assert "local function open(" in rest
 
 
@@ -84,7 +84,7 @@ def test_every_field_is_found_by_its_place(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_and_words_stand_in_place_of_their_names(name: str) -> None:
     code = re.sub(r"--[^\n]*|'[^'\n]*'", "", script(name).text)
-    names = set(re.findall(r"(?<![.\w])[A-Z][A-Z_]+\b", code)) - {"KEYS", "ARGV", "WRITES"}
+    names = set(re.findall(r"(?<![.\w])[A-Z][A-Z_]+\b", code)) - {"KEYS", "ARGV"}
     assert all(f"local {one}" in code for one in names), "what is left is a table"
     assert not re.search(r"^ *local [A-Z_]+ = [-\d.e]+$", code, re.MULTILINE)
 

@@ -13,7 +13,7 @@ local worker, nonce, id, state, client = ARGV[4], ARGV[6], ARGV[8], ARGV[9], ARG
 local position = tonumber(ARGV[11])
 local kept = kept_reply(q)
 if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
-check_permission(q.base, 'LINDEX')
+check_permission(q.base, 'LINDEX', '0')
 expect_hash(q.base .. 'levels')
 expect_list(q.clients)
 local c = before_claim(q, worker)

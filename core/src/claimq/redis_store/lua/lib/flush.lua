@@ -30,7 +30,7 @@ local function plan_flush(q)
   local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)
   q.seen.levels = '1'  -- also lists that are there although this is not known
   expect_zset(q.workers)
-  check_permission(q.base, 'ZRANGE')
+  check_permission(q.base, 'ZRANGE', '0', '0')
   for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, math.min(held, FLUSH_CLAIMS) - 1) or {}) do
     if plan.freed >= FREED_BYTES then break end
     local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')

@@ -3,7 +3,7 @@
 
 -- Reads all that a claim needs beside the items, and checks permissions and the types of the keys. Reads only.
 local function before_claim(q, worker)
-  check_permission(q.base, 'HDEL')  -- every verdict needs it: what could not be ended is not claimed
+  check_permission(q.base, 'HDEL', '0')  -- every verdict needs it: what could not be ended is not claimed
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]

@@ -5,11 +5,12 @@ local function whole(number) return format_text('%d', number) end
 
 -- The server keeps what a script wrote before it was refused a command. So every command that the script may write with is asked for
 -- before anything is written (redis_store/scripts.py lists them; a fast path asks for its own). What is asked about is the beginning of the queue's keys, which no key pattern narrower than all of them covers.
-local WRITES = {WRITING_COMMANDS}
-local function check_permission(base, command)
-  if not redis.acl_check_cmd(command, base) then
-    error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
-  end
+-- A probe has as many words as the command needs: since Redis 8.6 the server refuses any other number (docs/decisions/0089).
+local function refuse(base, command)
+  error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
+end
+local function check_permission(base, command, ...)
+  if not redis.acl_check_cmd(command, base, ...) then refuse(base, command) end
 end
 
 -- What one call handles, so that none blocks the server for long: items, items that it moves (parsed and written again), and bytes of items.
@@ -196,11 +197,11 @@ local function read_clock(q)
   end
 end
 
--- Opens a queue by its main key. Refuses the call if the caller may not run one of the commands that the script writes with.
+-- Opens a queue by its main key. Refuses the call if the caller may not run one of the commands that the script writes with: PROBES_OF_WRITES.
 -- SEEN_FIELDS: the fields of stats that the script names as seen.NAME (redis_store/scripts.py).
 local function open(main_key)
   local base = string.sub(main_key, 1, -5)
-  for i = 1, #WRITES do check_permission(base, WRITES[i]) end
+  check_permission(base, PROBES_OF_WRITES)
   local seen = redis.call('HMGET', base .. 'stats', SEEN_FIELDS)
   local q = new_queue(main_key, base, seen, redis.call('TIME'))
   read_clock(q)

@@ -1,11 +1,22 @@
 -- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place() writes.
 -- kinds: fail, permanent, drop, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
 -- meta.spent: recount.lua counted a crash for an item that another worker held, and that reached the limit. Its next give-back is to failed.
-local READS_BETWEEN_WRITES = {'HEXISTS', 'HGET', 'HSTRLEN', 'ZCARD', 'ZRANGE'}
+
+-- The first command that the user may not run, of those that read between writes.
+local function refused_read(base)
+  if not redis.acl_check_cmd('HEXISTS', base, '0') then return 'HEXISTS' end
+  if not redis.acl_check_cmd('HGET', base, '0') then return 'HGET' end
+  if not redis.acl_check_cmd('HSTRLEN', base, '0') then return 'HSTRLEN' end
+  if not redis.acl_check_cmd('ZCARD', base) then return 'ZCARD' end
+  if not redis.acl_check_cmd('ZRANGE', base, '0', '0') then return 'ZRANGE' end
+  return nil
+end
+
 local function policy_of(q)
   local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
   expect_list(q.wake); expect_zset(q.delayed); expect_zset(q.failed); expect_hash(q.failed_items); expect_list(q.removed)
-  for _, command in ipairs(READS_BETWEEN_WRITES) do check_permission(q.base, command) end
+  local refused = refused_read(q.base)
+  if refused then refuse(q.base, refused) end
   math.randomseed(q.now % 2147483647 + q.seq)
   return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue', initial = setting(c[3], 0, 0, 31622400000),
           factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000), jitter = setting(c[6], 0, 0, 1),

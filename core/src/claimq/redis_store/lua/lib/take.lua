@@ -41,8 +41,7 @@ end
 -- Moves q.past to failed, instead of handing them out. Where failed cannot be written they are handed out: they have left main already.
 -- On demand: few items have a deadline that has passed.
 local function fail_past(q, got)
-  local is_ready = true
-  for _, command in ipairs(READS_BETWEEN_WRITES) do is_ready = is_ready and redis.acl_check_cmd(command, q.base) end
+  local is_ready = not refused_read(q.base)
   for _, size in ipairs({redis.pcall('ZCARD', q.failed), redis.pcall('HLEN', q.failed_items), redis.pcall('LLEN', q.removed)}) do
     is_ready = is_ready and type(size) == 'number'
   end
@@ -235,7 +234,7 @@ end
 
 -- Refuses what take() refuses. Reads only.
 local function check_lists(q, want)
-  check_permission(q.base, 'LINDEX')
+  check_permission(q.base, 'LINDEX', '0')
   local turn = redis.call('LRANGE', q.clients, -want, -1)
   if #turn > 0 then expect_zset(q.heads) end
   for _, client in ipairs({'-', unpack(turn)}) do

@@ -1,0 +1,70 @@
+"""Each question whether the user may run a command is asked with words that the command takes.
+
+Redis from 8.6 on checks their number. Other servers do not, so the test compares it with the server's own table of
+commands.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from claimq.redis_store.scripts import script
+from testkit.server import Server
+
+NAMES = sorted(
+    path.name.removesuffix(".lua")
+    for path in (files("claimq.redis_store") / "lua").iterdir()
+    if path.name != "lib"
+)
+KEY = "cq:{q}:"
+PROBE = re.compile(r"\b(?:acl_check_cmd|check_permission)\((?P<words>[^()]*)\)")
+DEFINITION = "command, base, ..."
+"""The words of check_permission's own probe, which are those of its callers."""
+KEYLESS = {"PUBSUB", "WAIT", "WAITAOF"}
+
+
+def probes(name: str) -> set[tuple[str, ...]]:
+    """The commands with their words that a script asks about, as the server gets them."""
+    asked = set[tuple[str, ...]]()
+    for found in PROBE.finditer(re.sub(r"--[^\n]*", "", script(name).text)):
+        if found["words"] in (DEFINITION, DEFINITION.replace("command, base", "base, command")):
+            continue
+        words = found["words"].split(", ")
+        if words[0] in ("base", "q.base"):
+            words = [words[1], words[0], *words[2:]]
+        asked.add(tuple(KEY if word in ("base", "q.base") else _literal(word) for word in words))
+    return asked
+
+
+def _literal(word: str) -> str:
+    assert re.fullmatch("'[^']*'", word), f"a probe has literal words, not {word}"
+    return word.strip("'")
+
+
+def takes(server: Server, words: tuple[str, ...]) -> bool:
+    """Whether the command takes so many words, by the server's table: exactly its arity, or at least that."""
+    table = server.call("COMMAND", "INFO", words[0])
+    assert isinstance(table, list)
+    if table[0] is None:
+        return words[0] == "WAITAOF" and server.version < (7, 2)
+    assert isinstance(table[0], list)
+    arity = table[0][1]
+    assert isinstance(arity, int)
+    return len(words) == arity or (arity < 0 and len(words) >= -arity)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_probe_has_as_many_words_as_its_command_takes(server: Server, name: str) -> None:
+    asked = probes(name)
+    assert [words for words in sorted(asked) if not takes(server, words)] == []
+    assert bool(asked) == script(name).writes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_probe_names_the_keys_of_the_queue_and_no_others(server: Server, name: str) -> None:
+    for words in probes(name):
+        if words[0] not in KEYLESS:
+            assert server.call("COMMAND", "GETKEYS", *words) == [KEY.encode()], words

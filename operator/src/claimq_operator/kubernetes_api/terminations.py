@@ -15,6 +15,7 @@ from claimq.model import Reason, WorkerInfo
 from claimq_operator.kubernetes_api.labels import worker_prefix
 from claimq_operator.kubernetes_api.worker_pods import (
     claiming_containers,
+    ending_reason,
     finished_at,
     is_finished,
     started_at,
@@ -27,11 +28,14 @@ from claimq_spec.names import APP_CONTAINER, SIDECAR_CONTAINER
 _INTERRUPTED = (
     "PreemptionByScheduler",
     "DeletionByTaintManager",
+    "DeletionByDeviceTaintManager",
     "EvictionByEvictionAPI",
     "DeletionByPodGC",
     "TerminationByKubelet",
 )
 _EVICTED = "Evicted"
+_REJECTED = "Pod was rejected"
+"""The kubelet begins the message of a pod so if it does not admit the pod, also a running one after its own restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +127,20 @@ def _before(state: Mapping[str, Any], ended: float) -> float:
 def _reason(pod: Mapping[str, Any]) -> Reason:
     """INTERRUPTED if the cluster removed the pod; CRASHED if a container failed or exceeded its own limit."""
     status = part(pod, "status")
+    message = status.get("message", "")
+    if message.startswith(_REJECTED):
+        return Reason.INTERRUPTED
     if status.get("reason") == _EVICTED:
-        message = status.get("message", "")
         is_external = "node was low on" in message or message.startswith(f"Container {SIDECAR_CONTAINER} ")
         return Reason.INTERRUPTED if is_external else Reason.CRASHED
-    for one in parts(status, "conditions"):
-        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
-            return Reason.INTERRUPTED if one.get("reason") in _INTERRUPTED else Reason.CRASHED
-    return Reason.INTERRUPTED if "deletionTimestamp" in pod["metadata"] else Reason.CRASHED
+    is_disrupted = any(
+        condition.get("type") == "DisruptionTarget"
+        and condition.get("status") == "True"
+        and condition.get("reason") in _INTERRUPTED
+        for condition in parts(status, "conditions")
+    )
+    is_interrupted = is_disrupted or "deletionTimestamp" in pod["metadata"]
+    return Reason.INTERRUPTED if is_interrupted else Reason.CRASHED
 
 
 def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Mapping[str, Any]) -> str:
@@ -139,8 +149,10 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
     how: list[str] = []
     if status.get("reason") == _EVICTED:
         how.append(f"evicted ({status.get('message', '').strip()[:200]})")
-    if terminated.get("reason") not in (None, "Error", "Completed"):
-        how.append(terminated["reason"])
+    elif status.get("message", "").startswith(_REJECTED):
+        how.append(f"rejected by the node ({status['message'].strip()[:200]})")
+    if (reason := ending_reason(terminated)) not in ("", "Error", "Completed"):
+        how.append(reason)
     if (code := terminated.get("exitCode")) is not None:
         how.append(f"exit code {code}" + (f" (signal {code - 128})" if 128 < code < 160 else ""))
     node = part(pod, "spec").get("nodeName") or "unknown"

@@ -13,6 +13,9 @@ from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.names import APP_CONTAINER, QUEUE_LABEL, SIDECAR_CONTAINER, SOCKET_VOLUME
 
+_SIGKILLED = 137
+"""The exit code of a container whose first process was killed by SIGKILL."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodProblem:
@@ -176,9 +179,21 @@ def _last_termination(container: Mapping[str, Any]) -> str:
         return ""
     # The message of a sidecar is the name of its worker.
     message = "" if container["name"] == SIDECAR_CONTAINER else ended.get("message")
-    words = [word for word in (ended.get("reason"), message) if word and word != "Error"]
+    words = [word for word in (ending_reason(ended), message) if word and word != "Error"]
     details = f" ({': '.join(words)[:300]})" if words else ""
     return f"; its previous run ended with exit code {ended.get('exitCode', 0)}{details}"
+
+
+def ending_reason(terminated: Mapping[str, Any]) -> str:
+    """The kubelet's reason why a container ended; empty without one.
+
+    With cgroups v1 the kubelet reports OOMKilled as soon as any process of the container was killed for its memory,
+    also if the first process ended by itself later with another exit code (seen on 1.34.4 and 1.37.2).
+    """
+    reason, code = terminated.get("reason") or "", terminated.get("exitCode")
+    if reason == "OOMKilled" and code not in (None, _SIGKILLED):
+        return "a child process was killed for its memory earlier"
+    return reason
 
 
 def started_at(worker: str) -> float | None:

@@ -19,6 +19,8 @@ ENDED = {
     "finishedAt": "2026-01-01T00:10:00Z",
 }
 TARGET = {"type": "DisruptionTarget", "status": "True"}
+DELETED = {"deletionTimestamp": "2026-01-01T00:10:00Z"}
+REJECTED = "Pod was rejected: The node had condition: [DiskPressure]. "
 BEFORE_ALL = 1_767_225_600_500  # 2026-01-01T00:00:00.5Z
 AFTER_RESTART = 1_767_226_205_000  # 2026-01-01T00:10:05Z
 
@@ -247,11 +249,16 @@ def test_the_termination_of_an_app_proves_nothing_about_workers() -> None:
         ({"reason": "Evicted", "message": "Container worker exceeded its local ephemeral storage."}, Reason.CRASHED),
         ({"reason": "Evicted", "message": "Container claimq-sidecar exceeded its storage."}, Reason.INTERRUPTED),
         ({"conditions": [{**TARGET, "reason": "PreemptionByScheduler"}]}, Reason.INTERRUPTED),
-        ({"metadata": {"deletionTimestamp": "2026-01-01T00:10:00Z"}}, Reason.INTERRUPTED),
+        ({"conditions": [{**TARGET, "reason": "DeletionByDeviceTaintManager"}]}, Reason.INTERRUPTED),
+        ({"conditions": [{**TARGET, "reason": "SomethingNew"}], "metadata": DELETED}, Reason.INTERRUPTED),
+        ({"reason": "Evicted", "message": REJECTED}, Reason.INTERRUPTED),
+        ({"reason": "OutOfmemory", "message": "Pod was rejected: Node didn't have enough."}, Reason.INTERRUPTED),
+        ({"metadata": DELETED}, Reason.INTERRUPTED),
     ],
     ids=[
         *("crash", "no-disruption", "no-target", "new-reason", "node-pressure", "own-usage", "app's usage"),
-        *("sidecar's usage", "preempted", "deleted"),
+        *("sidecar's usage", "preempted", "device taint", "new reason and deleted"),
+        *("disk pressure after a restart of the kubelet", "rejected", "deleted"),
     ],
 )  # fmt: skip
 def test_a_pod_removed_by_the_cluster_is_an_interruption(more: Body, reason: Reason) -> None:
@@ -266,6 +273,31 @@ def test_an_eviction_is_recorded_with_the_kubelets_message() -> None:
         message="The node was low on resource: memory.",
     )
     assert "evicted (The node was low on resource: memory.)" in only(body).cause
+
+
+def test_a_pod_that_its_node_rejects_has_the_kubelets_message_in_the_cause() -> None:
+    ended = {"restartCount": 0, "state": {"terminated": ENDED}}
+    cause = only(pod(sidecar=ended, phase="Failed", reason="NodeAffinity", message=REJECTED)).cause
+    assert (
+        f"claimq-sidecar ended: rejected by the node ({REJECTED.strip()}), OOMKilled, exit code 137" in cause
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (7, "a child process was killed for its memory earlier, exit code 7;"),
+        (0, "a child process was killed for its memory earlier, exit code 0;"),
+        (143, "a child process was killed for its memory earlier, exit code 143 (signal 15);"),
+        (137, "OOMKilled, exit code 137 (signal 9);"),
+        (None, "OOMKilled;"),
+    ],
+)
+def test_only_a_container_that_was_killed_itself_counts_as_out_of_memory(
+    code: int | None, words: str
+) -> None:
+    body = pod(app={"restartCount": 0, "state": {"terminated": {**ENDED, "exitCode": code}}})
+    assert only(body).cause.startswith(f"worker ended: {words} pod p,")
 
 
 def test_an_eviction_counts_even_without_a_final_container_status() -> None:

@@ -143,9 +143,13 @@ def test_a_container_that_waits_for_another_reason_is_a_problem(kind: str) -> No
     [
         ({"exitCode": 1, "reason": "Error"}, "exit code 1"),
         ({"reason": "OOMKilled", "exitCode": 137}, "exit code 137 (OOMKilled)"),
+        (
+            {"reason": "OOMKilled", "exitCode": 7},
+            "exit code 7 (a child process was killed for its memory earlier)",
+        ),
         ({"message": "x" * 301}, f"exit code 0 ({'x' * 300})"),
     ],
-    ids=["no information", "a reason", "a long message"],
+    ids=["no information", "a reason", "a killed child", "a long message"],
 )
 def test_a_problem_reports_how_the_previous_run_ended(last: Body, text: str) -> None:
     problem = only(waiting({"reason": "CrashLoopBackOff", "message": "back-off"}, last)).problem

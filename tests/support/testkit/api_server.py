@@ -92,6 +92,8 @@ class ApiServer(Started):
             f"--etcd-servers={client}",
             f"--secure-port={self.port}",
             *("--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"),
+            # Kubernetes 1.37 refuses a loopback address for the endpoints of its own service. Nothing here uses them.
+            "--endpoint-reconciler-type=none",
             f"--cert-dir={self.dir}",
             "--service-cluster-ip-range=10.0.0.0/24",
             *("--service-account-issuer=https://kubernetes", "--authorization-mode=RBAC"),

@@ -17,7 +17,7 @@ from clusterkit.cgroups import hierarchies, named
 from clusterkit.existing_cluster import ExistingCluster
 from clusterkit.forwarding import forwarded
 from clusterkit.images import BuiltImage
-from clusterkit.layout import Layout
+from clusterkit.layout import KUBERNETES_VERSIONS, Layout, kubernetes_release
 from clusterkit.lock import locked
 from clusterkit.own_cluster import OwnCluster
 from clusterkit.state import State, boot_id, write_state
@@ -167,6 +167,19 @@ def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
         Layout(name)
 
 
+def test_the_newest_release_of_kubernetes_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES", raising=False)
+    assert kubernetes_release() == max(KUBERNETES_VERSIONS, key=lambda release: int(release.split(".")[1]))
+    monkeypatch.setenv("KUBERNETES", "1.34")
+    assert kubernetes_release() == "1.34"
+
+
+def test_a_release_of_kubernetes_that_is_not_built_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES", "1.33")
+    with pytest.raises(HarnessError, match=r"KUBERNETES='1.33' cannot be built: use 1.34 or 1.37"):
+        kubernetes_release()
+
+
 def test_what_kubectl_remembers_of_a_cluster_is_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +188,7 @@ def test_what_kubectl_remembers_of_a_cluster_is_its_own(
     layouts = Layout("one"), Layout("two")
     for layout in layouts:
         layout.folder.mkdir()
-        write_state(layout, State(nodes=1, stage="up", boot=boot_id()))
+        write_state(layout, State(nodes=1, stage="up", boot=boot_id(), kubernetes="1.37"))
     one, two = (Path(OwnCluster(layout).environment()["KUBECACHEDIR"]) for layout in layouts)
     assert one != two
     assert one.is_relative_to(layouts[0].folder)  # and goes with it

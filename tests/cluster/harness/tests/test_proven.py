@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit import proven
+from clusterkit.layout import KUBERNETES_VERSIONS
 
 
 @pytest.fixture
@@ -27,6 +28,16 @@ def test_a_renamed_file_changes_the_digest(sources: Path) -> None:
     before = proven.digest(sources)
     (sources / "a.py").rename(sources / "b.py")
     assert proven.digest(sources) != before
+
+
+def test_another_release_of_kubernetes_changes_the_digest(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = set[str]()
+    for release in KUBERNETES_VERSIONS:
+        monkeypatch.setenv("KUBERNETES", release)
+        digests.add(proven.digest(sources))
+    assert len(digests) == len(KUBERNETES_VERSIONS)
 
 
 def test_what_python_caches_does_not_change_the_digest(sources: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from clusterkit.commands import run
-from clusterkit.layout import KUBERNETES_VERSION, SOURCES, cache_folder
+from clusterkit.layout import KUBERNETES_VERSIONS, SOURCES, cache_folder, kubernetes_release
 from clusterkit.toolchain import exclusively, go, say
 
 KUBERNETES_PROGRAMS = (
@@ -23,21 +23,24 @@ KUBERNETES_PROGRAMS = (
     "kubelet",
 )
 _VERSION = "k8s.io/component-base/version"
-_KUBERNETES_FLAGS = " ".join(
-    f"-X {_VERSION}.{name}={value}"
-    for name, value in {
-        "gitVersion": f"v{KUBERNETES_VERSION}",
-        "gitMajor": KUBERNETES_VERSION.split(".")[0],
-        "gitMinor": KUBERNETES_VERSION.split(".")[1],
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-    }.items()
-)
 
 
 def kubernetes(*, fresh: bool = False) -> Path:
-    """The one binary that is every program of KUBERNETES_PROGRAMS, by the name it is started under."""
-    return _go_build("kubernetes", _KUBERNETES_FLAGS, fresh=fresh) / "kubernetes"
+    """The one binary that is every program of KUBERNETES_PROGRAMS, by the name it is started under.
+
+    It has the release of `kubernetes_release()`.
+    """
+    release = kubernetes_release()
+    version = KUBERNETES_VERSIONS[release]
+    values = {
+        "gitVersion": f"v{version}",
+        "gitMajor": version.split(".")[0],
+        "gitMinor": version.split(".")[1],
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+    }
+    flags = " ".join(f"-X {_VERSION}.{name}={value}" for name, value in values.items())
+    return _go_build("kubernetes", flags, requirements=release, fresh=fresh) / "kubernetes"
 
 
 def coredns(*, fresh: bool = False) -> Path:
@@ -92,16 +95,27 @@ def _go_build(
     packages: Sequence[str] = (".",),
     also: Callable[[Path, Path], None] | None = None,
     *,
+    requirements: str = "go",
     fresh: bool,
 ) -> Path:
     """The folder with the programs of these packages: one is called `name`, several by their packages.
 
-    `also(result, source)` adds to that folder.
+    `also(result, source)` adds to that folder. The modules are those of the files `requirements`.mod and .sum.
     """
     program, source, env = go(), SOURCES / "go" / name, _go_environment()
-    settings = ["-trimpath", "-mod=readonly", f"-ldflags=-s -w {flags}".rstrip()]
+    settings = [
+        "-trimpath",
+        "-mod=readonly",
+        f"-modfile={requirements}.mod",
+        f"-ldflags=-s -w {flags}".rstrip(),
+    ]
     version = run([program, "env", "GOVERSION", "GOOS", "GOARCH"], env=env).stdout
-    files = [file.read_text() for file in sorted(source.iterdir())]
+    modules = (f"{requirements}.mod", f"{requirements}.sum")
+    files = [
+        file.read_text()
+        for file in sorted(source.iterdir())
+        if file.suffix not in (".mod", ".sum") or file.name in modules
+    ]
 
     def build_it(result: Path) -> None:
         say(

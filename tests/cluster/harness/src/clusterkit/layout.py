@@ -7,7 +7,8 @@ from pathlib import Path
 
 from clusterkit.errors import HarnessError
 
-KUBERNETES_VERSION = "1.34.4"
+KUBERNETES_VERSIONS = {"1.34": "1.34.4", "1.37": "1.37.2"}
+"""Supported releases, from the oldest to the newest, and the version of each that is built."""
 SERVICE_RANGE = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"
 DNS_SERVICE = "10.96.0.10"
@@ -15,6 +16,14 @@ POD_RANGE = "10.244.0.0/16"
 API_PORT = 6443
 MAX_NODES = 3
 SOURCES = Path(__file__).resolve().parents[2]
+
+
+def kubernetes_release() -> str:
+    """The release that $KUBERNETES chooses, by default the newest; HarnessError if it is not one that is built."""
+    release = os.environ.get("KUBERNETES") or list(KUBERNETES_VERSIONS)[-1]
+    if release not in KUBERNETES_VERSIONS:
+        raise HarnessError(f"KUBERNETES={release!r} cannot be built: use {' or '.join(KUBERNETES_VERSIONS)}")
+    return release
 
 
 def cache_folder() -> Path:

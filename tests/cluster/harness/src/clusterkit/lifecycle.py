@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +15,7 @@ from clusterkit.commands import eventually, run
 from clusterkit.control_plane import ControlPlane
 from clusterkit.errors import CommandFailed, HarnessError
 from clusterkit.images import BuiltImage, image_of
-from clusterkit.layout import CONTROL, MAX_NODES, Layout, Node, base_folder
+from clusterkit.layout import CONTROL, MAX_NODES, Layout, Node, base_folder, kubernetes_release
 from clusterkit.nodes import PAUSE_IMAGE, NodeRunner, start_kube_proxy
 from clusterkit.pki import Authority
 from clusterkit.processes import DAEMONS, Processes
@@ -49,15 +50,19 @@ def up(
 
     Waits up to `wait` seconds for other clusters to go if the kernel has too few inotify instances beside them.
 
-    One that is up already is left as it is when it has as many nodes and all of it runs (the answer is then False).
-    Anything else of that name is remains, and is cleared away first.
+    One that is up already is left as it is when it has as many nodes and the chosen release, and all of it runs (the
+    answer is then False). Anything else of that name is remains, and is cleared away first.
     """
     if not 1 <= nodes <= MAX_NODES:
         raise HarnessError(f"a cluster has 1 to {MAX_NODES} nodes, not {nodes}")
     if impossible := why_impossible():
         raise HarnessError(impossible)
     state = read_state(layout)
-    if state is not None and state.nodes == nodes and not ailments(layout):
+    if (
+        state is not None
+        and (state.nodes, state.kubernetes) == (nodes, kubernetes_release())
+        and not ailments(layout)
+    ):
         return False
     install_packages()
     programs = [build.kubernetes(), helm()]
@@ -143,7 +148,7 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], archives: list[P
     processes = Processes(layout)
     for folder in (layout.folder, layout.logs, layout.pids, layout.programs):
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    state = State(nodes=nodes, stage="starting", boot=boot_id())
+    state = State(nodes=nodes, stage="starting", boot=boot_id(), kubernetes=kubernetes_release())
     write_state(layout, state)
     _place_programs(layout, *programs)
     everyone = state.names()
@@ -164,7 +169,7 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], archives: list[P
     _kubectl(layout, "--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=240s")
     if sick := [name for name in expected_daemons(state) if not processes.alive(name)]:
         raise HarnessError(f"{sick[0]} is not running:\n{processes.tail(sick[0])}")
-    write_state(layout, State(nodes=nodes, stage="up", boot=state.boot))
+    write_state(layout, replace(state, stage="up"))
     size = "1 node" if nodes == 1 else f"{nodes} nodes"
     say(f"the cluster {layout.name!r} with {size} is up after {time.monotonic() - began:.0f} s")
 

@@ -195,6 +195,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.tracing.proc
             "kind": "KubeletConfiguration",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "cgroupDriver": "cgroupfs",
+            # From 1.35 on the kubelet refuses a machine with cgroups v1 without it.
+            "failCgroupV1": False,
             "cgroupRoot": f"/{self.layout.cgroup}/{self.cgroup_child}",
             "clusterDNS": [DNS_SERVICE],
             "clusterDomain": "cluster.local",

@@ -6,7 +6,7 @@ import platform
 import sys
 from pathlib import Path
 
-from clusterkit.layout import SOURCES, cache_folder
+from clusterkit.layout import SOURCES, cache_folder, kubernetes_release
 
 ALWAYS = "CLUSTERKIT_TESTS"
 """Set to `all`, this environment variable makes every test run."""
@@ -31,8 +31,9 @@ def _record(sources: Path) -> Path:
 
 
 def digest(sources: Path) -> str:
-    """A hash of all files below `sources`, tests included, and of the kernel and the Python that run them."""
-    whole = hashlib.sha256(f"{platform.platform()} {sys.version}".encode())
+    """A hash of all files below `sources`, tests included, and of the kernel, the Python and the release of Kubernetes
+    with which they run."""
+    whole = hashlib.sha256(f"{platform.platform()} {sys.version} {kubernetes_release()}".encode())
     for path in sorted(sources.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             content = path.read_bytes()

@@ -10,11 +10,14 @@ from clusterkit.layout import Layout, Node, node
 
 @dataclass(frozen=True)
 class State:
-    """`stage` is "starting" until everything is ready, then "up". `boot` changes when the machine restarts."""
+    """`stage` is "starting" until everything is ready, then "up". `boot` changes when the machine restarts.
+    `kubernetes` is the release that runs.
+    """
 
     nodes: int
     stage: str
     boot: str
+    kubernetes: str
 
     def names(self) -> list[Node]:
         return [node(number) for number in range(1, self.nodes + 1)]

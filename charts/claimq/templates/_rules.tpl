@@ -21,6 +21,14 @@ really asks the API server for. */}}
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+# The Lease of a namespace records which release manages its queues.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [queues.claimq.dev]
+  verbs: [get, patch]
 {{- end -}}
 {{/* What the web page does. tests/cluster compares this too. */}}
 {{- define "claimq.webRules" -}}

@@ -14,6 +14,7 @@ from typing import Any
 
 from claimq_operator.event_loops import run_in_loop, run_in_thread
 from claimq_operator.kubernetes_api.leader_election import LeaderElection
+from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -70,6 +71,7 @@ async def _run(settings: OperatorSettings) -> int:
             cache=Cache(controller.changed),
             connections=connections,
             ownership=Ownership(cluster, settings),
+            namespaces=NamespaceLeases(cluster, settings, _wall_clock, controller.namespace_changed),
             recorder=EventRecorder(cluster, _wall_clock, settings.identity),
             metrics=metrics,
             liveness=liveness,

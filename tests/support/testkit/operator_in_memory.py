@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -89,6 +90,7 @@ async def operator(api: MemoryApi, directory: Path) -> AsyncGenerator[Context]:
         cache=Cache(controller.changed),
         connections=RedisConnections(api, directory),
         ownership=Ownership(api, SETTINGS),
+        namespaces=NamespaceLeases(api, SETTINGS, lambda: 1_767_225_600.0, controller.namespace_changed),
         recorder=EventRecorder(api, lambda: 1_767_225_600.0, "me"),
         metrics=metrics,
         liveness=Liveness(lambda: 0.0),

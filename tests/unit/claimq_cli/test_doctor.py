@@ -90,6 +90,7 @@ def test_a_queue_without_status_or_with_an_old_one_has_no_operator() -> None:
         ({"Suspended": ("True", "SpecSuspend")}, "warning", "Spec", '\'{"spec":{"suspend":false}}\''),
         ({"ScalingActive": ("False", "Paused")}, "warning", "Paused", "claimq.dev/pause-reconcile-"),
         ({"ScalingLimited": ("True", "MaxReplicas")}, "warning", "MaxReplicas", "claimq -n shop why thumbs"),
+        ({"OperatorConflict": ("True", "OthersStandBy")}, "warning", "OthersStandBy", "#operatorconflict"),
     ],
 )  # fmt: skip
 def test_a_condition_that_is_not_good(

@@ -61,6 +61,7 @@ _GOOD = {
     "Suspended": ("NotSuspended", "Unknown"),
     "ScalingActive": ("Auto", "Manual", "External", "Suspended", "Unknown"),
     "ScalingLimited": ("NotLimited", "Unknown"),
+    "OperatorConflict": (),
 }
 """The reasons of each condition that need no action. Ready has the reason of another condition, so it is left out."""
 _STOPS = {("Stalled", "True"), ("RedisReachable", "False"), ("WorkersAvailable", "False")}

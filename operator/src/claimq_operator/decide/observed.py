@@ -24,6 +24,8 @@ class Observed:
     redis_fault: Fault | None = None
     refusal: Fault | None = None
     """Why the API server rejected the children in the previous pass, if it did."""
+    standing_by: tuple[str, ...] = ()
+    """Other releases of the operator that serve the namespace and stand by."""
 
     @property
     def full(self) -> str:

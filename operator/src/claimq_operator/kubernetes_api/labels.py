@@ -14,6 +14,11 @@ TAKE_OVER = PREFIX + "take-over-from"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 FINALIZER = PREFIX + "deletion-policy"
 
+NAMESPACE_LEASE = "queues.claimq.dev"
+"""The Lease of a namespace with queues. No release has this name, so none has such a Lease for its election."""
+STANDS_BY = PREFIX + "stands-by"
+"""Annotation of that Lease: a release that serves the namespace too, and the time of the entry."""
+
 FIELD_MANAGER = "claimq-operator"
 SCALE_MANAGER = "claimq-scale"
 """Owns only the number of replicas, so that another controller can take over that field alone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.redis.connections import RedisConnections
 from claimq_operator.redis.ownership import Ownership
 from claimq_operator.settings import OperatorSettings
@@ -24,6 +25,7 @@ class Context:
     cache: Cache
     connections: RedisConnections
     ownership: Ownership
+    namespaces: NamespaceLeases
     recorder: EventRecorder
     metrics: Metrics
     liveness: Liveness

@@ -67,7 +67,7 @@ class Controller:
         """The cache calls this when an object of a queue has changed."""
         if not self._is_leading:
             return
-        exists = self.context.cache.queue(key) is not None
+        exists = self.context.cache.queue(key) is not None and self.context.namespaces.manages(key[0])
         if exists and key not in self._reconcilers:
             self._start(key)
         elif exists:
@@ -75,6 +75,14 @@ class Controller:
         elif key in self._reconcilers:
             self._stop(key)
         self.context.metrics.queues.set(len(self._reconcilers))
+
+    def namespace_changed(self, namespace: str) -> None:
+        """The manager of a namespace has changed: starts, stops or wakes the reconcilers of its queues."""
+        for key in [key for key in self.context.cache.queues() if key[0] == namespace]:
+            self.changed(key)
+
+    def _namespaces(self) -> set[str]:
+        return {namespace for namespace, _ in self.context.cache.queues()}
 
     def _start(self, key: Key) -> None:
         reconciler = Reconciler(key, self.context)
@@ -97,18 +105,20 @@ class Controller:
         """Reconciles all queues until it is cancelled; returns after all reconcilers have stopped."""
         await self.listed.wait()
         self._is_leading = True
+        leases = in_background(self.context.namespaces.run(self._namespaces), name="namespace leases")
         try:
             for number, key in enumerate(self.context.cache.queues(), start=1):
                 self.changed(key)
                 if number % _BATCH == 0:
                     await asyncio.sleep(_BATCH_PAUSE)
-            await asyncio.Event().wait()
+            await leases
         finally:
             self._is_leading = False
+            leases.cancel()
             for key in list(self._reconcilers):
                 self._stop(key)
             # A second cancellation would end the closing of a connection.
-            await asyncio.gather(*self._stopping.values(), return_exceptions=True)
+            await asyncio.gather(leases, *self._stopping.values(), return_exceptions=True)
             self.context.metrics.queues.set(0)
 
     async def resync(self, stop: asyncio.Event) -> None:

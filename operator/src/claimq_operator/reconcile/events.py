@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq_operator.decide.conditions.operator_conflict import TYPE as CONFLICT
 from claimq_operator.decide.conditions.scaling_active import CONTESTED
 from claimq_operator.decide.conditions.scaling_active import TYPE as ACTIVE
 from claimq_operator.decide.conditions.scaling_limited import TYPE as LIMITED
@@ -74,6 +75,8 @@ def _changed(last: Mapping[str, Any], now: Mapping[str, Any]) -> EventNote | Non
         return EventNote(reason, message, warning=True)
     if kind == ACTIVE and reason == CONTESTED != last.get("reason"):
         return EventNote("ReplicasContested", message, warning=True)
+    if kind == CONFLICT and before != "True":
+        return EventNote(CONFLICT, message, warning=True)
     if kind == LIMITED and status == "True" and before != "True":
         return EventNote("ScalingLimited", message, warning=True)
     if kind == WORKERS and status == "False" and before == "True" and reason != STARTING:

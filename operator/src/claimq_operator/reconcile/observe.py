@@ -10,8 +10,15 @@ from claimq_operator.reconcile.server import ServerState
 from claimq_operator.watch.cache import Cache
 
 
-def observe(cache: Cache, resource: QueueResource, server: ServerState, refusal: Fault | None) -> Observed:
-    """What is known of the queue now. ``refusal``: why the API server rejected the children in the previous pass."""
+def observe(
+    cache: Cache,
+    resource: QueueResource,
+    server: ServerState,
+    refusal: Fault | None,
+    standing_by: tuple[str, ...] = (),
+) -> Observed:
+    """What is known of the queue now. ``refusal``: why the API server rejected the children in the previous pass.
+    ``standing_by``: other releases of the operator that serve the namespace."""
     maintained = server.maintained
     workers = () if maintained is None else maintained.workers
     return Observed(
@@ -23,4 +30,5 @@ def observe(cache: Cache, resource: QueueResource, server: ServerState, refusal:
         report=server.report,
         redis_fault=server.fault,
         refusal=refusal,
+        standing_by=standing_by,
     )

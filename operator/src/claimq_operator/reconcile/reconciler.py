@@ -108,7 +108,8 @@ class Reconciler:
             return context.settings.busy_period
         await self._ensure_finalizer(resource)
         server = await self._server.maintain(resource)
-        observed = observe(context.cache, resource, server, self._refusal)
+        others = context.namespaces.others(resource.namespace)
+        observed = observe(context.cache, resource, server, self._refusal, others)
         planned = plan(observed, self._memory, context.settings, now=context.wall_clock(), clock=loop.time())
         # Before requests that fail while the API server is down.
         update_metrics(context.metrics, observed, planned)

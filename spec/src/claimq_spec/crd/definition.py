@@ -135,7 +135,8 @@ _CONDITION: Schema = {
     "required": ["type", "status", "reason", "message", "lastTransitionTime"],
     "properties": {
         "type": _text(
-            "Ready, RedisReachable, WorkersAvailable, ScalingActive, ScalingLimited, Stalled or Suspended."
+            "Ready, RedisReachable, WorkersAvailable, ScalingActive, ScalingLimited, Stalled, Suspended or "
+            "OperatorConflict."
         ),
         "status": {
             "type": "string",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -22,7 +23,13 @@ Json = dict[str, Any]
 
 
 class Silent:
-    """A cluster whose API server does not respond."""
+    """A cluster whose API server responds only to the operator that asks for the Lease of a namespace."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+        return {"metadata": {"namespace": namespace, "name": name, "resourceVersion": "1"}, "spec": {}}
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        return {**changes, "metadata": {**changes["metadata"], "namespace": namespace, "name": name}}
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "") -> Json:
         raise ClusterUnavailable("no answer")
@@ -70,6 +77,7 @@ async def test_a_listing_that_takes_minutes_is_not_stuck(settings: OperatorSetti
             cache=Cache(controller.changed),
             connections=RedisConnections(cluster, tmp_path),
             ownership=Ownership(cluster, settings),
+            namespaces=NamespaceLeases(cluster, settings, lambda: 0.0, controller.namespace_changed),
             recorder=EventRecorder(cluster, lambda: 0.0, "me"),
             metrics=Metrics(),
             liveness=slow.liveness,
@@ -97,6 +105,7 @@ async def test_a_recreated_queue_gets_a_new_reconciler_after_the_first_has_stopp
             cache=cache,
             connections=RedisConnections(cluster, tmp_path),
             ownership=Ownership(cluster, settings),
+            namespaces=NamespaceLeases(cluster, settings, lambda: 0.0, controller.namespace_changed),
             recorder=EventRecorder(cluster, lambda: 0.0, "me"),
             metrics=metrics,
             liveness=liveness,

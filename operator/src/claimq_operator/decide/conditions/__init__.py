@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from claimq_operator.decide.conditions.condition import Condition, View
+from claimq_operator.decide.conditions.operator_conflict import operator_conflict
 from claimq_operator.decide.conditions.ready import ready
 from claimq_operator.decide.conditions.redis_reachable import redis_reachable
 from claimq_operator.decide.conditions.scaling_active import scaling_active
@@ -26,14 +27,16 @@ def all_conditions(view: View) -> tuple[Condition, ...]:
         stalled(view),
         suspended(view),
     )
+    conflict = operator_conflict(view)
     found = (
-        ready(redis, workers, is_stalled, is_suspended),
+        ready(redis, workers, is_stalled, is_suspended, conflict),
         redis,
         workers,
         scaling_active(view),
         scaling_limited(view),
         is_stalled,
         is_suspended,
+        *([] if conflict is None else [conflict]),
     )
     return tuple(one.short() for one in found)
 

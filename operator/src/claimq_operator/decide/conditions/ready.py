@@ -8,7 +8,13 @@ from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED,
 TYPE = "Ready"
 
 
-def ready(redis: Condition, workers: Condition, stalled: Condition, suspended: Condition) -> Condition:
+def ready(
+    redis: Condition,
+    workers: Condition,
+    stalled: Condition,
+    suspended: Condition,
+    conflict: Condition | None = None,
+) -> Condition:
     """True when the server is reachable and the desired workers are ready or starting; else the first cause."""
     if stalled.status == TRUE:
         return Condition(TYPE, FALSE, stalled.reason, stalled.message)
@@ -22,4 +28,6 @@ def ready(redis: Condition, workers: Condition, stalled: Condition, suspended: C
         return Condition(TYPE, FALSE, workers.reason, workers.message)
     if workers.reason == ROLLOUT_BLOCKED:
         return Condition(TYPE, TRUE, ROLLOUT_BLOCKED, workers.message)
+    if conflict is not None:
+        return Condition(TYPE, TRUE, conflict.type, conflict.message)
     return Condition(TYPE, TRUE, "Working", "the server is reachable and the desired workers are available")

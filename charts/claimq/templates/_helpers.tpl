@@ -102,3 +102,14 @@ redis://{{ include "claimq.valkeyName" . }}.{{ .Release.Namespace }}.svc:6379/0
 {{- first .Values.operator.namespaces -}}
 {{- end -}}
 {{- end -}}
+{{/* What queues may use besides what their namespaces and Secrets allow: for the operator and the web page. */}}
+{{- define "claimq.grants" -}}
+{{- with .Values.operator.queueNames }}
+- name: CLAIMQ_QUEUE_NAMES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.operator.passwordHosts }}
+- name: CLAIMQ_PASSWORD_HOSTS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- end -}}

@@ -17,7 +17,7 @@ code means
 
 from __future__ import annotations
 
-from claimq.errors import ClaimqError, InvalidName, InvalidSpec, NotReplicated, StoreUnavailable
+from claimq.errors import ClaimqError, InvalidName, InvalidSpec, NotReplicated, StoreMisused, StoreUnavailable
 
 NOT_DONE = 1
 USAGE = 2
@@ -39,6 +39,10 @@ class CommandError(Exception):
 
 class LocalModeError(CommandError):
     """Local mode cannot start or continue."""
+
+
+class ForeignQueue(StoreMisused):
+    """The queue on the server does not belong to the ReliableQueue that names it."""
 
 
 EXPECTED = (ClaimqError, CommandError, ValueError, TypeError, OSError)

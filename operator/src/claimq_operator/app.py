@@ -64,7 +64,7 @@ async def _run(settings: OperatorSettings) -> int:
     liveness = Liveness(asyncio.get_running_loop().time)
     cluster = await KubernetesClient.connect(metrics.count_request)
     with certificate_directory() as directory:
-        connections = RedisConnections(cluster, directory, settings.password_hosts)
+        connections = RedisConnections(cluster, directory, settings.grants.password_hosts)
         context = Context(
             settings=settings,
             cluster=cluster,

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from claimq_operator.grants import NO_GRANTS, RESTRICTIONS, Grants, parse_grant
+from claimq_operator.grants import RESTRICTIONS
 from claimq_spec.environment import Environment
+from claimq_spec.grants import NO_QUEUE_GRANTS, QueueGrants
 from claimq_spec.log_lines import LEVELS
 
 _CLUSTER_ID = re.compile("[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
@@ -50,12 +51,8 @@ class OperatorSettings:
     """CLAIMQ_DELETION_PATIENCE: how long a deletion waits for the queue's server before it leaves the items there."""
     cluster_id: str = ""
     """CLAIMQ_CLUSTER_ID: this cluster's name in the owner records of queues; empty: the uid of kube-system."""
-    queue_names: Grants = NO_GRANTS
-    """CLAIMQ_QUEUE_NAMES, separated by commas: NAMESPACES=PATTERN, names on the server that queues of those
-    namespaces may have in addition to names that begin with their own namespace."""
-    password_hosts: Grants = NO_GRANTS
-    """CLAIMQ_PASSWORD_HOSTS, separated by commas: NAMESPACES=PATTERN, hosts that passwords of Secrets in those
-    namespaces may be sent to in addition to hosts that the Secrets list."""
+    grants: QueueGrants = NO_QUEUE_GRANTS
+    """Names of queues and hosts of passwords in addition to those of the namespaces and Secrets."""
     workers_may: tuple[str, ...] = ()
     """CLAIMQ_WORKERS_MAY, separated by commas: restricted features that pod templates may use."""
     log_level: str = "info"
@@ -84,8 +81,7 @@ class OperatorSettings:
             resync_period=reader.duration("CLAIMQ_RESYNC_PERIOD", 60.0, at_least=5.0),
             deletion_patience=reader.duration("CLAIMQ_DELETION_PATIENCE", 300.0, at_least=0.0),
             cluster_id=_cluster_id(reader),
-            queue_names=_allowed(reader, "CLAIMQ_QUEUE_NAMES"),
-            password_hosts=_allowed(reader, "CLAIMQ_PASSWORD_HOSTS"),
+            grants=QueueGrants.read(reader),
             workers_may=_workers_may(reader),
             log_level=reader.choice("CLAIMQ_LOG_LEVEL", tuple(LEVELS), "info"),
         )
@@ -125,15 +121,3 @@ def _workers_may(reader: Environment) -> tuple[str, ...]:
         if word not in RESTRICTIONS:
             reader.bad("CLAIMQ_WORKERS_MAY", f'"{word}" is not one of {", ".join(RESTRICTIONS)}')
     return words
-
-
-def _allowed(reader: Environment, name: str) -> Grants:
-    """Parses grants that are separated by commas."""
-    grants: list[tuple[str, str]] = []
-    for text in (reader.text(name) or "").split(","):
-        grant = parse_grant(text.strip())
-        if grant is not None:
-            grants.append(grant)
-        elif text.strip():
-            reader.bad(name, f'"{text.strip()}" is not NAMESPACES=PATTERN; write one such as team-a=orders-*')
-    return Grants(tuple(grants))

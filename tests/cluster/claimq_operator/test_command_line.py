@@ -70,14 +70,32 @@ def test_a_password_is_sent_only_where_its_secret_or_the_operator_allows(protect
     refused = protected.claimq("status", "thumbs", "-n", protected.namespace)
     assert (refused.returncode, refused.stdout) == (4, "")
     assert 'the Secret "db" does not allow its password to be sent to spec.redis.url' in refused.stderr
-    # A setting of the operator allows the host: the status of this generation shows that it uses the server.
-    protected.operator(CLAIMQ_PASSWORD_HOSTS=f"{protected.namespace}=127.0.0.1")
+    # A setting of the operator allows the host. The status says so, but every user who may write it could.
+    granted = {"CLAIMQ_PASSWORD_HOSTS": f"{protected.namespace}=127.0.0.1"}
+    protected.operator(**granted)
     eventually_sync(lambda: protected.condition("RedisReachable") == "True ReachableWithWarnings")
-    assert result(protected, "status", "thumbs")["lengths"]["main"] == 0
-    # A changed address is not what the operator allowed, until it has used that too.
-    protected.operators[0].process.kill9()
-    protected.patch("rq", "thumbs", {"spec": {"redis": {"url": "redis://127.0.0.1:1/0"}}})
     assert protected.claimq("status", "thumbs", "-n", protected.namespace).returncode == 4
+    allowed = protected.claimq("status", "thumbs", "-n", protected.namespace, environment=granted)
+    assert (allowed.returncode, allowed.stderr) == (0, "")
+    wrong = protected.claimq(
+        "status", "thumbs", "-n", protected.namespace, environment={"CLAIMQ_PASSWORD_HOSTS": "x"}
+    )
+    assert (wrong.returncode, "CLAIMQ_PASSWORD_HOSTS" in wrong.stderr) == (2, True)
+
+
+def test_a_queue_of_another_object_is_not_used(world: World) -> None:
+    """A ReliableQueue with the name of another one's queue, whose status says that all is well."""
+    world.queue("thumbs")
+    world.operator()
+    eventually_sync(lambda: world.condition("RedisReachable").startswith("True"))
+    world.queue("thief", queueName=f"{world.namespace}.thumbs")
+    refused = world.claimq("-n", world.namespace, "flush", "thief", "--yes")
+    assert (refused.returncode, refused.stdout) == (4, "")
+    assert f"belongs to the ReliableQueue {world.namespace}/thumbs" in refused.stderr
+    done = world.claimq("status", "-n", world.namespace, "-o", "json")
+    assert [one["queue"] for one in json.loads(done.stdout)["queues"]] == ["thumbs"]
+    checked = world.claimq("doctor", "-n", world.namespace)
+    assert "problem" in next(line for line in checked.stdout.splitlines() if "thief: the queue" in line)
 
 
 def test_a_queue_that_cannot_be_used_does_not_hide_the_others(protected: World) -> None:
@@ -100,21 +118,6 @@ def test_a_server_that_does_not_answer_does_not_hide_the_others(world: World) ->
         (error,) = done.stderr.splitlines()
         assert error.startswith("claimq: thumbs: ")
         assert "no answer from the server" in error
-
-
-def test_an_address_in_a_secret_is_not_what_the_operator_allowed(protected: World) -> None:
-    create_secret(protected, f"password={PASSWORD}")
-    protected.api.kubectl(
-        "create", "secret", "generic", "address", "-n", protected.namespace,
-        f"--from-literal=url={protected.redis.tcp_url}",
-    )  # fmt: skip
-    redis = {"secretRef": {"name": "address"}, "user": "ann", "passwordSecretRef": {"name": "db"}}
-    protected.queue("videos", redis=redis)
-    protected.operator(CLAIMQ_PASSWORD_HOSTS=f"{protected.namespace}=127.0.0.1")
-    eventually_sync(lambda: protected.condition("RedisReachable", "videos").startswith("True "))
-    refused = protected.claimq("status", "videos", "-n", protected.namespace)
-    assert refused.returncode == 4
-    assert 'the Secret "db" does not allow its password to be sent to spec.redis.secretRef' in refused.stderr
 
 
 def test_what_is_missing_is_one_line(protected: World) -> None:

@@ -281,6 +281,31 @@ def test_a_queue_that_the_operator_refuses_is_not_shown(web: Web) -> None:
         assert (status, "secret of a tenant" in page) == (503, False)
 
 
+def test_a_status_that_a_user_wrote_opens_nothing(thumbs: World, start_web: StartWeb) -> None:
+    """Every user who may write `reliablequeues/status` can write that the operator has accepted the object."""
+    with claimq.blocking.connect(settings=patient(thumbs.redis.tcp_url)) as server:
+        server.queue("tenant.orders").enqueue("secret of a tenant", id="order")
+    for operator in thumbs.operators:
+        operator.process.kill9()
+    thumbs.queue("thief", queueName="tenant.orders")
+    thumbs.queue(
+        "twin", queueName=f"{thumbs.namespace}.thumbs", redis=thumbs.get("rq", "thumbs")["spec"]["redis"]
+    )
+    now = "2026-11-27T00:00:00Z"
+    accepted = {"type": "RedisReachable", "status": "True", "observedGeneration": 1, "reason": "Reachable"}
+    condition = {**accepted, "message": "", "lastTransitionTime": now}
+    for name in ("thief", "twin"):
+        thumbs.patch("rq", name, {"status": {"conditions": [condition]}}, "/status")
+    web = start_web("--actions")
+    reads = web.user("reads", CHANGE)
+    for name, why in (("thief", "does not begin with"), ("twin", "belongs to the ReliableQueue")):
+        for part in ("", "/waiting", "/failed"):
+            status, page = reads.get(f"{web.path(name)}{part}")
+            assert (status, why in page) == (503, True), page
+        assert reads.act(web.path(name), action="flush")[0] != 200
+    assert reads.get(f"{web.path()}/failed")[0] == 200
+
+
 def test_an_event_with_nothing_but_its_object_is_shown(web: Web) -> None:
     """The API server accepts it from everyone who may create Events."""
     world = web.world

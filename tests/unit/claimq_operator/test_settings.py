@@ -2,9 +2,9 @@
 
 import pytest
 
-from claimq_operator.grants import Grants
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.environment import InvalidSettings
+from claimq_spec.grants import Grants, QueueGrants
 
 
 def test_only_the_sidecar_image_is_required() -> None:
@@ -54,8 +54,10 @@ def test_every_setting_can_be_given() -> None:
         resync_period=120.0,
         deletion_patience=60.0,
         cluster_id="east-1",
-        queue_names=Grants((("team-*", "orders.*"), ("a", "b"))),
-        password_hosts=Grants((("*", "*.redis.svc:6379"),)),
+        grants=QueueGrants(
+            queue_names=Grants((("team-*", "orders.*"), ("a", "b"))),
+            password_hosts=Grants((("*", "*.redis.svc:6379"),)),
+        ),
         workers_may=("Root", "HostPath"),
         log_level="debug",
     )

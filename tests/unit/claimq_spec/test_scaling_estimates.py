@@ -223,10 +223,17 @@ def test_what_was_stored_is_limited_when_it_is_read() -> None:
     assert Estimates.from_json({"startSeconds": 20.0}).start_variance == pytest.approx(36.0)
 
 
+def test_a_stored_service_time_that_no_item_can_take_is_not_believed() -> None:
+    longest = Estimates.from_json({"busySeconds": 2e6, "ended": 2})
+    assert (longest.busy_seconds, longest.ended) == (2e6, 2.0)
+    longer = Estimates.from_json({"busySeconds": 2e6 + 1, "ended": 2})
+    assert (longer.busy_seconds, longer.ended) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("value", "rate"),
     [
-        *((0, 0.0), (0.5, 0.5), (1e12, 0.0), (1e12 - 0.5, 1e12 - 0.5)),
+        *((0, 0.0), (0.5, 0.5), (1e6, 1e6), (1e6 + 0.5, 0.0), (float("nan"), 0.0), (float("inf"), 0.0)),
         *((-1, 0.0), (True, 0.0), ("1", 0.0)),
     ],
 )

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
+import claimq
 from claimq.address.redis_url import parse_url
+from claimq.errors import ClaimqError
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_cli.cluster.kubectl import Kubectl
+from claimq_cli.cluster.owner_check import check_owner_or_name
 from claimq_cli.cluster.port_forwards import PortForwards
 from claimq_cli.cluster.reliable_queues import ReliableQueues
 from claimq_cli.cluster.server_settings import ClusterQueue
 from claimq_cli.errors import CommandError
+from claimq_spec.grants import QueueGrants
 
 
 class ClusterAccess:
     """Finds servers by their ReliableQueues and forwards ports to those inside the cluster, until it is closed."""
 
-    def __init__(self, kubectl: Kubectl, *, retry_for: float) -> None:
-        """``retry_for``: for the settings of connections, in seconds."""
+    def __init__(self, kubectl: Kubectl, grants: QueueGrants, *, retry_for: float) -> None:
+        """``grants``: what queues may use besides what their namespaces and Secrets allow. ``retry_for``: for the
+        settings of connections, in seconds."""
         self.kubectl = kubectl
+        self._grants = grants
         self._directory = TemporaryDirectory(prefix="claimq-")  # readable only by this user
-        self._queues = ReliableQueues(kubectl, Path(self._directory.name), retry_for=retry_for)
+        directory = Path(self._directory.name)
+        self._queues = ReliableQueues(kubectl, directory, grants.password_hosts, retry_for=retry_for)
         self._forwards = PortForwards(kubectl)
         self._namespace = kubectl.namespace
         self._found: dict[str, ClusterQueue] = {}
@@ -34,18 +42,41 @@ class ClusterAccess:
         return ForwardingEventLoop(self._find_port)
 
     async def queue(self, name: str) -> ClusterQueue:
-        """The queue of this ReliableQueue; the ports of its server are open. CommandError, InvalidSpec."""
+        """The queue of this ReliableQueue; the ports of its server are open.
+
+        CommandError, InvalidSpec, and ClaimqError if its server does not answer or has another owner on record.
+        """
         if name not in self._found:
-            self._found[name] = found = await asyncio.to_thread(self._queues.read, name)
+            found = await asyncio.to_thread(self._queues.read, name)
             await self._open_ports(found)
+            for error in filter(None, await self.owner_errors([found])):
+                raise error
+            self._found[name] = found
         return self._found[name]
 
     async def all_queues(self) -> tuple[list[ClusterQueue], list[str]]:
-        """As :meth:`usable_queues`. CommandError if none can be used."""
-        usable, problems = await self.usable_queues()
+        """As :meth:`usable_queues`, without those whose server does not answer or has another owner on record.
+
+        CommandError or ClaimqError if none can be used."""
+        listed, problems = await self.usable_queues()
+        errors = dict(zip(listed, await self.owner_errors(listed), strict=True))
+        problems += [f"{one.name}: {error}" for one, error in errors.items() if error is not None]
+        usable = [one for one, error in errors.items() if error is None]
         if not usable:
-            raise CommandError("; ".join(problems))
+            raise next(filter(None, errors.values()), CommandError("; ".join(problems)))
         return usable, problems
+
+    async def owner_errors(self, queues: Iterable[ClusterQueue]) -> list[ClaimqError | None]:
+        """Of each queue: the error if its server does not answer or has another owner on record, or None."""
+        return await asyncio.gather(*map(self._owner_error, queues))
+
+    async def _owner_error(self, queue: ClusterQueue) -> ClaimqError | None:
+        try:
+            async with claimq.connect(settings=queue.settings) as server:
+                await check_owner_or_name(server.queue(queue.queue_name), queue, self._grants)
+        except ClaimqError as error:
+            return error
+        return None
 
     async def usable_queues(self) -> tuple[list[ClusterQueue], list[str]]:
         """As :meth:`queue`, for all ReliableQueues of the namespace that can be used, and a line with the error of each

@@ -10,6 +10,7 @@ from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.cluster.server_settings import ClusterQueue, queue_of, secrets_of
 from claimq_cli.errors import NOT_DONE, CommandError, lines_of
 from claimq_spec.certificates import Certificates
+from claimq_spec.grants import Grants
 from claimq_spec.manifest import parse_manifest
 
 Json = dict[str, Any]
@@ -18,9 +19,10 @@ Json = dict[str, Any]
 class ReliableQueues:
     """Reads the ReliableQueues of a namespace."""
 
-    def __init__(self, kubectl: Kubectl, directory: Path, *, retry_for: float) -> None:
-        """``directory``: for certificates, readable only by this user. ``retry_for``: for the settings."""
+    def __init__(self, kubectl: Kubectl, directory: Path, hosts: Grants, *, retry_for: float) -> None:
+        """``directory``: for certificates, readable only by this user. The others: see :func:`queue_of`."""
         self._kubectl = kubectl
+        self._hosts = hosts
         self._certificates = Certificates(directory)
         self._retry_for = retry_for
         self._secrets: dict[tuple[str, str], Json] = {}
@@ -51,7 +53,9 @@ class ReliableQueues:
     def _queue(self, body: Json) -> ClusterQueue:
         manifest = parse_manifest(body, stored=True)
         secrets = {name: self._secret(manifest.namespace, name) for name in secrets_of(manifest)}
-        return queue_of(manifest, body, secrets, self._certificates, retry_for=self._retry_for)
+        return queue_of(
+            manifest, body, secrets, self._certificates, hosts=self._hosts, retry_for=self._retry_for
+        )
 
     def _secret(self, namespace: str, name: str) -> Json:
         key = (namespace, name)

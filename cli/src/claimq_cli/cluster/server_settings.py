@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,6 +10,7 @@ import claimq
 from claimq.address.redis_url import parse_url
 from claimq_cli.errors import REFUSED, CommandError
 from claimq_spec.certificates import CertificateRejected, Certificates
+from claimq_spec.grants import NO_GRANTS, Grants
 from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import Manifest, RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
@@ -22,6 +23,8 @@ class ClusterQueue:
 
     name: str
     namespace: str
+    uid: str
+    """Of the object."""
     queue_name: str
     settings: claimq.RedisSettings
 
@@ -38,18 +41,20 @@ def queue_of(
     certificates: Certificates,
     *,
     others: Collection[str] = (),
+    hosts: Grants = NO_GRANTS,
     retry_for: float,
 ) -> ClusterQueue:
     """The queue of the ReliableQueue ``body``. ``secrets``: the data of :func:`secrets_of`, by name.
 
-    Stores its certificates; ``others``: those that other queues of the namespace use. CommandError if a Secret lacks
-    a key, has a certificate that cannot be stored, or does not allow its password to be sent to the server that the
-    object names.
+    Stores its certificates; ``others``: those that other queues of the namespace use. ``hosts``: where passwords may be
+    sent, in addition to the hosts that their Secrets list. CommandError if a Secret lacks a key, has a certificate that
+    cannot be stored, or does not allow its password to be sent to the server that the object names. The object's
+    status allows nothing: every user with the right to write it could.
     """
     redis = _redis_of(manifest)
     values = {file: _entry(secrets[secret], secret, key) for secret, key, file in redis.secret_entries()}
     texts = {file: value.decode("utf-8", "replace").strip() for file, value in values.items()}
-    url = _checked_url(redis, texts.get("url"), body, secrets)
+    url = _checked_url(redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace))
     try:
         stored = certificates.paths(values, others, manifest.namespace)
     except CertificateRejected as error:
@@ -62,11 +67,13 @@ def queue_of(
         key_file=stored.get("tls.key"),
         retry_for=retry_for,
     )
-    return ClusterQueue(manifest.name, manifest.namespace, manifest.spec.queue_name, settings)
+    uid = str(body["metadata"].get("uid") or "")
+    return ClusterQueue(manifest.name, manifest.namespace, uid, manifest.spec.queue_name, settings)
 
 
 def is_used_by_the_operator(body: Json) -> bool:
-    """Whether the operator uses the queue and the server that the object names now, so that it has allowed both."""
+    """Whether the status says that the operator uses the queue and the server that the object names now. It says so too
+    where another user has written it."""
     found, generation = reachable(body), body["metadata"].get("generation")
     return (found.get("status"), found.get("observedGeneration")) == ("True", generation)
 
@@ -81,7 +88,9 @@ def _redis_of(manifest: Manifest) -> RedisSpec:
     return cast("RedisSpec", manifest.spec.redis)  # a manifest for a cluster has one
 
 
-def _checked_url(redis: RedisSpec, url: str | None, body: Json, secrets: Mapping[str, Json]) -> str:
+def _checked_url(
+    redis: RedisSpec, url: str | None, secrets: Mapping[str, Json], granted: Sequence[str]
+) -> str:
     """The URL of the server, if the passwords may be sent there."""
     try:
         address = redis.address(url) or ""
@@ -92,8 +101,7 @@ def _checked_url(redis: RedisSpec, url: str | None, body: Json, secrets: Mapping
         raise CommandError("the server is a Unix socket, which only its pods can reach; run claimq in a pod")
     for reference in password_refs(redis):
         hosts = parse_hosts(read_text(secrets[reference.name], HOSTS_KEY))
-        is_shown = redis.secret_ref is None  # an address in a Secret can change without a new generation
-        if not is_allowed(endpoint, hosts) and not (is_shown and is_used_by_the_operator(body)):
+        if not is_allowed(endpoint, (*hosts, *granted)):
             raise CommandError(_forbidden(redis, reference.name), REFUSED)
     return address
 
@@ -108,5 +116,6 @@ def _entry(data: Json, secret: str, key: str) -> bytes:
 def _forbidden(redis: RedisSpec, secret: str) -> str:
     return (
         f'the Secret "{secret}" does not allow its password to be sent to {redis.address_field}; list '
-        f'the host in the key "{HOSTS_KEY}" of that Secret, or use --redis URL'
+        f'the host in the key "{HOSTS_KEY}" of that Secret, set CLAIMQ_PASSWORD_HOSTS as for the operator, or use '
+        "--redis URL"
     )

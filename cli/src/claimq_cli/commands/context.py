@@ -165,8 +165,9 @@ def servers_of(queues: Iterable[ClusterQueue]) -> list[Chosen]:
 def _cluster_access(kubectl: Kubectl) -> ClusterAccess:
     # Only for a cluster: it reads manifests, which takes long.
     from claimq_cli.cluster.access import ClusterAccess
+    from claimq_cli.cluster.granted import granted
 
-    return ClusterAccess(kubectl, retry_for=RETRY_SECONDS)
+    return ClusterAccess(kubectl, granted(), retry_for=RETRY_SECONDS)
 
 
 def _page_at(

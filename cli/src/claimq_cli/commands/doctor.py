@@ -27,7 +27,7 @@ from claimq_cli.commands.diagnosis import (
 )
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.queue_names import check_exists
-from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, text_of
+from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, text_of
 from claimq_cli.item_filter import groups_of
 from claimq_cli.queue_reads import newest_failed, workers_of
 from claimq_cli.server_choice import Chosen
@@ -164,7 +164,12 @@ async def _cluster_servers(cluster: ClusterAccess, name: str | None, commands: C
         if name:
             queues = [await cluster.queue(name)]
         else:
-            queues, errors = await cluster.usable_queues()
+            listed, errors = await cluster.usable_queues()
+            for one, error in zip(listed, await cluster.owner_errors(listed), strict=True):
+                if isinstance(error, ForeignQueue):
+                    errors.append(f"{one.name}: {error}")
+                else:  # a server that does not answer is reported below
+                    queues.append(one)
     except EXPECTED as error:
         errors = [text_of(error)]
     fix = "as the message says: correct spec.redis of the ReliableQueue, its Secret, or your permissions"

@@ -135,6 +135,7 @@ async def _cluster_site(
     users: Users, namespaces: tuple[str, ...], prometheus: Prometheus | None
 ) -> AsyncGenerator[tuple[Site, str | None]]:
     """The page of the ReliableQueues of the cluster. CommandError if its API server cannot be used."""
+    from claimq_cli.cluster.granted import granted
     from claimq_cli.web.cluster_queues import ClusterQueues
     from claimq_cli.web.login import Logins
     from claimq_cli.web.reviews import ReviewedAccess, TokenLogin
@@ -152,7 +153,7 @@ async def _cluster_site(
         try:
             cluster = await KubernetesClient.connect(_not_counted, manager="claimq-web")
             stack.push_async_callback(cluster.close)
-            queues = ClusterQueues(cluster, directory, namespaces)
+            queues = ClusterQueues(cluster, directory, namespaces, granted())
             stack.push_async_callback(queues.close)
             await queues.refresh()
         except ClusterError as error:

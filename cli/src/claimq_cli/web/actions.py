@@ -182,12 +182,23 @@ class Actions:
         """The queue, if the user has the right on it."""
         await self._check(session, name, right)
         queue = self._queues.queue(name)
-        if queue is None or not await queue.exists():
+        if queue is None:
+            raise no_queue(name)
+        await self._queues.check(name)
+        if not await queue.exists():
             raise no_queue(name)
         return queue
 
     async def _may_change(self, session: Session, name: str, target: str | None) -> bool:
-        """Whether the user may change the items of a queue, and add some to the one that they are moved to."""
+        """Whether the user may change the items of a queue, and add some to the one that they are moved to. Both must
+        still be the queues of their objects."""
+        try:
+            for one in (name,) if target is None else (name, target):
+                await self._queues.check(one)
+        except StoreMisused:
+            return False
+        except StoreUnavailable:
+            pass  # the run itself ends if the server stays away
         return await self._access.may(session, Right.CHANGE, name) and (
             target is None or await self._access.may(session, Right.ADD, target)
         )

@@ -16,12 +16,20 @@ import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import InvalidSpec
 from claimq_cli.by_hand import name_by_hand
-from claimq_cli.cluster.server_settings import is_used_by_the_operator, queue_of, reachable, secrets_of
-from claimq_cli.errors import CommandError, lines_of
+from claimq_cli.cluster.owner_check import check_owner
+from claimq_cli.cluster.server_settings import (
+    ClusterQueue,
+    is_used_by_the_operator,
+    queue_of,
+    reachable,
+    secrets_of,
+)
+from claimq_cli.errors import CommandError, ForeignQueue, lines_of
 from claimq_cli.item_actions import Record
 from claimq_cli.output.answers import count as counted
 from claimq_cli.web.queues import MOST_EVENTS, Json
 from claimq_spec.certificates import Certificates
+from claimq_spec.grants import NO_QUEUE_GRANTS, QueueGrants
 from claimq_spec.kubernetes_api.events import event, queue_reference
 from claimq_spec.kubernetes_api.port import (
     EVENTS,
@@ -29,18 +37,21 @@ from claimq_spec.kubernetes_api.port import (
     QUEUES,
     SECRETS,
     ClusterError,
+    ClusterUnavailable,
     Conflict,
     EvictingCluster,
     NotFound,
     part,
 )
-from claimq_spec.manifest import parse_manifest
+from claimq_spec.manifest import Manifest, parse_manifest
 from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, pod_of_worker
 
 _PERIOD = 10.0
 _SETTINGS_SECONDS = 300.0
 """After so long the Secrets of a queue are read again."""
 _RETRY_SECONDS = 1.0
+_OWNER_SECONDS = 5.0
+"""After so long the owner of a queue is read again from its server."""
 _LARGEST_REPLY = 16 * 1024 * 1024
 """Bytes: of a page of items, or of a single item with its payload."""
 _COMPONENT = "claimq-web"
@@ -53,27 +64,43 @@ class _Known:
 
     body: Json
     queue: claimq.ReliableQueue | None
-    settings: claimq.RedisSettings | None
+    named: ClusterQueue | None
     problem: str
     read_at: float
 
+    @property
+    def settings(self) -> claimq.RedisSettings | None:
+        """Of the connection to its server."""
+        return None if self.named is None else self.named.settings
+
 
 class ClusterQueues:
-    """Reads the ReliableQueues every 10 seconds, and connects to the servers of those that the operator has accepted.
+    """Reads the ReliableQueues every 10 seconds, and connects to the servers of those that may be used.
 
-    The operator accepts a server and the name of a queue there (condition RedisReachable); without that, a user who can
-    create a ReliableQueue could show herself the queue of another tenant. The name of a queue on the page is
+    A user who can create a ReliableQueue must not see the queue of another tenant through it. So the page decides what
+    the operator decides too: the name of the queue, the hosts of passwords, and the owner on the server's record. The
+    status of the object (condition RedisReachable) can only forbid more. The name of a queue on the page is
     ``NAMESPACE.NAME`` of its object.
     """
 
     when_empty = "There is no ReliableQueue that you may see."
 
-    def __init__(self, cluster: EvictingCluster, directory: Path, namespaces: Sequence[str] = ()) -> None:
-        """``directory``: for certificates, readable only by this user. ``namespaces``: only these; empty: all."""
+    def __init__(
+        self,
+        cluster: EvictingCluster,
+        directory: Path,
+        namespaces: Sequence[str] = (),
+        grants: QueueGrants = NO_QUEUE_GRANTS,
+    ) -> None:
+        """``directory``: for certificates, readable only by this user. ``namespaces``: only these; empty: all.
+        ``grants``: those of the operator's settings."""
         self._cluster = cluster
+        self._grants = grants
         self._certificates = Certificates(directory)
         self._namespaces = tuple(namespaces) or (None,)
         self._known: dict[str, _Known] = {}
+        self._checked: dict[str, tuple[ClusterQueue, float]] = {}
+        """The queues whose owner was read, and when."""
         self._servers: dict[claimq.RedisSettings, claimq.Server] = {}
         self.problem = ""
         """Why the last reading failed; empty if it did not."""
@@ -101,6 +128,7 @@ class ClusterQueues:
             await asyncio.sleep(0)  # reading thousands of manifests takes seconds
         for name in self._known.keys() - map(_name_of, bodies):
             del self._known[name]
+            self._checked.pop(name, None)
         await self._close_unused()
         self._certificates.sweep(self._files())
 
@@ -117,6 +145,16 @@ class ClusterQueues:
         """The queue of a ReliableQueue; None if there is none or it cannot be read."""
         known = self._known.get(name)
         return None if known is None else known.queue
+
+    async def check(self, name: str) -> None:
+        """Returns if the server has, or had seconds ago, the object on record as the queue's owner. ClaimqError."""
+        known = self._known.get(name)
+        if known is None or known.queue is None or known.named is None:
+            raise ForeignQueue(f"{name} cannot be read")
+        named, at = self._checked.get(name, (None, 0.0))
+        if named != known.named or time.monotonic() - at > _OWNER_SECONDS:
+            await check_owner(known.queue, known.named)
+            self._checked[name] = (known.named, time.monotonic())
 
     def unreadable(self) -> Mapping[str, str]:
         """The ReliableQueues that cannot be read, and why."""
@@ -219,20 +257,33 @@ class ClusterQueues:
             return replace(kept, body=body)
         try:
             manifest = parse_manifest(body, stored=True)
+            self._check_name(manifest)
             data = {one: await self._secret(manifest.namespace, one, read) for one in secrets_of(manifest)}
             others = self._files(manifest.namespace, without=_name_of(body))
             found = queue_of(
-                manifest, body, data, self._certificates, others=others, retry_for=_RETRY_SECONDS
+                manifest,
+                body,
+                data,
+                self._certificates,
+                others=others,
+                hosts=self._grants.password_hosts,
+                retry_for=_RETRY_SECONDS,
             )
         except (CommandError, InvalidSpec, ClusterError) as error:
-            if kept:  # the Secrets cannot be read just now; the connections go on with what was read before
+            if kept and isinstance(error, ClusterUnavailable):  # go on with the Secrets that were read before
                 return replace(kept, body=body)
             return _Known(body, None, None, "; ".join(lines_of(error)), read_at)
         settings = replace(found.settings, largest_reply=_LARGEST_REPLY)
         if settings not in self._servers:
             self._servers[settings] = claimq.connect(settings=settings)
         queue = self._servers[settings].queue(found.queue_name, worker=name_by_hand())
-        return _Known(body, queue, settings, "", read_at)
+        return _Known(body, queue, replace(found, settings=settings), "", read_at)
+
+    def _check_name(self, manifest: Manifest) -> None:
+        """CommandError for a name on the server that the namespace may not use."""
+        name, namespace = manifest.spec.queue_name, manifest.namespace
+        if not self._grants.allows_name(namespace, name):
+            raise CommandError(f'spec.queueName: "{name}" does not begin with "{namespace}."')
 
     def _files(self, namespace: str = "", *, without: str = "") -> set[str]:
         """The certificates that the queues of a namespace or of all use, but for one of them."""

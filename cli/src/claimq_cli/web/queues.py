@@ -34,6 +34,10 @@ class Queues(Protocol):
         """The queue of that name; None for one that the page does not show. InvalidName."""
         ...
 
+    async def check(self, name: str) -> None:
+        """Returns if the page may show and change the queue of that name. ClaimqError."""
+        ...
+
     def decisions(self) -> Mapping[str, Json]:
         """The last scaling decisions by queue, as `claimq why` shows them, of the queues that have one."""
         ...
@@ -79,6 +83,9 @@ class QueuesWithoutObjects:
     def queue(self, name: str) -> claimq.ReliableQueue | None:
         """The queue of that name."""
         raise NotImplementedError
+
+    async def check(self, name: str) -> None:
+        """Every queue of the server may be shown."""
 
     def recorder(self, name: str, actor: str) -> Record:
         """Records in the audit log of the queue."""

@@ -88,6 +88,7 @@ class Sampler:
         queue = self._queues.queue(name)
         if queue is None:
             return None
+        await self._queues.check(name)
         snapshot = await queue.snapshot()
         if snapshot.seq == 0 and not any(snapshot.lengths.values()) and not await queue.exists():
             return None

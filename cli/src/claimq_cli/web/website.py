@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 import claimq
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
+from claimq_cli.errors import ForeignQueue
 from claimq_cli.item_filter import fields_of
 from claimq_cli.queue_reads import live_workers, workers_of
 from claimq_cli.selected_items import SelectedItems
@@ -160,6 +161,7 @@ class Site:
     async def _reading(self, name: str, seconds: float | None = None) -> AsyncGenerator[None]:
         """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
         async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name):
+            await self._queues.check(name)
             yield
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it
@@ -348,9 +350,8 @@ class Site:
         )
 
     async def _store_error(self, request: Request, error: Exception) -> Response:
-        status = (
-            404 if isinstance(error, InvalidName) else 503 if isinstance(error, StoreUnavailable) else 500
-        )
+        is_away = isinstance(error, StoreUnavailable | ForeignQueue)
+        status = 404 if isinstance(error, InvalidName) else 503 if is_away else 500
         return self._error(request, status, str(error))
 
     async def _cluster_error(self, request: Request, error: Exception) -> Response:

@@ -18,10 +18,10 @@ from claimq.queue.work_watch import WorkWatch
 from claimq.redis_store.settings import RedisSettings
 from claimq.server import Server, connect
 from claimq_operator.fault import Fault
-from claimq_operator.grants import NO_GRANTS, Grants
 from claimq_operator.kubernetes_api.queue_resource import Key
 from claimq_operator.redis.password_hosts import forbidden
 from claimq_spec.certificates import CertificateRejected, Certificates
+from claimq_spec.grants import NO_GRANTS, Grants
 from claimq_spec.kubernetes_api.port import (
     SECRETS,
     Cluster,

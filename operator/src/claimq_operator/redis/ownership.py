@@ -12,7 +12,6 @@ from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.settings import OperatorSettings
 from claimq_spec.kubernetes_api.port import NAMESPACES, Cluster, NotFound, Refused
 from claimq_spec.manifest import QueueSpec
-from claimq_spec.wildcards import matches
 
 NAME_FORBIDDEN = "QueueNameForbidden"
 _CLUSTER_NAMESPACE = "kube-system"
@@ -67,8 +66,7 @@ class Ownership:
 def name_fault(resource: QueueResource, spec: QueueSpec, settings: OperatorSettings) -> Fault | None:
     """The fault of a name that does not begin with the namespace and a dot, unless a setting allows it; else None."""
     own, name = f"{resource.namespace}.", spec.queue_name
-    allowed = settings.queue_names.patterns(resource.namespace)
-    if name.startswith(own) or any(matches(name, pattern) for pattern in allowed):
+    if settings.grants.allows_name(resource.namespace, name):
         return None
     message = (
         f'spec.queueName: "{name}" does not begin with "{own}", so it may belong to another namespace; create the '

@@ -29,6 +29,9 @@ _PRIOR_WEIGHT, _PRIOR_UNTIL = 2.0, 30.0
 """The assumed service time counts as two claims at first, and no longer after 30 have ended."""
 _MOST_BUCKETS, _MOST_STARTING = 16, 16
 _FIRST_START, _LONGEST_START = 10.0, 300.0
+_LARGEST_STORED, _LONGEST_SERVICE = 1e6, 1e6
+"""The largest number and the longest service time (seconds) that are believed when they are read: every user who may
+write a status can write others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +147,17 @@ class Estimates:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Estimates:
-        """The estimates that :meth:`to_json` stored. Values that are not usable numbers count as absent."""
+        """The estimates that :meth:`to_json` stored. Values that it cannot have stored count as absent."""
         rate = _usable(stored, "arrivalRate", 0.0)
         ended = min(_usable(stored, "ended", 0.0), MEMORY)
+        busy_seconds = _usable(stored, "busySeconds", 0.0, _LONGEST_SERVICE * MEMORY)
+        if busy_seconds > _LONGEST_SERVICE * ended:
+            busy_seconds = ended = 0.0
         start = min(_usable(stored, "startSeconds", _FIRST_START), _LONGEST_START)
         return cls(
             fast=rate,
             slow=rate,
-            busy_seconds=_usable(stored, "busySeconds", 0.0) if ended else 0.0,
+            busy_seconds=busy_seconds,
             ended=ended,
             start=start,
             start_variance=min(_usable(stored, "startDeviation", start * 0.3), _LONGEST_START) ** 2,
@@ -159,9 +165,9 @@ class Estimates:
         )
 
 
-def _usable(stored: Mapping[str, Any], name: str, absent: float) -> float:
+def _usable(stored: Mapping[str, Any], name: str, absent: float, largest: float = _LARGEST_STORED) -> float:
     value = stored.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= largest:
         return absent
     return float(value)
 

@@ -8,10 +8,10 @@ import pytest
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.grants import Grants
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.redis.ownership import name_fault
 from claimq_operator.settings import OperatorSettings
+from claimq_spec.grants import Grants, QueueGrants
 
 Queue = Callable[..., QueueResource]
 Look = Callable[..., Observed]
@@ -19,7 +19,7 @@ Look = Callable[..., Observed]
 
 def fault(queue: QueueResource, settings: OperatorSettings, *grants: tuple[str, str]) -> str:
     assert queue.spec is not None
-    found = name_fault(queue, queue.spec, replace(settings, queue_names=Grants(grants)))
+    found = name_fault(queue, queue.spec, replace(settings, grants=QueueGrants(Grants(grants))))
     return "" if found is None else found.message
 
 

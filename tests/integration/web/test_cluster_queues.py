@@ -1,0 +1,118 @@
+"""The page of a cluster decides which servers and queues it uses; the status of an object can only forbid more."""
+
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import claimq
+from claimq.queue.internals import internals
+from claimq.queue.owner import Owner
+from claimq_cli.cluster.owner_check import check_owner_or_name
+from claimq_cli.cluster.server_settings import ClusterQueue
+from claimq_cli.errors import ForeignQueue
+from claimq_cli.web.cluster_queues import ClusterQueues
+from claimq_spec.grants import NO_QUEUE_GRANTS, Grants, QueueGrants
+from testkit.operator_in_memory import MemoryApi, queue_body
+from testkit.patient import patient
+from testkit.server import Server
+
+ACCEPTED = {"conditions": [{"type": "RedisReachable", "status": "True", "observedGeneration": 1}]}
+"""What every user with the right to write a status can write."""
+MINE = Owner("cluster-1", "media", "thumbs", "uid-1")
+VICTIM = Owner("cluster-1", "bank", "orders", "uid-2")
+
+
+def object_of(valkey: Server, **spec: Any) -> MemoryApi:
+    """An API server with the ReliableQueue media/thumbs, whose status says that the operator has accepted it."""
+    api = MemoryApi()
+    body = queue_body(valkey, **{"redis": {"url": valkey.tcp_url}, **spec})
+    body["metadata"]["uid"] = MINE.uid
+    api.objects["ReliableQueue", "thumbs"] = {**body, "status": ACCEPTED}
+    return api
+
+
+@asynccontextmanager
+async def page_of(
+    api: MemoryApi, directory: Path, grants: QueueGrants = NO_QUEUE_GRANTS
+) -> AsyncGenerator[ClusterQueues]:
+    queues = ClusterQueues(api, directory, grants=grants)  # type: ignore[arg-type]  # it evicts nothing here
+    try:
+        await queues.refresh()
+        yield queues
+    finally:
+        await queues.close()
+
+
+@asynccontextmanager
+async def owned(valkey: Server, name: str, owner: Owner | None) -> AsyncGenerator[claimq.ReliableQueue]:
+    async with claimq.connect(settings=patient(valkey.url)) as server:
+        queue = server.queue(name)
+        await queue.enqueue("an item")
+        if owner is not None:
+            await internals(queue).own(owner)
+        yield queue
+
+
+async def test_a_queue_whose_owner_is_the_object_is_shown(valkey: Server, tmp_path: Path) -> None:
+    async with owned(valkey, "media.thumbs", MINE), page_of(object_of(valkey), tmp_path) as queues:
+        await queues.check("media.thumbs")
+        assert await queues.names() == ["media.thumbs"]
+
+
+async def test_a_status_does_not_open_a_queue_of_another_namespace(valkey: Server, tmp_path: Path) -> None:
+    api = object_of(valkey, queueName="bank.orders")
+    async with owned(valkey, "bank.orders", VICTIM), page_of(api, tmp_path) as queues:
+        assert queues.queue("media.thumbs") is None
+        assert 'spec.queueName: "bank.orders" does not begin with' in queues.unreadable()["media.thumbs"]
+        with pytest.raises(ForeignQueue):
+            await queues.check("media.thumbs")
+
+
+async def test_an_owner_on_record_closes_a_name_that_a_setting_allows(valkey: Server, tmp_path: Path) -> None:
+    api = object_of(valkey, queueName="bank.orders")
+    grants = QueueGrants(queue_names=Grants((("media", "bank.*"),)))
+    async with owned(valkey, "bank.orders", VICTIM), page_of(api, tmp_path, grants) as queues:
+        with pytest.raises(ForeignQueue, match="belongs to the ReliableQueue bank/orders"):
+            await queues.check("media.thumbs")
+
+
+async def test_a_queue_without_an_owner_is_not_shown(valkey: Server, tmp_path: Path) -> None:
+    async with owned(valkey, "media.thumbs", None), page_of(object_of(valkey), tmp_path) as queues:
+        with pytest.raises(ForeignQueue, match="no owner"):
+            await queues.check("media.thumbs")
+
+
+async def test_a_status_does_not_send_a_password_to_another_host(valkey: Server, tmp_path: Path) -> None:
+    api = object_of(valkey, redis={"url": valkey.tcp_url, "passwordSecretRef": {"name": "db"}})
+    data = {"password": "s3cret", "hosts": "redis.bank"}
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    api.objects["Secret", "db"] = {"metadata": {"name": "db"}, "data": encoded}
+    async with page_of(api, tmp_path) as queues:
+        assert queues.queue("media.thumbs") is None
+        assert "does not allow its password to be sent" in queues.unreadable()["media.thumbs"]
+    granted = QueueGrants(password_hosts=Grants((("media", "127.0.0.1"),)))
+    async with page_of(api, tmp_path, granted) as queues:
+        assert queues.queue("media.thumbs") is not None
+
+
+async def test_a_command_uses_a_queue_of_its_namespace_or_of_its_object(valkey: Server) -> None:
+    def named(queue: claimq.ReliableQueue) -> ClusterQueue:
+        return ClusterQueue("thumbs", "media", MINE.uid, queue.name, patient(valkey.url))
+
+    none = QueueGrants()
+    async with (
+        owned(valkey, "media.fresh", None) as fresh,
+        owned(valkey, "bank.shared", MINE) as shared,
+        owned(valkey, "bank.orders", VICTIM) as orders,
+        owned(valkey, "bank.free", None) as free,
+    ):
+        await check_owner_or_name(fresh, named(fresh), none)
+        await check_owner_or_name(shared, named(shared), none)
+        await check_owner_or_name(free, named(free), QueueGrants(queue_names=Grants((("media", "bank.f*"),))))
+        for foreign in (orders, free):
+            with pytest.raises(ForeignQueue):
+                await check_owner_or_name(foreign, named(foreign), none)

@@ -87,6 +87,13 @@ property: setup ## compares random operations with a plain model
 kill: setup ## kills processes at random points and accounts for every item
 	$(PYTEST) tests/$@
 
+# One run for each server, so that a server that is missing or fails hides none of the others.
+SERVERS ?= redis7 redis82 redis8 valkey8 valkey
+.PHONY: test-servers
+test-servers: setup ## runs the contract and integration tests on each server that claimq supports; SERVERS="redis8 valkey8" chooses
+	@status=0; for server in $(SERVERS); do echo "== $$server"; \
+	  $(PYTEST) --servers $$server tests/contract tests/integration || status=1; done; exit $$status
+
 .PHONY: stalls
 stalls: setup ## pauses tests at random points and so finds those that depend on speed; ARGS="tests/contract -k reap"
 	@$(BIN)/pytest -n 12 -p testkit.stalls $(ARGS)

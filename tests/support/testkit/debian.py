@@ -26,10 +26,13 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "claimq"
 
 
-def unpacked(name: str, packages: list[str], *, with_dependencies: bool = True) -> Path:
+def unpacked(
+    name: str, packages: list[str], *, with_dependencies: bool = True, release: str | None = None
+) -> Path:
     """A directory that holds `packages` and what they need besides the system, unpacked.
 
-    Without `with_dependencies` it holds `packages` alone, for programs that need no library.
+    Without `with_dependencies` it holds `packages` alone, for programs that need no library. `release` names another
+    release of Debian to take them from, at the place that the machine gets its own from.
 
     Its name carries a hash of the packages' versions, so that a newer version never mixes with an older one. Safe in
     several processes at once. PackageMissing when apt is not there or cannot download.
@@ -42,15 +45,21 @@ def unpacked(name: str, packages: list[str], *, with_dependencies: bool = True) 
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / f"{name}.lock").open("w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
-            return _unpacked_alone(cache, name, packages, with_dependencies)
+            return _unpacked_alone(cache, name, packages, with_dependencies, release)
     except OSError as error:
         raise PackageMissing(f"cannot be kept: {error} (set CLAIMQ_CACHE to a directory of yours)") from error
 
 
-def _unpacked_alone(cache: Path, name: str, packages: list[str], with_dependencies: bool) -> Path:
+def _unpacked_alone(
+    cache: Path, name: str, packages: list[str], with_dependencies: bool, release: str | None
+) -> Path:
     ready = sorted(cache.glob(f"{name}-*/.complete"), key=lambda stamp: stamp.stat().st_mtime)
     if ready:
         return ready[-1].parent
+    if release is not None:
+        apt = _Apt(cache / f"apt-{release}", release)
+        apt.update()
+        return _fetched(apt, cache, name, packages, with_dependencies)
     apt = _Apt(cache / "apt")
     try:
         return _fetched(apt, cache, name, packages, with_dependencies)
@@ -82,19 +91,48 @@ def _fetched(apt: "_Apt", cache: Path, name: str, packages: list[str], with_depe
     return target
 
 
-class _Apt:
-    """apt with lists of its own when the system's are not there, so that root is not needed."""
+def _sources_of(release: str) -> str:
+    """Where the machine gets its own release of Debian from, with the name of the release replaced."""
+    system = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', Path("/etc/os-release").read_text(), re.MULTILINE))
+    own = system.get("VERSION_CODENAME", "")
+    if system.get("ID") != "debian" or not own:
+        raise PackageMissing(f"the machine is no Debian, so packages of Debian's {release} cannot be had")
+    deb822 = [
+        block for path in sorted(Path("/etc/apt").glob("sources.list.d/*.sources"))
+        for block in re.split(r"\n\s*\n", path.read_text())
+    ]  # fmt: skip
+    for block in deb822:
+        fields = dict(re.findall(r"^(URIs|Suites|Signed-By): *(.*)$", block, re.MULTILINE))
+        if own in fields.get("Suites", "").split():
+            signed = f"Signed-By: {fields['Signed-By']}\n" if fields.get("Signed-By") else ""
+            return f"Types: deb\nURIs: {fields['URIs']}\nSuites: {release}\nComponents: main\n{signed}"
+    for path in [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt").glob("sources.list.d/*.list"))]:
+        lines = path.read_text().splitlines() if path.exists() else []
+        for line in lines:
+            if found := re.match(rf"deb (?:\[[^]]*\] )?(\S+) {own} ", line):
+                return f"Types: deb\nURIs: {found[1]}\nSuites: {release}\nComponents: main\n"
+    raise PackageMissing(f"apt has no source of {own}, so packages of {release} cannot be had")
 
-    def __init__(self, state: Path) -> None:
+
+class _Apt:
+    """apt with lists of its own when the system's are not there or are of another release. It needs no root."""
+
+    def __init__(self, state: Path, release: str | None = None) -> None:
         self.state = state
+        self.release = release
         self.options: list[str] = []
 
     def _own_options(self) -> list[str]:
-        return [
+        options = [
             f"-oDir::State={self.state}",
             f"-oDir::Cache={self.state / 'cache'}",
             "-oDir::State::status=/var/lib/dpkg/status",
         ]
+        if self.release is None:
+            return options
+        sources = self.state / "release.sources"
+        sources.write_text(_sources_of(self.release))
+        return [*options, f"-oDir::Etc::sourcelist={sources}", "-oDir::Etc::sourceparts=-"]
 
     def update(self) -> None:
         """Fetches the lists of packages into the cache."""

@@ -1,14 +1,14 @@
 """The pytest plugin: servers as fixtures, logs of programs with a failure, and a summary that hides nothing."""
 
 import signal
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
 import pytest
 
-from testkit import tiers
+from testkit import binaries, tiers
 from testkit.binaries import ServerMissing
 from testkit.cluster import RedisCluster
 from testkit.places import remove_left_behind
@@ -17,6 +17,9 @@ from testkit.sentinel import Sentinel
 from testkit.server import Server
 
 FLAVOURS = ("valkey", "redis7")
+"""What a test that asks for `server` runs on."""
+NEWEST = "redis8"
+"""What the contract tests run on besides."""
 ServerFactory = Callable[..., Server]
 ProxyFactory = Callable[[Server], FaultProxy]
 Startable = TypeVar("Startable", Server, RedisCluster, Sentinel)
@@ -76,7 +79,8 @@ def redis7(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Server:
-    """An empty server, shared like `valkey`: the test runs once on Valkey 9 and once on Redis 7."""
+    """An empty server, shared like `valkey`: the test runs on Valkey 9 and on Redis 7, a contract test also on the
+    newest Redis. With `--servers NAME,...` it runs on those instead."""
     return _shared(request, request.param)
 
 
@@ -163,8 +167,39 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs a test that asks for `server` on each flavour, or on those its `servers` marker names."""
     if "server" in metafunc.fixturenames:
-        marker = metafunc.definition.get_closest_marker("servers")
-        metafunc.parametrize("server", marker.args if marker else FLAVOURS, indirect=True)
+        metafunc.parametrize("server", _flavours_of(metafunc.definition), indirect=True)
+
+
+def _flavours_of(test: pytest.Item) -> Sequence[str]:
+    marker = test.get_closest_marker("servers")
+    if chosen := test.config.getoption("--servers"):
+        return str(chosen).split(",")
+    if marker:
+        return tuple(map(str, marker.args))
+    return (*FLAVOURS, NEWEST) if "contract" in test.path.parts else FLAVOURS
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--servers`."""
+    names = ", ".join(binaries.FLAVOURS)
+    parser.addoption(
+        "--servers",
+        help=f"run only the tests that ask for `server`, on these: NAME,... ({names})",
+        default="",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--servers`, deselects the tests that do not ask for `server`, and those that are for another one only."""
+    if config.getoption("--servers"):
+        config.hook.pytest_deselected(items=[item for item in items if not _is_for_chosen_server(item)])
+        items[:] = [item for item in items if _is_for_chosen_server(item)]
+
+
+def _is_for_chosen_server(item: pytest.Item) -> bool:
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    marker = item.get_closest_marker("servers")
+    return "server" in params and (marker is None or params["server"] in marker.args)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -96,7 +96,7 @@ class Server(Started):
         mode = ["--sentinel"] if self.is_sentinel else []
         self.unix_path.unlink(missing_ok=True)
         self.process = Process(
-            [self.binary.path, config, *mode], log=self.log, env=self.binary.env, cwd=self.dir
+            [*self.binary.command, config, *mode], log=self.log, env=self.binary.env, cwd=self.dir
         )
         if wait and not self._was_ready:
             self._wait_first()

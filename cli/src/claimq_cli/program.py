@@ -133,6 +133,7 @@ def run(arguments: Sequence[str] | None = None, *, is_plugin: bool = False) -> N
     """
     name = "kubectl claimq" if is_plugin else "claimq"
     defaults = {"namespace": ""} if is_plugin else {}
+    terminal.print_what_the_encoding_lacks()
     try:
         code = cli.main(arguments, prog_name=name, standalone_mode=False, default_map=defaults)
     except click.exceptions.Abort:

@@ -55,6 +55,11 @@ def _encoded(payload: object) -> bytes:
     )
 
 
+def name_part(text: str) -> str:
+    """The text as a part of a worker's name: other letters become dashes. At most 100 are left; "host" for none."""
+    return re.sub("[^A-Za-z0-9._-]", "-", text)[:100] or "host"
+
+
 def check_name(kind: str, name: str) -> str:
     """Returns a valid name of a queue, worker, client or item. Raises :class:`InvalidName` that names the broken
     rule, TypeError for anything but text."""

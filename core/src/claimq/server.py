@@ -11,13 +11,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from claimq.arguments import of_type, several
+from claimq.codec import name_part
 from claimq.errors import ClaimqError, NotReplicated
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
 from claimq.queue.batches import batch_of, check_one_step
 from claimq.queue.producing import run_enqueue
 from claimq.queue.reliable_queue import ReliableQueue
-from claimq.redis_store.clients import decodes_replies
+from claimq.redis_store.clients import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
 from claimq.redis_store.keys import Keys
@@ -42,6 +43,11 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
     """
     if sum(given is not None for given in (url, settings, client)) > 1:
         raise ValueError("give one of a URL, settings or a client")
+    if is_synchronous(client):
+        raise TypeError(
+            f"client is a synchronous {type(client).__module__}.{type(client).__name__}; give one of redis.asyncio, or "
+            "use claimq.blocking.connect with a URL or settings"
+        )
     if decodes_replies(client):
         raise ValueError(
             "client decodes replies, and payloads are bytes; create it with decode_responses=False"
@@ -241,5 +247,4 @@ def _memory_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
 
 def default_worker() -> str:
     """A name for a worker that no other process uses."""
-    host = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())[:100] or "host"
-    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{name_part(socket.gethostname())}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import redis
 
 import claimq
 from claimq import Done, NewItem, Policy, Reaper, RedisSettings, ReliableQueue, State, StoreUnavailable
@@ -186,3 +187,8 @@ async def test_a_call_is_tried_for_as_long_as_was_asked() -> None:
             with pytest.raises(StoreUnavailable):
                 await server.ping()
             assert time.monotonic() - began >= 0.6
+
+
+def test_a_synchronous_client_is_refused_with_what_to_give() -> None:
+    with pytest.raises(TypeError, match=r"synchronous redis\.client\.Redis; give one of redis\.asyncio"):
+        claimq.connect(client=redis.Redis())

@@ -1,7 +1,9 @@
 """What reaches a real terminal: no sequence from outside, and no number or id cut at any width."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import cast
@@ -13,6 +15,7 @@ from claimq.model import NewItem, Reason
 from claimq.policy import Policy
 from testkit.server import Server
 from testkit.terminal import Terminal
+from testkit.waiting import PATIENCE
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07 \x1b]0;title\x07 \x1b[2J \x9b2J \u202egpj.exe\u2066 \x08\x7f\r\n"
 SHOWN = r"\x1b]52;c;ZXZpbA==\x07"
@@ -141,3 +144,25 @@ def test_what_workers_log_reaches_the_terminal_escaped(tmp_path: Path, arguments
     text = terminal.output.decode()
     assert "\x1b]" not in text
     assert not {"\x9b", "\u202e", "\u2066", "\x07", "\x7f"} & set(text)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_letters_that_the_output_lacks_are_escaped_and_nothing_is_cut(valkey: Server, encoding: str) -> None:
+    payload = "\u017c\u00fc \u20ac \U0001f600"
+    with claimq.blocking.connect(valkey.url) as server:
+        server.queue("q").enqueue(payload, id="first", client="c")
+        server.queue("q").enqueue("last", id="last", client="c")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+
+    def printed(*arguments: str) -> str:
+        command = [sys.executable, "-m", "claimq_cli", *arguments, "--redis", valkey.url]
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, check=True, timeout=PATIENCE, cwd="/"
+        )
+        return ended.stdout.decode(encoding)
+
+    table, document = printed("items", "q", "main"), json.loads(printed("items", "q", "main", "-o", "json"))
+    assert re.search(r"^(-+|─+)  ", table, re.MULTILINE)
+    assert table.rstrip().splitlines()[-1].endswith("last")
+    texts = [entry["item"]["text"] for entry in document["items"]]
+    assert texts == [payload, "last"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.codec import check_name, kept_error, payload_bytes, read_envelope
+from claimq.codec import check_name, kept_error, name_part, payload_bytes, read_envelope
 from claimq.errors import ClaimqError, InvalidName, PayloadError
 from claimq.model import HistoryEntry, Item
 
@@ -167,6 +167,22 @@ def test_the_headers_of_an_envelope_are_read_and_later_options_are_not() -> None
 def test_fields_of_a_later_release_and_an_emptied_history_are_read_past() -> None:
     item = read_envelope(b'cq1 i 1000 - {"history":{},"fails":1,"later":{"a":[null]},"place":"7"}\nx')
     assert (item.id, item.payload, item.fail_count, item.history) == ("i", b"x", 1, ())
+
+
+@pytest.mark.parametrize(
+    ("host", "part"),
+    [
+        ("münchen", "m-nchen"),
+        ("db_1.example-2", "db_1.example-2"),
+        ("東京", "--"),
+        ("", "host"),
+        ("a b/c{d}*", "a-b-c-d--"),
+        ("x" * 300, "x" * 100),
+    ],
+)
+def test_any_name_of_a_host_becomes_a_part_of_a_valid_workers_name(host: str, part: str) -> None:
+    assert name_part(host) == part
+    assert check_name("worker", f"{name_part(host)}-1")
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda tail: b"cq1 i 1 - " + tail))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from claimq.address import variables
 from claimq.address.redis_url import parse_url, with_topology
-from claimq.codec import check_name
+from claimq.codec import check_name, name_part
 from claimq.redis_store.settings import RedisSettings
 from claimq_sidecar.memory import LEAST_MEMORY, Allowance
 from claimq_spec.environment import Environment
@@ -328,7 +328,4 @@ def _default_worker(prefix: str | None) -> str:
     if prefix is not None:
         started = time.time_ns() // 1_000_000  # noqa: TID251 - compared with the kubelet's times
         return f"{prefix}.{started}"
-    host = "".join(c if (c.isalnum() and c.isascii()) or c in "._-" else "-" for c in socket.gethostname())[
-        :100
-    ]
-    return f"{host or 'host'}-{secrets.token_hex(4)}"
+    return f"{name_part(socket.gethostname())}-{secrets.token_hex(4)}"

@@ -5,6 +5,8 @@ No item can move the cursor, set the title, fill the clipboard or change the tex
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import shutil
 import sys
@@ -17,6 +19,23 @@ from rich.cells import cell_len, set_cell_size
 GAP = "  "
 """Between the columns of a table."""
 _LEAST_FLEXIBLE = 12
+_PLAIN = {"─": "-", "…": "~", "–": "-", "×": "x"}
+"""What stands for a letter of ours where the output has no such letter."""
+
+
+def print_what_the_encoding_lacks() -> None:
+    """Prints letters that the encoding of stdout or stderr lacks as JSON escapes: no output ends in the middle."""
+    codecs.register_error("claimq", _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="claimq")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(letter) or json.dumps(letter)[1:-1] for letter in letters), error.end
 
 
 def safe(text: str) -> str:

@@ -82,14 +82,21 @@ def with_topology(url: str, *, master: str | None = None, cluster: bool = False)
 
 def split_address(address: str) -> tuple[str, int | None]:
     """Host ("" for none) and port of HOST:PORT; an IPv6 address is in brackets. Raises ValueError, whose message may
-    contain a part of the address."""
+    contain a part of the address, also for port 0."""
     split = urlsplit(f"//{address}")
+    if split.port == 0:
+        raise ValueError("port 0")
     return split.hostname or "", split.port
 
 
 def parse_url(url: str) -> Endpoint:
     """Parses a URL. Raises :class:`ValueError` that says what a URL looks like and repeats no part of this one."""
     scheme, found, _ = url.partition("://")
+    if found and scheme in ("valkey", "valkeys"):
+        raise ValueError(
+            f"the URL of the server begins with {scheme}://; Valkey is written as Redis: redis://HOST:PORT/DB, "
+            "rediss://... for TLS"
+        )
     if not found or scheme not in _SCHEMES:
         # Here and below no part is repeated: it may be a password.
         begins = "begins with another scheme" if found else "has no '://'"
@@ -138,7 +145,7 @@ def _split(url: str) -> UrlParts:
 def _addresses(addresses: list[str], default_port: int) -> tuple[tuple[str, int], ...]:
     try:
         split = map(split_address, addresses)
-        return tuple((host or "localhost", port or default_port) for host, port in split)
+        return tuple((host or "localhost", default_port if port is None else port) for host, port in split)
     except ValueError:
         # The text after the colon may be a password without its host, and the first error repeats it.
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Sequence
 from enum import Enum
 from pathlib import Path
@@ -192,6 +193,12 @@ def decodes_replies(client: Any) -> bool:
     pool = getattr(client, "connection_pool", None)
     options = getattr(pool, "connection_kwargs", None) or getattr(client, "connection_kwargs", None) or {}
     return bool(options.get("decode_responses"))
+
+
+def is_synchronous(client: Any) -> bool:
+    """Whether a client of the caller returns replies instead of awaitables."""
+    execute = getattr(client, "execute_command", None)
+    return execute is not None and not inspect.iscoroutinefunction(execute)
 
 
 async def at_node(client: Any, key: str, *words: str) -> Any:

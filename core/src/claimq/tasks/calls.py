@@ -27,14 +27,27 @@ def payload_of(call: Call) -> dict[str, object]:
     """The payload of a call. Raises TypeError or ValueError that names an argument which JSON cannot represent."""
     for name, value in [*enumerate(call.args, start=1), *call.kwargs.items()]:
         try:
+            _check_keys(value)
             json.dumps(value, allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(
                 f"argument {name} of {call.task} cannot be sent as JSON ({error}); give text, numbers, booleans, None, "
-                "lists and dicts, such as an id or value.isoformat()"
+                "lists and dicts with text as keys, such as an id or value.isoformat()"
             ) from error
     return {"task": call.task, "args": list(call.args), "kwargs": dict(call.kwargs)}
+
+
+def _check_keys(value: object) -> None:
+    """Raises TypeError for a key that JSON would turn into text: the task would get another dict than was sent."""
+    if isinstance(value, dict):
+        for key, content in cast("dict[object, object]", value).items():
+            if not isinstance(key, str):
+                raise TypeError(f"the key {shown(str(key))} of a dict is {type(key).__name__}, not text")
+            _check_keys(content)
+    elif isinstance(value, list | tuple):
+        for content in cast("Sequence[object]", value):
+            _check_keys(content)
 
 
 def read_call(payload: bytes) -> Call:

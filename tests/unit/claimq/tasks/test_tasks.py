@@ -105,6 +105,8 @@ def test_arguments_are_checked_before_they_are_enqueued() -> None:
         broken.item({"ann"})
     with pytest.raises(ValueError, match="argument copies of send cannot be sent as JSON"):
         broken.item("ann", copies=float("nan"))
+    with pytest.raises(TypeError, match=r"argument 1 .*the key '7' of a dict is int, not text.*text as keys"):
+        broken.item([{"by id": {7: "ann"}}])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
+from claimq_operator.decide.request_failures import NotOurs, Step
 from claimq_operator.kubernetes_api.labels import (
     DELETION_COST,
     FIELD_MANAGER,
@@ -17,24 +18,23 @@ from claimq_operator.kubernetes_api.labels import (
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.watch.cache import Cache
 from claimq_spec.kubernetes_api.port import (
+    BUDGETS,
     BY_KIND,
     DEPLOYMENTS,
     PODS,
     QUEUES,
     Cluster,
+    ClusterError,
     Conflict,
     Json,
     NotFound,
-    Refused,
     parts,
 )
 
 REAPPLY_SECONDS = 600.0
 """How often children are applied without a known change, which repairs drift that no watch event reported."""
 
-
-class NotOurs(Refused):
-    """An object that the queue does not own has the name of a child. It is never changed."""
+_STEPS = {DEPLOYMENTS.kind: Step.DEPLOYMENT, BUDGETS.kind: Step.BUDGET}
 
 
 class Applier:
@@ -47,28 +47,37 @@ class Applier:
         self._applied: dict[str, tuple[str, float]] = {}
         self._generation: tuple[str, int] | None = None
 
-    async def children(self, plan: Plan, observed: Observed, now: float) -> None:
-        """Applies children, deletion costs and the number of workers. Raises ClusterError; the next pass continues.
+    async def children(self, plan: Plan, observed: Observed, now: float) -> dict[Step, ClusterError]:
+        """Applies children, deletion costs and the number of workers; returns the errors of the steps that failed.
 
-        If a child is Refused, the rest is still applied, and the error is raised at the end.
+        A step that fails does not end the others: the number of workers is applied although a child is not accepted.
         """
-        refused: Refused | None = None
         if plan.hold_replicas is not None and observed.deployment is not None:
             try:
                 await self._scale(observed.deployment, plan.hold_replicas, if_unchanged=True)
             except Conflict:
-                return  # another client has changed the Deployment, perhaps this number: the next pass sees it
+                return {}  # another client has changed the Deployment, perhaps this number: the next pass sees it
+            except ClusterError as error:
+                return {
+                    Step.REPLICAS: error
+                }  # without its own manager, the next apply would reset the number
+        failures: dict[Step, ClusterError] = {}
         for body in plan.children:
             try:
                 await self._child(body, observed, now)
-            except Refused as error:
-                refused = refused or error
-        for pod, cost in plan.costs.items():
-            await self._cost(observed.resource.namespace, pod, cost)
+            except ClusterError as error:
+                failures[_STEPS[body["kind"]]] = error
+        try:
+            for pod, cost in plan.costs.items():
+                await self._cost(observed.resource.namespace, pod, cost)
+        except ClusterError as error:
+            failures[Step.COSTS] = error
         if plan.replicas is not None and observed.deployment is not None:
-            await self._scale(observed.deployment, plan.replicas)
-        if refused is not None:
-            raise refused
+            try:
+                await self._scale(observed.deployment, plan.replicas)
+            except ClusterError as error:
+                failures[Step.REPLICAS] = error
+        return failures
 
     async def _child(self, body: Json, observed: Observed, now: float) -> None:
         kind = body["kind"]

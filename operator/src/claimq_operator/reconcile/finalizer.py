@@ -22,7 +22,7 @@ from claimq_operator.reconcile.server import fault_of, open_queue, unreachable
 from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.redis.ownership import NAME_FORBIDDEN
 from claimq_operator.telemetry.event_recorder import counted
-from claimq_spec.kubernetes_api.port import Json, Refused
+from claimq_spec.kubernetes_api.port import ClusterError, Json
 from claimq_spec.log_lines import LogEvent
 from claimq_spec.manifest import DeletionPolicy, QueueSpec
 
@@ -77,10 +77,11 @@ class Finalizer:
         return True
 
     async def _scale_to_zero(self, resource: QueueResource, deployment: Json) -> None:
-        """Ends the workers. If that is refused, they end with the Deployment, once the queue's object is gone."""
+        """Ends the workers. If the API server does not accept that, as while a webhook does not answer, they end with
+        the Deployment, once the queue's object is gone."""
         try:
             await self._applier.scale_to_zero(deployment)
-        except Refused as error:
+        except ClusterError as error:
             shown = f"{resource.namespace}/{resource.name}"
             _log.warning(LogEvent("request_refused", queue=shown, error=error))
 

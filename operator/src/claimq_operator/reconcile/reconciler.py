@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
 from claimq.concurrency.background_work import or_cancelled
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
+from claimq_operator.decide.request_failures import RequestFailures, Step
 from claimq_operator.decide.scale_down import SETTLE_SECONDS
 from claimq_operator.decide.status import has_changed, is_urgent
 from claimq_operator.fault import Fault
 from claimq_operator.kubernetes_api.queue_resource import Key, QueueResource, read_queue
-from claimq_operator.reconcile.apply import Applier, NotOurs
+from claimq_operator.reconcile.apply import Applier
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.events import EventState, emit_events
 from claimq_operator.reconcile.finalizer import Finalizer
 from claimq_operator.reconcile.observe import observe
 from claimq_operator.reconcile.server import QueueServer
-from claimq_spec.kubernetes_api.port import ClusterError, Json, Refused
+from claimq_spec.kubernetes_api.port import ClusterError, Conflict, Json, Refused
 from claimq_spec.log_lines import LogEvent
 from claimq_spec.manifest import DeletionPolicy, ScalingMode
 from claimq_spec.queue_metrics import QueueMetrics
@@ -43,6 +45,7 @@ class Reconciler:
         self._applier = Applier(context.cluster, context.cache)
         self._finalizer = Finalizer(context, self._applier)
         self._memory = Memory()
+        self._failures = RequestFailures()
         self._refusal: Fault | None = None
         self._parsed: tuple[Json, QueueResource] | None = None
         self._status_at = float("-inf")
@@ -106,25 +109,24 @@ class Reconciler:
         if resource.deleted_at is not None:
             await self._finalizer.step(resource)
             return context.settings.busy_period
-        await self._ensure_finalizer(resource)
+        failures = await self._ensure_finalizer(resource)
         server = await self._server.maintain(resource)
         others = context.namespaces.others(resource.namespace)
         observed = observe(context.cache, resource, server, self._refusal, others)
         planned = plan(observed, self._memory, context.settings, now=context.wall_clock(), clock=loop.time())
         # Before requests that fail while the API server is down.
         update_metrics(context.metrics, observed, planned)
-        failure: ClusterError | None = None
-        try:
-            await self._apply(planned, observed, loop.time())
-            self._memory = planned.memory
-        except ClusterError as error:
-            # Perhaps only requests for children fail, as with a webhook that does not answer: the status and the Events
-            # are written all the same, without the change of replicas, which was not applied.
-            failure, planned = error, replace(planned, replicas=None)
+        failures |= await self._applier.children(planned, observed, loop.time())
+        self._report(failures, loop.time())
+        if failures.keys() & {Step.COSTS, Step.REPLICAS}:
+            # The number of workers was not applied: it is neither remembered nor reported as an Event.
+            planned = replace(planned, replicas=None, memory=self._memory)
+        self._memory = planned.memory
         await self._write_status(planned.status, resource, loop.time())
         await emit_events(context, self._event_state, observed, planned, server.maintained)
-        if failure is not None:
-            raise failure
+        for error in failures.values():
+            if not isinstance(error, Refused):
+                raise error
         self._waits_for_work = _may_wait_for_work(observed, planned)
         return self._pause(observed, planned)
 
@@ -133,24 +135,31 @@ class Reconciler:
             self._parsed = (body, read_queue(body))
         return self._parsed[1]
 
-    async def _ensure_finalizer(self, resource: QueueResource) -> None:
-        """Adds the finalizer only if the deletion policy needs the operator, so that other deletions never wait."""
+    async def _ensure_finalizer(self, resource: QueueResource) -> dict[Step, ClusterError]:
+        """Adds the finalizer only if the deletion policy needs the operator, so that other deletions never wait.
+
+        Returns the error if that fails; raises Conflict if the object has changed.
+        """
         spec = resource.spec
         if spec is None:
-            return
+            return {}
         wanted = spec.deletion_policy is not DeletionPolicy.RETAIN
         if wanted != resource.has_finalizer:
-            await self._applier.finalizer(resource, wanted=wanted)
+            try:
+                await self._applier.finalizer(resource, wanted=wanted)
+            except Conflict:
+                raise
+            except ClusterError as error:
+                return {Step.FINALIZER: error}
+        return {}
 
-    async def _apply(self, planned: Plan, observed: Observed, now: float) -> None:
-        try:
-            await self._applier.children(planned, observed, now)
-        except Refused as error:
-            if self._refusal is None:
-                self.mark_dirty()  # the next pass reports it in the status at once
-            self._refusal = _refusal(error)
-            return
-        self._refusal = None
+    def _report(self, failures: Mapping[Step, ClusterError], now: float) -> None:
+        """Keeps the fault of the failed requests for the next pass, which starts at once if the fault is new."""
+        self._failures.update(failures, now)
+        fault = self._failures.fault(now)
+        if fault is not None and self._refusal is None:
+            self.mark_dirty()
+        self._refusal = fault
 
     async def _write_status(self, status: Json, resource: QueueResource, now: float) -> None:
         is_due = now - self._status_at >= self._context.settings.status_period
@@ -198,16 +207,6 @@ def update_metrics(metrics: QueueMetrics, observed: Observed, planned: Plan) -> 
     if planned.decision is not None:
         metrics.decisions.labels(*key, planned.decision.rule.value).inc()
         metrics.set_scaling(key, planned.decision)
-
-
-def _refusal(error: Refused) -> Fault:
-    """The fault of a child that the API server rejects."""
-    if isinstance(error, NotOurs):
-        return Fault("ChildNotOurs", str(error), needs_action=True)
-    if error.forbidden:
-        message = f"{error}; grant the operator the permission, or remove the policy of the namespace that forbids it"
-        return Fault("Forbidden", message, needs_action=True)
-    return Fault("ChildInvalid", f"{error}; correct spec.worker.template", needs_action=True)
 
 
 def _may_wait_for_work(observed: Observed, planned: Plan) -> bool:

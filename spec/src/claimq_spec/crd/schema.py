@@ -13,7 +13,15 @@ from claimq_spec.crd.cel import FIELD_RULES, OBJECT_RULES
 from claimq_spec.crd.cel_rule import CelRule
 from claimq_spec.crd.cel_values import duration_bounds, form_of_text, quantity, size_bounds
 from claimq_spec.manifest.declaring import Declared, Kind, declared_fields
-from claimq_spec.manifest.pod_template import CONTAINER, POD, POD_PATH, Shape
+from claimq_spec.manifest.pod_template import (
+    CONTAINER,
+    CONTAINER_KEYS,
+    KEY_DEFAULTS,
+    POD,
+    POD_KEYS,
+    POD_PATH,
+    Shape,
+)
 from claimq_spec.names import APP_CONTAINER
 
 Schema = dict[str, Any]
@@ -149,12 +157,39 @@ _SHAPES: Mapping[Shape, Schema] = {
 }
 
 
-def _shaped(shapes: Mapping[str, Shape], kind: str) -> Schema:
+def _shaped(shapes: Mapping[str, Shape], keys: Mapping[str, tuple[str, ...]], kind: str) -> Schema:
     """Fields of a pod or container. A null is allowed, and means that the field is not set."""
     description = f"As in a {kind} of Kubernetes."
     return {
-        name: {**_SHAPES[shape], "nullable": True, "description": description}
+        name: {
+            **_SHAPES[shape],
+            **(_keyed(_FREE, keys[name]) if name in keys else {}),
+            "nullable": True,
+            "description": description,
+        }
         for name, shape in shapes.items()
+    }
+
+
+def _keyed(entry: Mapping[str, Any], keys: tuple[str, ...]) -> Schema:
+    """Of a list: no two entries have the same values of the keys."""
+    properties = {
+        key: {
+            "type": "integer" if key == "containerPort" else "string",
+            "description": "No two entries may have the same.",
+            **({"default": KEY_DEFAULTS[key]} if key in KEY_DEFAULTS else {}),
+        }
+        for key in keys
+    }
+    items = {
+        **entry,
+        "properties": {**properties, **entry.get("properties", {})},
+        "required": [key for key in keys if key not in KEY_DEFAULTS],
+    }
+    return {
+        "items": items,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": list(keys),
     }
 
 
@@ -167,11 +202,15 @@ _CONTAINER: Schema = {
             "maxLength": 63,
             "description": f'Name of the container; "{APP_CONTAINER}" is the app.',
         },
-        **_shaped(CONTAINER, "container"),
+        **_shaped(CONTAINER, CONTAINER_KEYS, "container"),
     },
     "x-kubernetes-preserve-unknown-fields": True,
 }
-_CONTAINERS: Schema = {"type": "array", "maxItems": 16, "items": _CONTAINER}
+_CONTAINERS: Schema = {"type": "array", "maxItems": 16, **_keyed(_CONTAINER, POD_KEYS["containers"])}
+_VOLUME: Schema = {
+    **_FREE,
+    "properties": {"name": {"type": "string", "maxLength": 63, "description": "Its name."}},
+}
 _POD: Schema = {
     "type": "object",
     "properties": {
@@ -192,15 +231,10 @@ _POD: Schema = {
         "volumes": {
             "type": "array",
             "maxItems": 128,
-            "items": {
-                "type": "object",
-                "required": ["name"],
-                "properties": {"name": {"type": "string", "maxLength": 63, "description": "Its name."}},
-                "x-kubernetes-preserve-unknown-fields": True,
-            },
+            **_keyed(_VOLUME, POD_KEYS["volumes"]),
             "description": "Volumes for the containers to mount.",
         },
-        **_shaped(POD, "pod"),
+        **_shaped(POD, POD_KEYS, "pod"),
     },
     "x-kubernetes-preserve-unknown-fields": True,
 }

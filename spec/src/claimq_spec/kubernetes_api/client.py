@@ -36,6 +36,8 @@ _loading: Any = client_config  # its functions have no types
 _CONNECTIONS = 32
 _PAGE = 100
 """Objects in a page. Parsing a page needs over five times its size in memory, which bounds the cost of a list."""
+_REFUSALS = ("field not declared in schema", "duplicate entries")
+"""Words of the API server in its answer 500 to an apply of an invalid object. Retrying does not help."""
 OnRequest = Callable[[str, str, str], None]
 """Called after each request with its verb, the plural of its kind and the status code (or "unreachable")."""
 
@@ -103,7 +105,9 @@ class KubernetesClient:
         """Server-side apply; with ``force`` it takes over fields of other managers."""
         kind, metadata = BY_KIND[body["kind"]], body["metadata"]
         path = kind.path(metadata["namespace"], metadata["name"], subresource)
-        query = {"fieldManager": manager, "force": "true" if force else ""}
+        # A status is written in part where an older definition of the kind does not have all of its fields.
+        validation = "" if subresource else "Strict"
+        query = {"fieldManager": manager, "force": "true" if force else "", "fieldValidation": validation}
         return await self._request("apply", kind, path, body=body, query=query, content="apply-patch+yaml")
 
     async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
@@ -113,9 +117,10 @@ class KubernetesClient:
         return await self._request("patch", kind, path, body=changes, query=query, content="merge-patch+json")
 
     async def create(self, kind: Kind, body: Json) -> Json:
-        """Creates an object."""
+        """Creates an object. A field that the API server does not know is refused; it would be dropped otherwise."""
         path = kind.path(part(body, "metadata").get("namespace"))
-        return await self._request("create", kind, path, body=body, query={"fieldManager": self._manager})
+        query = {"fieldManager": self._manager, "fieldValidation": "Strict"}
+        return await self._request("create", kind, path, body=body, query=query)
 
     async def evict(self, namespace: str, name: str, uid: str) -> None:
         """Creates an eviction of the pod with that uid."""
@@ -177,6 +182,7 @@ def _error(status: int, raw: bytes, request: str) -> Exception:
         return NotFound(text)
     if status == 409:
         return Conflict(text)
-    if status in (401, 429) or status >= 500:
+    is_refusal = any(words in message for words in _REFUSALS)
+    if status in (401, 429) or (status >= 500 and not is_refusal):
         return ClusterUnavailable(text)
     return Refused(text, forbidden=status == 403)

@@ -56,10 +56,31 @@ CONTAINER = _fields(
 )
 """Fields of a container, as in Kubernetes 1.34, without its name."""
 
+POD_KEYS = {
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "volumes": ("name",),
+    "hostAliases": ("ip",),
+    "imagePullSecrets": ("name",),
+    "resourceClaims": ("name",),
+    "schedulingGates": ("name",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+}
+"""Lists of a pod and the fields that identify an entry. The API server accepts no apply with two equal entries."""
+CONTAINER_KEYS = {
+    "env": ("name",),
+    "ports": ("containerPort", "protocol"),
+    "volumeDevices": ("devicePath",),
+    "volumeMounts": ("mountPath",),
+}
+"""The same for the lists of a container."""
+KEY_DEFAULTS: dict[str, str] = {"protocol": "TCP"}
+
 
 def pod_problems(pod: Mapping[str, object]) -> Iterator[Problem]:
     """The problems of the pod spec of a template. Nulls count as missing."""
     yield from _types(POD_PATH, POD, pod)
+    yield from _duplicates(POD_PATH, POD_KEYS, pod)
     if pod.get("restartPolicy", "Always") != "Always":
         yield Problem(
             f"{POD_PATH}.restartPolicy", f"is {shown(pod['restartPolicy'])}; workers are restarted: remove it"
@@ -92,6 +113,27 @@ def _types(path: str, shapes: Mapping[str, Shape], given: Mapping[str, object]) 
             yield Problem(f"{path}.{name}", f"is {shown(value)}; give {shape.value}")
 
 
+def _duplicates(
+    path: str, keys: Mapping[str, tuple[str, ...]], given: Mapping[str, object]
+) -> Iterator[Problem]:
+    """The entries of lists that have the same key as an earlier one. An incomplete key is reported elsewhere."""
+    for name, fields in keys.items():
+        entries = given.get(name)
+        first: dict[str, int] = {}
+        for index, entry in enumerate(
+            cast("list[object]", entries) if isinstance(entries, list | tuple) else ()
+        ):
+            found: Mapping[str, object] = (
+                cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
+            )
+            values: list[object] = [found.get(field) or KEY_DEFAULTS.get(field) for field in fields]
+            if None not in values and (same := first.setdefault(repr(values), index)) != index:
+                key = " and ".join(
+                    f"{field} {shown(value)}" for field, value in zip(fields, values, strict=True)
+                )
+                yield Problem(f"{path}.{name}[{index}]", f"has {key} like {name}[{same}]; remove one")
+
+
 def _volume(path: str, volume: Mapping[str, object]) -> Iterator[Problem]:
     name = volume.get("name")
     if not isinstance(name, str):
@@ -102,6 +144,7 @@ def _volume(path: str, volume: Mapping[str, object]) -> Iterator[Problem]:
 
 def _container(path: str, container: Mapping[str, object]) -> Iterator[Problem]:
     yield from _types(path, CONTAINER, container)
+    yield from _duplicates(path, CONTAINER_KEYS, container)
     name = container.get("name")
     if not isinstance(name, str):
         yield Problem(f"{path}.name", 'is missing; give the container a name ("worker" is the app)')

@@ -1,6 +1,7 @@
 """Applying a plan, also when the API server rejects a request."""
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,10 +12,19 @@ import pytest
 from claimq_operator.children.budget import budget
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
-from claimq_operator.reconcile.apply import Applier, NotOurs
+from claimq_operator.decide.request_failures import NotOurs, Step
+from claimq_operator.reconcile.apply import Applier
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import Cluster, Conflict, Kind, NotFound, Refused
+from claimq_spec.kubernetes_api.port import (
+    Cluster,
+    ClusterError,
+    ClusterUnavailable,
+    Conflict,
+    Kind,
+    NotFound,
+    Refused,
+)
 from testkit.kubernetes_objects import deployment_body
 
 Json = dict[str, Any]
@@ -41,19 +51,26 @@ class EmptyCluster(ABC):
 class RefusingCluster(EmptyCluster):
     """Rejects objects of one kind, except requests that only set replicas; records the numbers that were set."""
 
-    def __init__(self, refused: str) -> None:
+    def __init__(self, refused: str, error: type[ClusterError] = Refused) -> None:
         self.refused = refused
+        self.error = error
         self.ordered: list[int] = []
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force
         if body["kind"] == self.refused and set(body["spec"]) != {"replicas"}:
-            raise Refused(f"{self.refused} is not valid: spec.worker.template says so")
+            raise self.error(f"{self.refused} is not valid: spec.worker.template says so")
         if body["kind"] != "Deployment":
             return body
         if "replicas" in body["spec"]:
             self.ordered.append(body["spec"]["replicas"])
         return deployment_body(2)
+
+    async def patch(self, kind: Kind, namespace: str, name: str, changes: Json) -> Json:
+        del namespace, name
+        if kind.kind == self.refused:
+            raise self.error(f"{self.refused} is not valid")
+        return changes
 
 
 class ConflictingCluster(EmptyCluster):
@@ -94,28 +111,40 @@ UID = "11111111-2222-3333-4444-555555555555"
 
 def applied(
     cluster: RefusingCluster | ConflictingCluster | HasAnother, decided: Plan, look: Observed
-) -> None:
+) -> dict[Step, ClusterError]:
     applier = Applier(cast("Cluster", cluster), Cache(lambda _: None))
-    asyncio.run(applier.children(decided, look, 0.0))
+    return asyncio.run(applier.children(decided, look, 0.0))
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "PodDisruptionBudget"])
-def test_a_rejected_child_is_raised_after_the_existing_deployment_is_scaled(
-    observed: Look, settings: OperatorSettings, kind: str
+@pytest.mark.parametrize("error", [Refused, ClusterUnavailable])
+@pytest.mark.parametrize(
+    ("kind", "step"), [("Deployment", Step.DEPLOYMENT), ("PodDisruptionBudget", Step.BUDGET)]
+)
+def test_the_existing_deployment_is_scaled_although_a_child_is_not_accepted(
+    observed: Look, settings: OperatorSettings, kind: str, step: Step, error: type[ClusterError]
 ) -> None:
     look = observed(replicas=0, main=4, scaling={"itemsPerReplica": 2})
-    cluster = RefusingCluster(kind)
-    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
-    with pytest.raises(Refused, match=f"{kind} is not valid"):
-        applied(cluster, decided, look)
+    cluster = RefusingCluster(kind, error)
+    failures = applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)
+    assert list(failures) == [step]
+    assert f"{kind} is not valid" in str(failures[step])
     assert cluster.ordered == [2]
+
+
+def test_a_deletion_cost_that_is_not_accepted_ends_no_other_step(observed: Look) -> None:
+    look = observed(replicas=0)
+    cluster = RefusingCluster("Pod", ClusterUnavailable)
+    failures = applied(cluster, Plan(costs={"a": 1, "b": 2}, replicas=3), look)
+    assert list(failures) == [Step.COSTS]
+    assert cluster.ordered == [3]
 
 
 def test_a_rejected_first_deployment_is_not_scaled(observed: Look, settings: OperatorSettings) -> None:
     look = replace(observed(main=4), deployment=None)
     cluster = RefusingCluster("Deployment")
-    with pytest.raises(Refused):
-        applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)
+    assert list(applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)) == [
+        Step.DEPLOYMENT
+    ]
     assert cluster.ordered == []
 
 
@@ -138,8 +167,9 @@ STRANGERS: list[list[Json]] = [
 def test_an_object_of_another_owner_is_never_changed(observed: Look, owners: list[Json]) -> None:
     cluster = HasAnother(*owners)
     look = observed(replicas=0)
-    with pytest.raises(NotOurs, match=r'PodDisruptionBudget "thumbs-worker".*delete or rename it'):
-        applied(cluster, Plan(children=(budget(look.resource),)), look)
+    error = applied(cluster, Plan(children=(budget(look.resource),)), look)[Step.BUDGET]
+    assert isinstance(error, NotOurs)
+    assert re.search(r'PodDisruptionBudget "thumbs-worker".*delete or rename it', str(error))
     assert cluster.applied == []
 
 

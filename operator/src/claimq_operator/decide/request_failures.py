@@ -1,0 +1,64 @@
+"""Requests for a queue's objects that the API server does not accept, as the conditions report them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from claimq_operator.fault import Fault
+from claimq_spec.kubernetes_api.port import ClusterError, Refused
+
+REPORT_SECONDS = 30.0
+"""How long the same request must fail before it is reported, if the API server may accept it later."""
+
+
+class NotOurs(Refused):
+    """An object that the queue does not own has the name of a child. It is never changed."""
+
+
+class Step(Enum):
+    """A step of a pass that sends requests. The value is the effect while its requests fail."""
+
+    FINALIZER = "spec.deletionPolicy has no effect"
+    DEPLOYMENT = "the worker Deployment does not get the fields of this queue"
+    BUDGET = "the workers have no current PodDisruptionBudget"
+    COSTS = "the deletion costs of the worker pods cannot be set, so no idle worker is removed"
+    REPLICAS = "the number of workers cannot be changed"
+
+
+class RequestFailures:
+    """The steps of one queue whose requests fail, and since when."""
+
+    def __init__(self) -> None:
+        self._failures: dict[Step, ClusterError] = {}
+        self._since: dict[Step, float] = {}
+
+    def update(self, failures: Mapping[Step, ClusterError], now: float) -> None:
+        """Replaces the failures by those of the latest pass. ``now``: monotonic seconds."""
+        self._failures = dict(failures)
+        self._since = {step: self._since.get(step, now) for step in failures}
+
+    def fault(self, now: float) -> Fault | None:
+        """The first refused request, or the requests that have failed for :data:`REPORT_SECONDS`; else None."""
+        for step, error in self._failures.items():
+            if isinstance(error, Refused):
+                return _refused(step, error)
+        lasting = [step for step in self._failures if now - self._since[step] >= REPORT_SECONDS]
+        if not lasting:
+            return None
+        effects = " and ".join(step.value for step in lasting)
+        message = (
+            f"{effects}: the API server has not accepted the request for {REPORT_SECONDS:g} s "
+            f"({self._failures[lasting[0]]}); repair what its words name, such as an admission webhook"
+        )
+        return Fault("ApiRequestsFail", message, needs_action=True)
+
+
+def _refused(step: Step, error: Refused) -> Fault:
+    if isinstance(error, NotOurs):
+        return Fault("ChildNotOurs", str(error), needs_action=True)
+    if error.forbidden:
+        fix = "grant the operator the permission, or remove the policy of the namespace that forbids it"
+        return Fault("Forbidden", f"{step.value}: {error}; {fix}", needs_action=True)
+    fix = "correct spec.worker.template" if step is Step.DEPLOYMENT else "remove the policy that rejects it"
+    return Fault("ChildInvalid", f"{step.value}: {error}; {fix}", needs_action=True)

@@ -1,0 +1,89 @@
+"""Requests that a real API server does not accept: the condition has its words, and the rest of the pass goes on."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from testkit.operator_world import World
+from testkit.waiting import eventually_sync
+
+
+def stalled_message(world: World) -> str:
+    found = world.status().get("conditions", [])
+    return next((str(one["message"]) for one in found if one["type"] == "Stalled"), "")
+
+
+def test_a_field_that_the_api_server_does_not_know_is_reported_by_name(world: World) -> None:
+    world.operator()
+    world.queue(worker={"image": "app:1", "template": {"spec": {"nodeSelektor": {"disk": "fast"}}}})
+    eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
+    assert 'unknown field "spec.template.spec.nodeSelektor"' in stalled_message(world)
+    assert "correct spec.worker.template" in stalled_message(world)
+    world.patch("rq", "thumbs", {"spec": {"worker": {"template": None}}})
+    eventually_sync(lambda: world.condition("Stalled") == "False NotStalled")
+
+
+def test_workers_are_scaled_while_a_new_field_of_the_template_is_unknown(world: World) -> None:
+    world.operator()
+    world.queue(scaling={"minReplicas": 1})
+    eventually_sync(lambda: world.replicas() == 1)
+    unknown = {"template": {"spec": {"nodeSelektor": {"disk": "fast"}}}}
+    world.patch("rq", "thumbs", {"spec": {"worker": unknown, "scaling": {"minReplicas": 3}}})
+    eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
+    assert ".spec.template.spec.nodeSelektor: field not declared in schema" in stalled_message(world)
+    eventually_sync(lambda: world.replicas() == 3)
+
+
+def test_a_duplicate_that_the_schema_cannot_find_is_a_refusal_too(world: World) -> None:
+    """Two claims of one name in a container's resources: these lists are not part of the queue's schema."""
+    world.operator()
+    world.queue(scaling={"minReplicas": 1})
+    eventually_sync(lambda: world.replicas() == 1)
+    twice = {"name": "other", "image": "app:1", "resources": {"claims": [{"name": "a"}, {"name": "a"}]}}
+    worker = {"template": {"spec": {"containers": [twice]}}}
+    world.patch("rq", "thumbs", {"spec": {"worker": worker, "scaling": {"minReplicas": 2}}})
+    eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
+    assert "duplicate entries" in stalled_message(world)
+    eventually_sync(lambda: world.replicas() == 2)
+
+
+@pytest.fixture
+def no_budgets(world: World) -> Iterator[str]:
+    """A webhook for PodDisruptionBudgets of the namespace that does not answer; its name."""
+    name = f"{world.namespace}.claimq.dev"
+    namespaces = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    rule = {
+        "apiGroups": ["policy"],
+        "apiVersions": ["v1"],
+        "operations": ["*"],
+        "resources": ["poddisruptionbudgets"],
+    }
+    webhook = {
+        "name": name,
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [rule],
+        "namespaceSelector": namespaces,
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    world.api.kubectl(
+        "create", "-f", "-", stdin=json.dumps({**kind, "metadata": {"name": name}, "webhooks": [webhook]})
+    )
+    yield name
+    world.api.kubectl("delete", "validatingwebhookconfiguration", name)
+
+
+def test_a_webhook_that_does_not_answer_is_reported_and_the_workers_are_scaled(
+    world: World, no_budgets: str
+) -> None:
+    world.operator()
+    world.queue(scaling={"minReplicas": 1})
+    eventually_sync(lambda: world.replicas() == 1)
+    world.patch("rq", "thumbs", {"spec": {"scaling": {"minReplicas": 2}}})
+    eventually_sync(lambda: world.replicas() == 2)
+    eventually_sync(lambda: world.condition("Ready") == "False ApiRequestsFail")
+    assert f'failed calling webhook "{no_budgets}"' in stalled_message(world)
+    assert "the workers have no current PodDisruptionBudget" in stalled_message(world)

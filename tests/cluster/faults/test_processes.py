@@ -28,7 +28,7 @@ STUCK = (
 import time
 
 def work(item):
-    if not item.crash_count:
+    if not item.crash_count and not item.requeue_count:
         time.sleep(3600)
 """
     + ledger.WORKER
@@ -137,6 +137,18 @@ def test_an_item_over_its_processing_time_restarts_the_app_and_is_one_crash(queu
     assert (seen["done"], seen["crashes"], seen["expired"], seen["in failed"]) == (1, 1, 1, 0)
     assert (written.times("done"), written.times("began")) == ({number: 1}, {number: 2})
     assert set(queue.pods()) == {pod}
+
+
+def test_an_app_that_hangs_with_an_item_that_was_requeued_is_started_again(queue: QueueOnCluster) -> None:
+    queue.apply(program=STUCK, busyExpiry="5s", processingTimeout="8s", scaling=ONE)
+    (number,) = queue.enqueue(1)
+    pod = queue.wait_for_a_holder()
+    queue.items.requeue([one.name for one in queue.in_hand(pod).values()])
+    queue.wait("the app is started again", lambda: restarts(queue, pod) == 1)
+    queue.wait_until_done()
+    seen, written = queue.counters(), queue.ledger()
+    assert (seen["done"], seen["crashes"], seen["in failed"]) == (1, 0, 0)
+    assert (written.times("done"), written.times("began")) == ({number: 1}, {number: 2})
 
 
 def restarts(queue: QueueOnCluster, pod: str) -> int:

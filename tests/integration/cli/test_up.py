@@ -316,18 +316,6 @@ def test_a_server_that_goes_away_takes_no_worker_away(
     assert up.left() == []
 
 
-def test_an_app_that_holds_an_item_for_too_long_is_killed(
-    start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
-) -> None:
-    up = start_up(
-        {**spec(worker, maxReplicas=1), "busyExpiry": "20s", "processingTimeout": "20s", "requeueLimit": 0}
-    )
-    claimq("enqueue", "trial", "hold-1")
-    eventually_sync(lambda: held(tmp_path))
-    up.until_says("trial-1: an item is over processingTimeout; killing the app")
-    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["lengths"]["failed"] == 1)
-
-
 @pytest.mark.parametrize(
     ("change", "code", "words"),
     [

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
@@ -138,6 +140,32 @@ def test_an_item_over_its_processing_time_is_renewed_no_more(
     assert sidecar.metric("claimq_sidecar_claims_overdue") == 1
     session.close()
     eventually_sync(lambda: sidecar.health("/worker/livez").status == 200)
+
+
+@pytest.mark.parametrize("answer", ["verdict", "renewal", "takeover", "end"])
+def test_an_app_whose_item_was_taken_is_stuck_until_it_answers(
+    valkey: Server, queue: BlockingQueue, hasty: Policy, start_sidecar: Callable[..., Sidecar], answer: str
+) -> None:
+    sidecar = start_sidecar(valkey.url, processing_timeout="5s")
+    queue.enqueue("a")
+    session = sidecar.open_session()
+    (claim,) = sidecar.claim(1, session=session.id)
+    assert [outcome.verdict for outcome in queue.requeue(claim["token"])] == ["requeued"]
+    eventually_sync(lambda: sidecar.info["in_hand"] == 0, why="a renewal has reported the claim as lost")
+    eventually_sync(lambda: sidecar.health("/worker/livez").status == 503)
+    assert sidecar.health("/worker/livez").json["tokens"] == [claim["token"]]
+    assert sidecar.metric("claimq_sidecar_claims_overdue") == 1
+    if answer == "verdict":
+        assert sidecar.outcomes("done", claim["token"]) == ["lost"]
+    elif answer == "renewal":
+        assert sidecar.outcomes("renew", claim["token"]) == ["lost"]
+    else:
+        session.close()
+        if answer == "takeover":
+            session = sidecar.open_session({"tokens": [claim["token"]]})
+            assert session.first["lost"] == [claim["token"]]
+    eventually_sync(lambda: sidecar.health("/worker/livez").status == 200)
+    session.close()
 
 
 def test_a_claim_whose_client_leaves_while_it_waits_takes_nothing(

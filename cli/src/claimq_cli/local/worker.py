@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import secrets
@@ -155,17 +156,17 @@ class Worker:
             self.drain = Drain(since=time.monotonic())
 
     async def check_for_stuck_item(self) -> None:
-        """Asks the sidecar whether an item is over processingTimeout; if so, the app is killed, as a kubelet does."""
-        if self.manifest.spec.processing_timeout is None or not self._is_sidecar_ready or self.app is None:
+        """Kills the app, as a kubelet does, if the sidecar reports that it has worked on an item for too long."""
+        if not self._is_sidecar_ready or self.app is None:
             return
         asked = self.app
         try:
-            status, _ = await sidecar_client.get(self._health_port, "/worker/livez")
+            status, body = await sidecar_client.get(self._health_port, "/worker/livez")
         except sidecar_client.NoAnswer:
             return
         if status == sidecar_client.UNAVAILABLE and self.app is asked and not self.is_stuck:
             self.is_stuck = True
-            self._note(f"{self.name}: an item is over processingTimeout; killing the app")
+            self._note(f"{self.name}: {json.loads(body)['why']}; killing the app")
             self.context.changed()
 
     async def sidecar_metrics(self) -> str | None:

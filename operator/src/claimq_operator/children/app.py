@@ -42,11 +42,11 @@ def app(spec: QueueSpec, key: str) -> App:
         # Returns when no item is in progress or the drain timeout is over; SIGTERM follows.
         lifecycle["preStop"] = {"httpGet": hook("/worker/prestop", key)}
     injected: Json = {"lifecycle": lifecycle}
-    if spec.processing_timeout is not None:
-        if "livenessProbe" in given:
-            left_out.append(OWN_LIVENESS)
-        else:
-            injected["livenessProbe"] = _liveness()
+    if "livenessProbe" not in given:
+        # Also without a timeout: an app that hangs with an item that was taken from it does nothing else.
+        injected["livenessProbe"] = _liveness(has_timeout=spec.processing_timeout is not None)
+    elif spec.processing_timeout is not None:
+        left_out.append(OWN_LIVENESS)
     container = locked_down(merge({**_from_spec(spec.worker), **injected}, given))
     own = [{"name": variables.SOCKET, "value": SOCKET}]
     if spec.worker.pushes is not None:
@@ -85,10 +85,12 @@ def _variable(one: EnvVar) -> Json:
     return {"name": one.name, "value": one.value or ""}
 
 
-def _liveness() -> Json:
+def _liveness(*, has_timeout: bool) -> Json:
+    """The probe of the app, which the sidecar answers. A sidecar that is down for less than a minute ends no app whose
+    queue has no timeout."""
     return {
         "httpGet": http_get("/worker/livez"),
         "periodSeconds": 5,
         "timeoutSeconds": 3,
-        "failureThreshold": 3,
+        "failureThreshold": 3 if has_timeout else 12,
     }

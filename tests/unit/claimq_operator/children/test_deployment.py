@@ -213,8 +213,14 @@ def test_the_apps_own_pre_stop_hook_is_kept_and_reported(build: Build) -> None:
     assert "preStop" in made.left_out[0]
 
 
-def test_a_stuck_app_is_restarted_only_where_a_processing_timeout_is_set(build: Build) -> None:
-    assert "livenessProbe" not in app_of(build())
+def test_a_stuck_app_is_restarted_with_and_without_a_processing_timeout(build: Build) -> None:
+    made = build()
+    probe = app_of(made)["livenessProbe"]
+    assert (probe["httpGet"]["path"], probe["periodSeconds"] * probe["failureThreshold"]) == (
+        "/worker/livez",
+        60,
+    )
+    assert "CLAIMQ_PROCESSING_TIMEOUT" not in env_of(sidecar_of(made))
     made = build(processingTimeout="5m")
     assert app_of(made)["livenessProbe"]["httpGet"]["path"] == "/worker/livez"
     assert env_of(sidecar_of(made))["CLAIMQ_PROCESSING_TIMEOUT"] == "5m"

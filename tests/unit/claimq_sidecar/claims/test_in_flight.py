@@ -42,7 +42,7 @@ def test_each_claim_uses_one_slot() -> None:
     claims.add([claim(1, lease=1.0), claim(2), claim(3)], None, 0.0)
     assert concurrency.in_use == 3
     claims.expire(1.0, never)
-    claims.lost(["w/2", "w/1"])
+    claims.lost(["w/2", "w/1"], 1.0)
     claims.remove(["w/1", "w/2"])
     assert concurrency.in_use == 1
 
@@ -92,8 +92,46 @@ def test_a_lost_claim_is_removed_unless_it_is_overdue() -> None:
     claims.add([claim(1)], "s", 0.0)
     claims.add([claim(2)], "s", 5.0)
     claims.to_renew(12.0)
-    claims.lost(["w/1", "w/2", "w/9"])
+    claims.lost(["w/1", "w/2", "w/9"], 12.0)
     assert claims.all() == ["w/1"]
+
+
+def test_the_processing_timeout_continues_when_a_claim_is_taken_from_the_app() -> None:
+    claims = no_claims(processing_timeout=10.0)
+    claims.add([claim(1)], "s", 0.0)
+    claims.lost(["w/1"], 3.0)
+    assert (claims.all(), claims.overdue(9.9), claims.overdue(10.0)) == ([], [], ["w/1"])
+
+
+def test_without_a_timeout_an_app_has_five_minutes_after_its_item_was_taken() -> None:
+    claims = no_claims()
+    claims.add([claim(1), claim(2)], "s", 0.0)
+    claims.lost(["w/1"], 1000.0)
+    assert (claims.overdue(1299.9), claims.overdue(1300.0)) == ([], ["w/1"])
+
+
+def test_an_app_that_answers_for_a_taken_item_is_not_overdue() -> None:
+    claims = no_claims(processing_timeout=10.0)
+    claims.add([claim(1), claim(2)], "s", 0.0)
+    claims.lost(["w/1", "w/2"], 3.0)
+    claims.taken.answered(["w/1", "w/9"])
+    assert claims.overdue(20.0) == ["w/2"]
+
+
+def test_what_was_taken_is_forgotten_with_its_session() -> None:
+    claims = no_claims(processing_timeout=10.0)
+    claims.add([claim(1)], "s", 0.0)
+    claims.add([claim(2)], "other", 0.0)
+    claims.lost(["w/1", "w/2"], 3.0)
+    claims.end_session("s")
+    assert claims.overdue(20.0) == ["w/2"]
+
+
+def test_the_app_of_a_claim_without_a_session_may_have_ended() -> None:
+    claims = no_claims(processing_timeout=10.0)
+    claims.add([claim(1)], None, 0.0)
+    claims.lost(["w/1"], 3.0)
+    assert claims.overdue(20.0) == []
 
 
 def test_a_claim_that_another_session_adopts_is_in_flight_once() -> None:
@@ -123,6 +161,6 @@ def test_the_claims_of_a_session_count_in_its_window_too() -> None:
     claims.adopt("w/2", "other", 1.0, 30.0)
     assert (window.in_use, waiting.slots) == (2, 1)
     window.finish(waiting)
-    claims.end_limit("s")
+    claims.end_session("s")
     claims.remove(["w/1"])
     assert window.in_use == 1

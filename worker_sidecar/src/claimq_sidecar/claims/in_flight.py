@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from claimq.model import Claim
 from claimq_sidecar.claims.concurrency import Concurrency
+from claimq_sidecar.claims.taken_items import TakenItems
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +34,7 @@ class InFlight:
         """By token, in claim order."""
         self._by_session: dict[str, dict[str, None]] = {}
         self._windows: dict[str, Concurrency] = {}
+        self.taken = TakenItems(processing_timeout)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -52,13 +54,14 @@ class InFlight:
         self._keep(by_token, session)
 
     def limit(self, session: str, window: Concurrency) -> None:
-        """Counts the claims of a session in ``window`` too, until :meth:`end_limit`."""
+        """Counts the claims of a session in ``window`` too, until :meth:`end_session`."""
         self._windows[session] = window
         window.take(len(self._by_session.get(session, ())))
 
-    def end_limit(self, session: str) -> None:
-        """Ends the count."""
+    def end_session(self, session: str) -> None:
+        """Ends the count of a window, and the waits for answers of this session. Its claims stay."""
         self._windows.pop(session, None)
+        self.taken.end_session(session)
 
     def adopt(self, token: str, session: str | None, now: float, lease: float) -> None:
         """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
@@ -104,15 +107,18 @@ class InFlight:
                     renewals[old] = replace(old, lease=length, lease_ends=now + length)
                 self._groups[token] = renewals[old]
 
-    def lost(self, tokens: Iterable[str]) -> None:
-        """Removes claims that the server reports as lost. Overdue ones stay: the app is still working on them."""
-        self.remove(
-            [
-                token
-                for token in tokens
-                if (group := self._groups.get(token)) is not None and not group.overdue
-            ]
-        )
+    def lost(self, tokens: Iterable[str], now: float) -> None:
+        """Removes claims that the server reports as lost. Overdue ones stay: the app is still working on them. For the
+        others that have a session, :attr:`taken` waits for the app."""
+        lost: list[str] = []
+        for token in tokens:
+            group = self._groups.get(token)
+            if group is None or group.overdue:
+                continue
+            lost.append(token)
+            if group.session is not None:
+                self.taken.add(token, group.session, group.claimed_at, now)
+        self.remove(lost)
 
     def of_session(self, session: str) -> list[str]:
         """The tokens of a session's claims, in claim order."""
@@ -153,11 +159,13 @@ class InFlight:
         return expired
 
     def overdue(self, now: float) -> list[str]:
-        """The tokens of claims that have been in flight for longer than the processing timeout."""
+        """The tokens of items on which the app has worked for too long: in flight for longer than the processing
+        timeout, or taken from the app and not answered in time."""
         limit = self._processing_timeout
+        overdue = self.taken.overdue(now)
         if limit is None:
-            return []
-        return [token for token, group in self._groups.items() if now - group.claimed_at >= limit]
+            return overdue
+        return overdue + [token for token, group in self._groups.items() if now - group.claimed_at >= limit]
 
     def oldest(self, now: float) -> float:
         """The age of the oldest claim in seconds; 0 if there are none."""

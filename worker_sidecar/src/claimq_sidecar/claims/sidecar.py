@@ -237,7 +237,7 @@ class Sidecar:
             self.in_flight.adopt(token, session.id, self.now, lease)
         self._renewer.note_lease(lease)
         try:
-            outcomes = await self.verdicts.renew(tokens)
+            outcomes = await self.verdicts.renew_for_app(tokens)
         except ClaimqError:  # unknown; the next renewal finds out
             renewed = unless(self._renewer.answered.wait(), session.closed)
             share.keep_for(asyncio.ensure_future(renewed))
@@ -284,7 +284,7 @@ class Sidecar:
         ``share``: what is reserved for its request stays reserved until the claims are back.
         """
         self.sessions.close(session)
-        self.in_flight.end_limit(session.id)
+        self.in_flight.end_session(session.id)
         tokens = self.in_flight.of_session(session.id)
         _log.info(LogEvent("session_closed", session=session.id, pid=session.pid, in_flight=len(tokens)))
         if tokens:
@@ -329,7 +329,7 @@ class Sidecar:
 
         The kubelet calls it when the pod ends, and also when it restarts only the app. In the first case it calls the
         sidecar's own hook (/drain) at the same time; without that, claims continue. There is no wait for an app that is
-        restarted because an item has exceeded the processing timeout.
+        restarted because it has worked on an item for too long.
         """
         if self.draining.is_set() or not self.in_flight.overdue(self.now):
             self.begin_drain(final=False)

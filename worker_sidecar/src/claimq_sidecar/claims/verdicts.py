@@ -45,6 +45,7 @@ class Verdicts:
         ``share``: the memory of the request; an attempt that continues after the request keeps it reserved. ``work``:
         the call to make instead of the library's ``done``.
         """
+        self._in_flight.taken.answered(request.tokens)
         answers: dict[str, Outcome] = {}
         all_at_once = verb == "done"
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
@@ -208,13 +209,20 @@ class Verdicts:
                 )
             await asyncio.wait(in_progress, timeout=deadline - loop.time())
 
+    async def renew_for_app(self, tokens: Sequence[str]) -> list[Outcome]:
+        """As :meth:`renew`, for an app that reads the outcomes: it may forget what is lost."""
+        outcomes = await self.renew(tokens)
+        self._in_flight.taken.answered(tokens)
+        return outcomes
+
     async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
         """Renews leases. Lost claims are not in flight any more, unless a verdict on them is in progress. Raises what
         the library raises."""
         requested_at = asyncio.get_running_loop().time()
         outcomes = await self._store.call(lambda queue: queue.renew(tokens))
         lost = [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
-        self._in_flight.lost([token for token in lost if token not in self._attempts])
+        now = asyncio.get_running_loop().time()
+        self._in_flight.lost([token for token in lost if token not in self._attempts], now)
         renewed = [outcome for outcome in outcomes if outcome.verdict is Verdict.RENEWED]
         if renewed:
             lease = self._store.lease(renewed[0].lease_until, requested_at)

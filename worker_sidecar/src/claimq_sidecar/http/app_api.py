@@ -113,7 +113,7 @@ class AppApi:
 
     async def _renew(self, exchange: Exchange) -> None:
         request = verdict_request("renew", await exchange.body())
-        outcomes = await self._sidecar.verdicts.renew(request.tokens)
+        outcomes = await self._sidecar.verdicts.renew_for_app(request.tokens)
         await exchange.reply_json(outcomes_of(outcomes))
 
     async def _enqueue(self, exchange: Exchange) -> None:

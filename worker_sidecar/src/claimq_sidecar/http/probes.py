@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 
 from claimq_sidecar.claims.sidecar import Sidecar
+from claimq_sidecar.claims.taken_items import TAKEN_SECONDS
 from claimq_sidecar.http.problems import foreign_host, from_a_web_page, key_needed
 from claimq_sidecar.http.router import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE
@@ -66,13 +67,16 @@ class Probes:
         await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_livez(self, exchange: Exchange) -> None:
-        """503 while the app is stuck: an item has been in flight for longer than the processing timeout."""
+        """503 while the app is stuck: it has worked on an item for too long, also on one that was taken from it."""
         overdue = self._sidecar.in_flight.overdue(self._sidecar.now)
         if not overdue:
             await exchange.reply_json({"status": "ok"})
             return
         limit = self._sidecar.settings.processing_timeout
-        why = f"{len(overdue)} items exceed the processing timeout of {limit:g} s"
+        items = "1 item" if len(overdue) == 1 else f"{len(overdue):,} items"
+        why = f"the app has not answered for {items} within the processing timeout of {limit or 0:g} s"
+        if limit is None:
+            why = f"the app has not answered for {items} within {TAKEN_SECONDS:g} s after another process took it away"
         await exchange.reply_json({"status": "stuck", "why": why, "tokens": overdue[:10]}, status=503)
 
     def _check_source(self, exchange: Exchange) -> None:

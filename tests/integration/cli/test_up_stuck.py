@@ -1,0 +1,66 @@
+"""`claimq up` kills apps that hang with an item, also with one that they do not hold any more."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testkit.waiting import eventually_sync
+
+WORKER = """
+import pathlib, sys, time
+import claimq.worker
+folder = pathlib.Path(sys.argv[1])
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=1.0):
+        with item:
+            if item.text == "stuck" and not (folder / "stuck").exists():
+                (folder / "stuck").touch()
+                time.sleep(3600)
+            with (folder / "done").open("a") as results:
+                results.write(item.text + "\\n")
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> list[str]:
+    """The command of an app that hangs with the first item `stuck` that it gets, and writes down what it has done."""
+    (tmp_path / "worker.py").write_text(WORKER)
+    return [sys.executable, str(tmp_path / "worker.py"), str(tmp_path)]
+
+
+def spec(command: list[str], lease: str, limit: str) -> dict[str, Any]:
+    return {
+        "worker": {"command": command},
+        "scaling": {"mode": "Manual", "replicas": 1},
+        "busyExpiry": lease,
+        "processingTimeout": limit,
+        "requeueLimit": 0,
+    }
+
+
+def test_an_app_that_holds_an_item_for_too_long_is_killed(
+    start_up: Callable[..., Any], claimq: Callable[..., Any], worker: list[str], tmp_path: Path
+) -> None:
+    up = start_up(spec(worker, "20s", "20s"))
+    claimq("enqueue", "trial", "stuck")
+    eventually_sync((tmp_path / "stuck").exists)
+    up.until_says(
+        "trial-1: the app has not answered for 1 item within the processing timeout of 20 s; killing the app"
+    )
+    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["lengths"]["failed"] == 1)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "requeue", "remove"])
+def test_an_app_that_hangs_with_an_item_that_was_taken_is_killed(
+    start_up: Callable[..., Any], claimq: Callable[..., Any], worker: list[str], tmp_path: Path, verb: str
+) -> None:
+    start_up(spec(worker, "3s", "6s"))
+    (item,) = claimq("enqueue", "trial", "stuck", "-o", "json").json["ids"]
+    eventually_sync((tmp_path / "stuck").exists)
+    claimq("item", verb, "trial", item)
+    claimq("enqueue", "trial", "next")
+    done = tmp_path / "done"
+    eventually_sync(lambda: done.exists() and "next" in done.read_text(), why="the app was started again")

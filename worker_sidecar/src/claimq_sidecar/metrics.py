@@ -83,10 +83,7 @@ class Metrics:
             "claims_waiting", "Claim requests that wait because the concurrency limit is reached."
         )
         self.oldest = self._gauge("oldest_claim_seconds", "Age of the oldest claim in flight.")
-        self.overdue = self._gauge(
-            "claims_overdue",
-            "Items beyond the processing timeout, or taken from the app and not answered in time.",
-        )
+        self.overdue = self._gauge("claims_overdue", "Items on which the app works for too long.")
         self.sessions = self._gauge("sessions", "Open sessions.")
         self.draining = self._gauge("draining", "1 during a drain.")
         self.ready = self._gauge("ready", "1 after the first successful call to the server.")

@@ -18,7 +18,6 @@ from claimq_operator.kubernetes_api.worker_pods import (
     ending_reason,
     finished_at,
     is_finished,
-    started_at,
 )
 from claimq_spec.kubernetes_api.port import part, parts
 from claimq_spec.kubernetes_api.timestamps import parse_time
@@ -42,9 +41,9 @@ _REJECTED = "Pod was rejected"
 class Termination:
     """One terminated container.
 
-    ``before``: whole Unix seconds by its node's clock. For a sidecar: workers that started before it no longer exist.
-    For an app: it held the items that were claimed before it. ``ended_at``: Unix seconds by the same clock; infinite if
-    unknown. ``worker``: the name of the sidecar's worker, if the sidecar has left it.
+    ``before``: whole Unix seconds by its node's clock; an app held the items that were claimed before it.
+    ``ended_at``: Unix seconds by the same clock; infinite if unknown. ``worker``: the name of the sidecar's worker, if
+    the sidecar has left it.
     """
 
     container_id: str
@@ -163,19 +162,16 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
 
 
 def terminated_workers(termination: Termination, workers: Iterable[WorkerInfo]) -> tuple[str, ...]:
-    """The workers that no longer exist after the termination of a sidecar, and that still hold claims."""
+    """The worker that no longer exists after the termination of a sidecar, if it still holds claims.
+
+    Only the name that it has left is proof. The start in a worker's name is by the sidecar's clock, which may be
+    seconds behind or ahead of the kubelet's in a virtual machine of its own.
+    """
     return tuple(
         info.worker
         for info in workers
         if termination.is_sidecar
         and info.busy
         and info.worker.startswith(termination.prefix)
-        and (info.worker == termination.worker or _is_before(info.worker, termination))
+        and info.worker == termination.worker
     )
-
-
-def _is_before(worker: str, termination: Termination) -> bool:
-    started = started_at(worker)
-    # Whole seconds against milliseconds: a worker that started in the same second may be the next one. Unless its name
-    # is known, its leases have to expire.
-    return started is not None and started < termination.before

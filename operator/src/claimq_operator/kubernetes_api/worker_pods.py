@@ -196,12 +196,6 @@ def ending_reason(terminated: Mapping[str, Any]) -> str:
     return reason
 
 
-def started_at(worker: str) -> float | None:
-    """When the sidecar with this worker name started: Unix seconds by its node's clock; None for another form."""
-    digits = worker.rpartition(".")[2]
-    return int(digits) / 1000 if digits.isascii() and digits.isdigit() and len(digits) <= 15 else None
-
-
 def finished_at(terminated: Mapping[str, Any]) -> float | None:
     """When a container terminated: whole Unix seconds by its node's clock."""
     return parse_time(terminated.get("finishedAt"))

@@ -117,9 +117,14 @@ class Cache:
         known = pods.get(uid)
         if is_gone:
             self._remember_deleted(body)
-            self._keep_terminations(key, [trim_pod(body), *([known] if known is not None else [])])
+            last = [trim_pod(body), *([known] if known is not None else [])]
+            self._keep_terminations(
+                key, (termination for one in last for termination in terminations_of(one))
+            )
             pods.pop(uid, None)
         elif not self._is_old(body, known):
+            if known is not None:
+                self._keep_overwritten(key, known, body)
             pods[uid] = trim_pod(body)
         else:
             return
@@ -188,11 +193,16 @@ class Cache:
         if len(self._deleted) > _MAX_DELETED:
             del self._deleted[next(iter(self._deleted))]
 
-    def _keep_terminations(self, key: Key, last: Iterable[Json]) -> None:
+    def _keep_overwritten(self, key: Key, known: Json, body: Json) -> None:
+        """A status has only the last run of each sidecar, and only that run's name proves its termination."""
+        present = {termination.container_id for termination in terminations_of(body)}
+        runs = (one for one in terminations_of(known) if one.is_sidecar and one.container_id not in present)
+        self._keep_terminations(key, runs)
+
+    def _keep_terminations(self, key: Key, found: Iterable[Termination]) -> None:
         unhandled = self._unhandled.setdefault(key, {})
-        for body in last:
-            for termination in terminations_of(body):
-                unhandled.setdefault(termination.container_id, termination)
+        for termination in found:
+            unhandled.setdefault(termination.container_id, termination)
         while len(unhandled) > MAX_UNHANDLED_TERMINATIONS:
             del unhandled[next(iter(unhandled))]
 

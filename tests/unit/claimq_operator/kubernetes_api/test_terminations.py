@@ -57,26 +57,27 @@ def test_a_running_pod_has_no_termination() -> None:
     assert terminations_of(pod()) == ()
 
 
-def test_a_terminated_sidecar_proves_its_workers_terminated() -> None:
-    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert terminated_workers(termination, [busy(BEFORE_ALL)]) == (f"p.u.{BEFORE_ALL}",)
+def left_by(worker: WorkerInfo) -> Body:
+    """A termination in which the sidecar has left its worker's name."""
+    return {"terminated": {**ENDED, "message": f"{worker.worker}\n"}}
 
 
-def test_a_restarted_sidecar_proves_only_its_previous_run_terminated() -> None:
+def test_a_terminated_sidecar_proves_its_worker_terminated() -> None:
+    worker = busy(BEFORE_ALL)
+    termination = only(pod(sidecar={"restartCount": 0, "state": left_by(worker)}))
+    assert terminated_workers(termination, [worker]) == (worker.worker,)
+
+
+@pytest.mark.parametrize("behind", [0, 5_000, 3_600_000, -5_000])
+def test_a_restarted_sidecar_keeps_its_claims_whatever_its_clock_shows(behind: int) -> None:
+    old, new = busy(BEFORE_ALL - behind), busy(AFTER_RESTART - behind)
+    termination = only(pod(sidecar=restarted() | {"lastState": left_by(old)}))
+    assert terminated_workers(termination, [old, new]) == (old.worker,)
+
+
+def test_a_sidecar_that_left_no_name_leaves_its_claims_to_their_leases() -> None:
     termination = only(pod(sidecar=restarted()))
-    assert terminated_workers(termination, [busy(BEFORE_ALL), busy(AFTER_RESTART)]) == (f"p.u.{BEFORE_ALL}",)
-
-
-def test_a_worker_from_the_second_of_the_restart_keeps_its_leases() -> None:
-    termination = only(pod(sidecar=restarted()))
-    assert terminated_workers(termination, [busy(1_767_226_203_400)]) == ()
-
-
-def test_a_sidecars_last_message_names_its_worker_also_in_the_second_of_the_restart() -> None:
-    old, new = busy(1_767_226_203_100), busy(1_767_226_203_900)
-    ended = {"terminated": {**ENDED, "message": f"{old.worker}\n"}}
-    termination = only(pod(sidecar=restarted() | {"lastState": ended}))
-    assert terminated_workers(termination, [busy(BEFORE_ALL), old, new]) == (f"p.u.{BEFORE_ALL}", old.worker)
+    assert terminated_workers(termination, [busy(BEFORE_ALL), busy(AFTER_RESTART)]) == ()
 
 
 def test_a_sidecars_last_message_cannot_name_a_worker_of_another_pod() -> None:
@@ -85,19 +86,10 @@ def test_a_sidecars_last_message_cannot_name_a_worker_of_another_pod() -> None:
     assert terminated_workers(only(pod(sidecar=sidecar)), [other]) == ()
 
 
-def test_a_worker_of_another_pod_of_the_same_name_is_left_alone() -> None:
-    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert terminated_workers(termination, [busy(BEFORE_ALL, uid="another")]) == ()
-
-
 def test_a_worker_that_holds_nothing_needs_no_call() -> None:
-    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert terminated_workers(termination, [busy(BEFORE_ALL, claims=0)]) == ()
-
-
-def test_a_worker_with_a_foreign_name_keeps_its_leases() -> None:
-    termination = only(pod(sidecar={"restartCount": 0, "state": {"terminated": ENDED}}))
-    assert terminated_workers(termination, [WorkerInfo("p.u.by-hand", 1, 0.0)]) == ()
+    worker = busy(BEFORE_ALL, claims=0)
+    termination = only(pod(sidecar={"restartCount": 0, "state": left_by(worker)}))
+    assert terminated_workers(termination, [worker]) == ()
 
 
 def test_a_status_without_the_containers_id_proves_nothing() -> None:
@@ -224,12 +216,6 @@ def test_the_cause_of_an_eviction_without_a_final_state_has_no_exit_code() -> No
 def test_a_termination_without_an_end_proves_nothing() -> None:
     ended = {key: value for key, value in ENDED.items() if key != "finishedAt"}
     assert terminations_of(pod(sidecar={"restartCount": 0, "state": {"terminated": ended}})) == ()
-
-
-def test_a_worker_that_started_at_the_instant_of_the_restart_keeps_its_leases() -> None:
-    termination = only(pod(sidecar=restarted()))
-    assert terminated_workers(termination, [busy(1_767_226_203_000)]) == ()
-    assert terminated_workers(termination, [busy(1_767_226_202_999)]) == ("p.u.1767226202999",)
 
 
 def test_the_termination_of_an_app_proves_nothing_about_workers() -> None:

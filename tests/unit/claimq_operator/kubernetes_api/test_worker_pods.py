@@ -1,7 +1,6 @@
 """Worker pods as read from API objects: their queue, problems, claims and what is kept of them."""
 
 import copy
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ from claimq_operator.kubernetes_api.worker_pods import (
     queue_of,
     queue_of_worker,
     read_pods,
-    started_at,
     trim_pod,
 )
 from testkit.kubernetes_objects import Body, pod_body, replica_set, worker_name
@@ -164,18 +162,3 @@ def test_the_name_that_a_sidecar_leaves_is_not_reported_as_a_cause() -> None:
     assert problem.message == (
         "container claimq-sidecar: CrashLoopBackOff; its previous run ended with exit code 1"
     )
-
-
-@pytest.mark.parametrize(
-    ("worker", "seconds"),
-    [
-        ("p.u.1500", 1.5),
-        ("p.u.999999999999999", 999_999_999_999.999),
-        ("p.u.1000000000000000", None),
-        ("p.u.by-hand", None),
-        ("p.u.\u0661\u0662", None),
-        ("p.u.", None),
-    ],
-)
-def test_the_start_of_a_sidecar_is_part_of_its_worker_name(worker: str, seconds: Any) -> None:
-    assert started_at(worker) == seconds

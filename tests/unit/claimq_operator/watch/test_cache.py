@@ -150,6 +150,20 @@ def test_a_namespace_that_could_not_be_listed_keeps_what_was_known(cache: Cache,
     assert news == []
 
 
+def test_each_run_of_a_sidecar_that_restarts_between_two_passes_is_kept(cache: Cache) -> None:
+    for run in (1, 2):
+        body = terminated(pod_body("a"))
+        body["metadata"]["resourceVersion"] = str(run)
+        body["status"]["initContainerStatuses"][0]["state"]["terminated"]["containerID"] = (
+            f"containerd://{run}"
+        )
+        cache.update_pod(body)
+    terminations = cache.terminations(KEY)
+    assert {termination.container_id for termination in terminations} == {"containerd://1", "containerd://2"}
+    cache.mark_handled(terminations, KEY)
+    assert {one.container_id for one in cache.terminations(KEY)} == {"containerd://2"}
+
+
 def test_the_termination_of_a_deleted_pod_is_kept_until_it_is_handled(cache: Cache) -> None:
     cache.update_pod(pod_body("a"))
     cache.update_pod(terminated(pod_body("a")), is_gone=True)

@@ -9,7 +9,6 @@ from claimq import COUNTERS, InvalidName, NewItem, Policy, ReliableQueue, State
 from testkit.clock import Near, move_clock
 from testkit.contents import changes, contents
 from testkit.looking import Lengths, lengths, texts, waiting
-from testkit.patient import patient
 from testkit.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -372,13 +371,6 @@ async def test_the_report_says_that_the_server_is_full_and_what_helps(
     assert "give it more memory" in messages["Full"]
     server.call("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
     assert "Full" not in [warning.code for warning in (await store.report()).warnings]
-
-
-async def test_the_report_of_a_user_who_may_not_ask_says_that(server: Server) -> None:
-    server.call("ACL", "SETUSER", "worker", "on", ">x", "~cq:*", "+@all", "-config")
-    async with claimq.connect(settings=patient(f"unix://worker:x@{server.unix_path}?db=0")) as store:
-        codes = [warning.code for warning in (await store.report()).warnings]
-    assert "SettingsHidden" in codes
 
 
 @pytest.mark.parametrize(("score", "due_in"), [("inf", None), ("-inf", 0)])

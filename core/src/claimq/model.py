@@ -392,3 +392,5 @@ class ServerReport:
     version: str
     mode: str
     warnings: tuple[ServerWarning, ...] = ()
+    appendfsync: str | None = None
+    """The server's setting: ``always``, ``everysec`` or ``no``; None if it is unknown."""

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 from claimq.arguments import of_type, several
 from claimq.codec import name_part
-from claimq.errors import ClaimqError, NotReplicated
+from claimq.errors import NotReplicated, StoreMisused
+from claimq.fsync_setting import fsync_warnings
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
 from claimq.queue.batches import batch_of, check_one_step
@@ -21,6 +22,7 @@ from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.clients import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
+from claimq.redis_store.faults import NEEDS_CLUSTER
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.tracing import Sending
@@ -65,6 +67,7 @@ class Server:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._is_config_hidden = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -149,39 +152,33 @@ class Server:
             *_version_warnings(flavour, version),
             *_durability_warnings(info),
             *_memory_warnings(info),
-            *await self._write_warnings(),
         ]
+        mode = info.get("redis_mode", info.get("server_mode", "standalone"))
+        if mode == "cluster" and not self._connection.is_cluster:
+            warnings.append(ServerWarning("ClusterNotDeclared", NEEDS_CLUSTER))
+        fsync, pauses = await self._fsync_setting()
         return ServerReport(
-            flavour, version, info.get("redis_mode", info.get("server_mode", "standalone")), tuple(warnings)
+            flavour,
+            version,
+            mode,
+            (*warnings, *fsync_warnings(fsync, pauses=pauses)),
+            fsync,
         )
 
-    async def _write_warnings(self) -> list[ServerWarning]:
+    async def _fsync_setting(self) -> tuple[str | None, bool]:
+        """appendfsync (None: unknown), and whether no-appendfsync-on-rewrite is yes.
+
+        A user without the right to CONFIG GET is refused once: each refusal is an entry in the server's ACL LOG.
+        """
+        if self._is_config_hidden:
+            return None, False
         try:
             fsync = await self._connection.config_get("appendfsync", _PROBE)
             pauses = await self._connection.config_get("no-appendfsync-on-rewrite", _PROBE) == "yes"
-        except ClaimqError:
-            text = "CONFIG GET is not allowed, so appendfsync could not be checked; it should be 'always'"
-            return [ServerWarning("SettingsHidden", text)]
-        return [*_fsync_warnings(fsync), *([_FSYNC_PAUSES] if pauses else [])]
-
-
-_FSYNC_PAUSES = ServerWarning(
-    "FsyncPauses",
-    "no-appendfsync-on-rewrite is yes: a power loss during a rewrite of the append-only file can lose items; "
-    "set it to no",
-)
-
-
-def _fsync_warnings(fsync: str | None) -> list[ServerWarning]:
-    if fsync in ("always", None):
-        return []
-    fsync = fsync if _WORD.fullmatch(str(fsync)) else "of another value"
-    lost = "a power loss can lose the last second or more"
-    if fsync == "everysec":
-        lost = (
-            "a power loss can lose the last two seconds, and SIGKILL of the server too while its disk is slow"
-        )
-    return [ServerWarning("FsyncNotAlways", f"appendfsync is {fsync}: {lost}; set it to always")]
+        except StoreMisused:
+            self._is_config_hidden = True
+            return None, False
+        return fsync, pauses
 
 
 def _version_warnings(flavour: str, version: str) -> list[ServerWarning]:

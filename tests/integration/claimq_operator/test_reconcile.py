@@ -52,6 +52,38 @@ async def test_an_unreachable_server_is_reported_and_found_again(
     assert {"RedisUnreachable", "RedisReachable"} <= reasons
 
 
+async def test_an_appendfsync_that_the_user_may_not_read_is_unknown_or_declared(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = MemoryApi()
+    valkey.call("CONFIG", "SET", "appendonly", "yes")
+    valkey.call("ACL", "SETUSER", "blind", "on", "nopass", "allkeys", "allchannels", "+@all", "-config")
+    body = queue_body(valkey)
+    body["spec"]["redis"] = {"url": valkey.url, "user": "blind"}
+
+    def warnings() -> object:
+        return api.objects["ReliableQueue", "thumbs"].get("status", {}).get("redis", {}).get("warnings")
+
+    async with operator(api, tmp_path) as context:
+        context.cache.update_queue(await api.create(QUEUES, body))
+        await eventually(lambda: "appendfsync is unknown" in str(warnings()))
+        redis = {**body["spec"]["redis"], "appendfsync": "Always"}
+        context.cache.update_queue(
+            await api.patch(
+                QUEUES, "media", "thumbs", {"metadata": {"generation": 2}, "spec": {"redis": redis}}
+            )
+        )
+        await eventually(lambda: conditions(api).get("RedisReachable") == "True Reachable")
+        assert warnings() is None
+        redis["appendfsync"] = "EverySecond"
+        context.cache.update_queue(
+            await api.patch(
+                QUEUES, "media", "thumbs", {"metadata": {"generation": 3}, "spec": {"redis": redis}}
+            )
+        )
+        await eventually(lambda: "FsyncNotAlways: appendfsync is everysec" in str(warnings()))
+
+
 async def test_a_deleted_queue_is_removed_from_the_server(valkey: Server, tmp_path: Path) -> None:
     api = MemoryApi()
     async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:

@@ -9,7 +9,7 @@ import pytest
 
 import claimq
 from claimq import State, Verdict
-from claimq.errors import CrossSlot, StoreUnavailable
+from claimq.errors import CrossSlot, StoreMisused, StoreUnavailable
 from claimq.model import Reason
 from claimq.queue.work_watch import WorkWatch
 from testkit.cluster import RedisCluster
@@ -278,3 +278,27 @@ async def test_the_password_goes_to_the_nodes_that_a_node_reports() -> None:
                 await without.queue(name).length()
     finally:
         cluster.close()
+
+
+async def test_the_report_of_a_cluster_has_the_value_of_appendfsync(
+    redis_cluster: RedisCluster, store: claimq.Server
+) -> None:
+    report = await store.report()
+    assert (report.mode, report.appendfsync) == ("cluster", "everysec")
+    messages = {one.code: one.message for one in report.warnings}
+    assert messages["FsyncNotAlways"].startswith("appendfsync is everysec: ")
+    assert "ClusterNotDeclared" not in messages
+
+
+async def test_the_address_of_one_node_alone_is_refused_with_the_field(redis_cluster: RedisCluster) -> None:
+    node = redis_cluster.nodes[0]
+    async with claimq.connect(settings=patient(f"redis://127.0.0.1:{node.port}")) as single:
+        assert (
+            "spec.redis.cluster: true"
+            in {one.code: one.message for one in (await single.report()).warnings}["ClusterNotDeclared"]
+        )
+        (other,) = names_on(redis_cluster, redis_cluster.nodes[1], 1)
+        with pytest.raises(
+            StoreMisused, match=r"redis\+cluster://host:port, or set spec.redis.cluster: true"
+        ):
+            await single.queue(other).enqueue("x")

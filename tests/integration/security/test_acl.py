@@ -38,7 +38,7 @@ async def run_as(server: Server, role: str, rights: list[str]) -> ClaimqError | 
             await roles.ROLES[role](store)
     except ClaimqError as error:
         return error
-    denied = roles.denied(server) - {"client|setinfo"}
+    denied = roles.denied(server) - {"client|setinfo", "config|get"}
     return StoreMisused(f"denied on the way: {denied}") if denied else None
 
 
@@ -80,6 +80,70 @@ def test_a_role_may_do_nothing_else(server: Server, role: str) -> None:
         client.call("EVAL", f"return redis.call('LPUSH', '{OTHERS}', 'y')", 0)
     client.close()
     assert server.call("LRANGE", OTHERS, 0, -1) == [b"x"]
+
+
+SECRETS = ("secret-requirepass", "secret-masterauth", "secret-queue", "secret-payload", "secret-client")
+
+
+def every_command(server: Server) -> list[tuple[str, ...]]:
+    """Each command and subcommand of the server, with the least number of arguments, of several kinds."""
+    listed = server.call("COMMAND")
+    assert isinstance(listed, list)
+    found: list[tuple[str, ...]] = []
+    while listed:
+        entry = listed.pop()
+        assert isinstance(entry, list)
+        name, arity = entry[0], entry[1]
+        assert isinstance(name, bytes)
+        assert isinstance(arity, int)
+        words = tuple(name.decode().split("|"))
+        missing = max(abs(arity) - len(words), 0)
+        fillers = ("*", "0", "requirepass", "masterauth", "default", f"cq:{{{roles.QUEUE}}}:main")
+        found += [words + (filler,) * count for filler in fillers for count in {missing, missing + 1}]
+        subcommands = entry[9] if len(entry) > 9 else None
+        listed += subcommands if isinstance(subcommands, list) else []
+    return found
+
+
+def reply_to(server: Server, role: str, words: tuple[str, ...]) -> str:
+    """The reply on a connection of its own, as text; also that of an error."""
+    client = Connection(server.unix_path, PATIENCE)
+    try:
+        client.call("AUTH", role, roles.PASSWORD)
+        return repr(client.call(*words))
+    except ReplyError as error:
+        return repr(error)
+    except (OSError, ConnectionError, EOFError):
+        return ""  # QUIT
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("role", roles.ROLES)
+def test_a_role_learns_no_password_and_nothing_of_other_queues(server: Server, role: str) -> None:
+    commands = every_command(server)
+    assert ("config", "get", "requirepass") in commands
+    other = Connection(server.unix_path, PATIENCE)
+    other.call("CLIENT", "SETNAME", "secret-client")
+    other.call("LPUSH", "cq:{secret-queue}:main", "secret-payload")
+    other.call("ZADD", "cq:queues", 0, "secret-queue")
+    other.call("CONFIG", "SET", "slowlog-log-slower-than", "0")
+    other.call("CONFIG", "SET", "masterauth", "secret-masterauth")
+    roles.give(server, role, roles.documented(role))
+    other.call("CONFIG", "SET", "requirepass", "secret-requirepass")
+    try:
+        learned: dict[str, str] = {}
+        for words in commands:
+            call = ("EVAL", "return redis.call(unpack(ARGV))", "0", *words)
+            for sent in (words, call) if words[0] not in ("quit", "reset") else (words,):
+                reply = reply_to(server, role, sent)
+                learned |= {secret: f"{sent}" for secret in SECRETS if secret in reply}
+        assert learned == {}
+    finally:
+        other.call("CONFIG", "SET", "requirepass", "")
+        other.call("CONFIG", "SET", "masterauth", "")
+        other.call("CONFIG", "SET", "slowlog-log-slower-than", "10000")
+        other.close()
 
 
 @pytest.mark.parametrize("role", roles.ROLES)

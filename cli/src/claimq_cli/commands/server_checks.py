@@ -22,7 +22,7 @@ START_SECONDS = 60.0
 """For so long, items that wait without a worker are only a warning: workers may be starting."""
 _SHOWN = 3
 
-_STOPS = {"EvictionPolicy", "Full", "IsReplica", "ServerTooOld", "AppendOnlyFailing"}
+_STOPS = {"ClusterNotDeclared", "EvictionPolicy", "Full", "IsReplica", "ServerTooOld", "AppendOnlyFailing"}
 """Warnings about the server with which queues lose items in normal operation, or stop."""
 _SETTING = "in the server's configuration; until its next restart also: "
 _FIXES = {
@@ -32,7 +32,9 @@ _FIXES = {
     "FsyncNotAlways": f"appendfsync always {_SETTING}CONFIG SET appendfsync always",
     "FsyncPauses": f"no-appendfsync-on-rewrite no {_SETTING}CONFIG SET no-appendfsync-on-rewrite no",
     "AsynchronousReplication": "spec.durability or the policy's durability, see docs/operations.md",
-    "SettingsHidden": "allow the user `CONFIG GET` (docs/acl.md), or check the setting as an administrator",
+    "SettingsHidden": "run `claimq check` as an administrator, and declare the value in spec.redis.appendfsync",
+    "ClusterNotDeclared": "redis+cluster://host:port as the address, or spec.redis.cluster: true",
+    "DeclarationWrong": "write the server's value into spec.redis.appendfsync",
 }
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError, StoreMisused
+from claimq.fsync_setting import with_declared
 from claimq.model import ServerReport, Snapshot
 from claimq.queue.internals import internals
 from claimq.queue.reaper import Reaper
@@ -255,7 +256,9 @@ class QueueRunner:
         )
 
     async def _read_report(self) -> bool:
-        self._report = await self.server.report()
+        redis = self.manifest.spec.redis
+        declared = None if redis is None else redis.declared_appendfsync
+        self._report = with_declared(await self.server.report(), declared)
         return False
 
     def _note(self, text: str) -> None:

@@ -207,5 +207,4 @@ async def at_node(client: Any, key: str, *words: str) -> Any:
         return await client.execute_command(*words)
     cluster: Any = client
     await cluster.initialize()
-    reply = await cluster.execute_command(*words, target_nodes=cluster.get_node_from_key(key))
-    return next(iter(reply.values())) if isinstance(reply, dict) and len(reply) == 1 else reply  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies
+    return await cluster.execute_command(*words, target_nodes=cluster.get_node_from_key(key))

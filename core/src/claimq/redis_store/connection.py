@@ -230,8 +230,12 @@ class Connection(Lanes):
         reply: Any = await self.retry(
             lambda client: at_node(client, key, "CONFIG GET", name), doing="CONFIG GET", use="calls"
         )
-        found: Any = reply.get(name) if isinstance(reply, dict) else reply[1] if reply else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the client library answers either
-        return found.decode() if isinstance(found, bytes) else found
+        if isinstance(reply, dict):  # the client library answers either
+            words: dict[Any, Any] = {_text(key): value for key, value in reply.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies
+            found = words.get(name)
+        else:
+            found = reply[1] if isinstance(reply, list) and len(reply) == 2 else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies
+        return _text(found) if isinstance(found, bytes | str) else None
 
     async def wait_for_wake(self, keys: Sequence[str], seconds: float) -> str | None:
         """Blocks until one of these keys has a wake token, at most ``seconds`` and :data:`LONGEST_BLOCK`; takes the

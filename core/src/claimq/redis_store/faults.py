@@ -28,6 +28,10 @@ _LATER = {
     "UNBLOCKED": "the server became a replica during a wait; reconnecting",
     "Slot": "no node of the cluster serves the slot",
 }
+NEEDS_CLUSTER = (
+    "the server is a node of a Redis Cluster; write the address as redis+cluster://host:port, or set "
+    "spec.redis.cluster: true"
+)
 _RIGHTS = "the user may not do this; grant its ACL ~cq:{NAME}:* and all the rights in docs/acl.md"
 _PERSON = {
     "WRONGTYPE": "a key of the queue is of another type; see which with TYPE, and rename or delete it",
@@ -93,6 +97,8 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
         return CrossSlot(
             f"{doing}: the queues are in different slots of the cluster; make one call per queue"
         )
+    if isinstance(error, client.MovedError) or text.startswith("MOVED "):
+        return StoreMisused(f"{doing}: {NEEDS_CLUSTER}")
     for start, advice in _LATER.items():
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
             return StoreUnavailable(f"{doing}: {advice}")

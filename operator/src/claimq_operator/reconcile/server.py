@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
+from claimq.fsync_setting import with_declared
 from claimq.model import ServerReport
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.work_watch import WorkWatch
@@ -124,7 +125,9 @@ class QueueServer:
             has_pods=not all(map(is_finished, cache.pods(resource.key))),
         )
         cache.mark_handled(terminations, resource.key)
-        return ServerState(maintained, await shared.current_report(now))
+        report = await shared.current_report(now)
+        declared = redis.declared_appendfsync
+        return ServerState(maintained, None if report is None else with_declared(report, declared))
 
     def _located(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> Fault:
         """The fault with the field of the address, and whether TLS was used: wrong TLS looks like an outage."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, TypedDict
 
 from claimq.address.redis_url import split_address, split_url, with_topology
-from claimq_spec.manifest.declaring import boolean, nested, text
+from claimq_spec.manifest.declaring import boolean, choice, nested, text
 
 _NAME = "^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
 _NAME_FORM = "the name of a Secret (lower-case letters, digits, '-' and '.')"
@@ -157,6 +158,22 @@ class Credentials(TypedDict):
     sentinel_password: str | None
 
 
+class Appendfsync(StrEnum):
+    """What an administrator declares of the server's setting ``appendfsync``."""
+
+    UNKNOWN = "Unknown"
+    ALWAYS = "Always"
+    EVERY_SECOND = "EverySecond"
+    NEVER = "Never"
+
+
+_WORDS = {
+    Appendfsync.ALWAYS: "always",
+    Appendfsync.EVERY_SECOND: "everysec",
+    Appendfsync.NEVER: "no",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisSpec:
     """The Redis or Valkey that holds the queue. Give either ``url`` or ``secretRef``."""
@@ -208,12 +225,23 @@ class RedisSpec:
         "one slot.",
         default=False,
     )
+    appendfsync: Appendfsync = choice(
+        "The server's setting appendfsync, as an administrator has read it with `claimq check`: the queue's user "
+        "cannot read it (docs/acl.md). Declare Always only if no-appendfsync-on-rewrite is no. On every server of a "
+        "cluster or behind Sentinel it must be the same.",
+        Appendfsync.UNKNOWN,
+    )
     tls: TlsSpec | None = nested(
         "Certificates for an address that begins with rediss.",
         TlsSpec,
         optional=True,
         absent="the authorities that the image trusts",
     )
+
+    @property
+    def declared_appendfsync(self) -> str | None:
+        """The declared value as the server writes it: ``always``, ``everysec`` or ``no``; None if it is unknown."""
+        return _WORDS.get(self.appendfsync)
 
     def secret_entries(self) -> list[tuple[str, str, str]]:
         """The entries of Secrets that a connection needs: (Secret, key, name of the file that holds the value)."""

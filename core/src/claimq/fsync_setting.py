@@ -1,0 +1,62 @@
+"""The server's setting ``appendfsync`` in its report: as the server returned it, or as an administrator declares it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from claimq.model import ServerReport, ServerWarning
+
+HIDDEN = "SettingsHidden"
+_VALUES = ("always", "everysec", "no")
+_UNKNOWN = ServerWarning(
+    HIDDEN,
+    "appendfsync is unknown, since the user may not read it: have an administrator run `claimq check`, and declare the "
+    "value in spec.redis.appendfsync; it should be always",
+)
+_PAUSES = ServerWarning(
+    "FsyncPauses",
+    "no-appendfsync-on-rewrite is yes: a power loss during a rewrite of the append-only file can lose items; "
+    "set it to no",
+)
+
+
+def fsync_warnings(appendfsync: str | None, *, pauses: bool = False) -> tuple[ServerWarning, ...]:
+    """The warnings about these values; ``appendfsync``: None if it is unknown."""
+    if appendfsync is None:
+        return (_UNKNOWN,)
+    return (*_of_value(appendfsync), *((_PAUSES,) if pauses else ()))
+
+
+def with_declared(report: ServerReport, appendfsync: str | None) -> ServerReport:
+    """The report with the value that an administrator declares (``always``, ``everysec`` or ``no``; None: none).
+
+    It is used where the server does not show its own. A declaration that contradicts the server's own value is a
+    warning.
+    """
+    if appendfsync is None or appendfsync == report.appendfsync:
+        return report
+    if report.appendfsync is None:
+        others = tuple(one for one in report.warnings if one.code != HIDDEN)
+        return replace(report, appendfsync=appendfsync, warnings=(*others, *fsync_warnings(appendfsync)))
+    text = (
+        f"appendfsync is {_shown(report.appendfsync)} and spec.redis.appendfsync declares {appendfsync}; "
+        "correct the declaration or the server"
+    )
+    return replace(report, warnings=(*report.warnings, ServerWarning("DeclarationWrong", text)))
+
+
+def _of_value(appendfsync: str) -> tuple[ServerWarning, ...]:
+    if appendfsync == "always":
+        return ()
+    lost = "a power loss can lose the last second or more"
+    if appendfsync == "everysec":
+        lost = (
+            "a power loss can lose the last two seconds, and SIGKILL of the server too while its disk is slow"
+        )
+    text = f"appendfsync is {_shown(appendfsync)}: {lost}; set it to always"
+    return (ServerWarning("FsyncNotAlways", text),)
+
+
+def _shown(value: str) -> str:
+    """Foreign text is not repeated."""
+    return value if value in _VALUES else "of another value"

@@ -1,0 +1,44 @@
+"""What an administrator declares of appendfsync, where the server does not show it."""
+
+import pytest
+
+from claimq.fsync_setting import fsync_warnings, with_declared
+from claimq.model import ServerReport, ServerWarning
+
+OTHER = ServerWarning("NoAppendOnly", "set it")
+
+
+def report(value: str | None) -> ServerReport:
+    return ServerReport("valkey", "9.1.2", "standalone", (OTHER, *fsync_warnings(value)), value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "codes"),
+    [
+        (None, ["NoAppendOnly", "SettingsHidden"]),
+        ("always", ["NoAppendOnly"]),
+        ("everysec", ["NoAppendOnly", "FsyncNotAlways"]),
+        ("no", ["NoAppendOnly", "FsyncNotAlways"]),
+    ],
+)
+def test_a_declared_value_stands_for_one_that_is_hidden(declared: str | None, codes: list[str]) -> None:
+    found = with_declared(report(None), declared)
+    assert [one.code for one in found.warnings] == codes
+    assert found.appendfsync == declared
+
+
+def test_a_declaration_that_the_server_contradicts_is_a_warning() -> None:
+    found = with_declared(report("everysec"), "always")
+    assert found.appendfsync == "everysec"
+    assert [one.code for one in found.warnings] == ["NoAppendOnly", "FsyncNotAlways", "DeclarationWrong"]
+    assert "appendfsync is everysec and spec.redis.appendfsync declares always" in found.warnings[-1].message
+
+
+def test_a_right_declaration_changes_nothing() -> None:
+    assert with_declared(report("always"), "always") == report("always")
+
+
+def test_foreign_text_in_place_of_the_value_is_not_repeated() -> None:
+    (warning,) = fsync_warnings("<script>")
+    assert warning.message.startswith("appendfsync is of another value")
+    assert "script" not in with_declared(report("<script>"), "always").warnings[-1].message

@@ -167,3 +167,23 @@ async def test_tokens_claimed_before_a_time_are_found_without_their_items(
         assert await reader.tokens_claimed_before("w1", at) == before
         assert await reader.tokens_claimed_before("w1", at - 20.0) == []
         assert await reader.tokens_claimed_before("w2", at) == []
+
+
+async def test_known_ids_are_those_that_an_enqueue_would_not_add(queue: ReliableQueue) -> None:
+    await queue.enqueue("a", id="a")
+    await queue.enqueue_many([NewItem("x", id=f"x{number}") for number in range(1200)])
+    await queue.enqueue("without an id of its own")
+    asked = ["a", "b", *(f"x{number}" for number in range(0, 2400, 2))]
+    known = await internals(queue).known_ids(asked)
+    assert known == {"a", *(f"x{number}" for number in range(0, 1200, 2))}
+    assert await internals(queue).known_ids([]) == set()
+
+
+@pytest.mark.frozen_clock(True)
+async def test_an_id_is_known_until_its_window_ends(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(id_window=60.0))
+    await queue.enqueue("a", id="a")
+    await move_clock(queue, 59.0)
+    assert await internals(queue).known_ids(["a"]) == {"a"}
+    await move_clock(queue, 1.0)
+    assert await internals(queue).known_ids(["a"]) == set()

@@ -23,10 +23,18 @@ def queue(valkey: Server) -> Iterator[BlockingQueue]:
 
 
 def keys(server: Server) -> set[str]:
-    """The keys that are not the queue's."""
+    """The keys that are neither the queue's nor the mark of the source."""
     found = server.call("KEYS", "*")
     assert isinstance(found, list)
-    return {key.decode() for key in found if isinstance(key, bytes) and not key.startswith(b"cq:")}
+    others = {key.decode() for key in found if isinstance(key, bytes) and not key.startswith(b"cq:")}
+    return {key for key in others if not key.endswith(":claimq-import:source")}
+
+
+def own_id(item: claimq.Item) -> str:
+    """The id that a job had in the other system."""
+    name, _, source = item.id.rpartition("@")
+    assert len(source) == 12
+    return name
 
 
 def test_jobs_of_sidekiq_keep_their_ids_and_times(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
@@ -37,7 +45,7 @@ def test_jobs_of_sidekiq_keep_their_ids_and_times(on: Claimq, valkey: Server, qu
     assert (dry["enqueued"], dry["delayed"]) == (4, 2)
     jobs = [cast("dict[str, Any]", item.json()) for item in queue.peek(9)]
     assert [job["args"][0] for job in jobs] == ["ann@example.com", "bob@example.com"]
-    assert [job["jid"] for job in jobs] == [item.id for item in queue.peek(9)]
+    assert [job["jid"] for job in jobs] == [own_id(item) for item in queue.peek(9)]
     retried, later = queue.items("delayed")
     assert json.loads(retried.item.payload)["error_message"] == "no such host"
     assert later.due_at == LATER
@@ -47,20 +55,31 @@ def test_jobs_of_sidekiq_keep_their_ids_and_times(on: Claimq, valkey: Server, qu
 
 def test_jobs_of_rq_are_what_its_serializer_wrote(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
     replay(valkey, "rq")
-    written = [valkey.call("HGET", f"rq:job:{name}", "data") for name in ("mail-3", "mail-1")]
+    written = [valkey.call("HGET", f"rq:job:{name}", "data") for name in ("mail-3", "mail_4")]
     answer = on("import", "q", "--from", "rq:mails")
     assert answer.out == (
-        "q: 5 items enqueued: 4 waiting, 1 scheduled (a new queue)\n"
+        "q: 4 items enqueued: 3 waiting, 1 scheduled (a new queue)\n"
         "not touched: 1 deferred until another job ends\n"
     )
-    assert [(item.id, item.payload) for item in queue.peek(2)] == [
+    front, _, fourth = queue.peek(9)
+    assert [(own_id(item), item.payload) for item in (front, fourth)] == [
         ("mail-3", zlib.decompress(cast("bytes", written[0]))),
-        ("mail-1", zlib.decompress(cast("bytes", written[1]))),
+        ("mail_4", zlib.decompress(cast("bytes", written[1]))),
     ]
-    assert b"front@example.com" in queue.peek(1)[0].payload
+    assert b"front@example.com" in front.payload
     (later,) = queue.items("delayed")
-    assert (later.item.id, later.due_at) == ("mail-5", LATER)
-    assert {key for key in keys(valkey) if "mail-1" in key or "mail-3" in key} == {"rq:job:mail-1:dependents"}
+    assert (own_id(later.item), later.due_at) == ("mail-5", LATER)
+
+
+def test_a_job_of_rq_for_which_others_wait_stays(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
+    replay(valkey, "rq")
+    answer = on("import", "q", "--from", "rq:mails")
+    assert answer.code == 1
+    assert "1 not imported: other jobs of RQ wait for it" in answer.err
+    assert valkey.call("LRANGE", "rq:queue:mails", 0, -1) == [b"mail-1"]
+    assert {key for key in keys(valkey) if "mail-" in key} == {
+        "rq:job:mail-1", "rq:job:mail-1:dependents", "rq:job:mail-6", "rq:job::mail-6:dependencies",
+    }  # fmt: skip
 
 
 def test_jobs_of_rq_in_json_are_json(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
@@ -76,7 +95,7 @@ def test_jobs_of_bullmq_are_imported_in_its_order(on: Claimq, valkey: Server, qu
         "q: 8 items enqueued: 5 waiting, 2 prioritized, 1 delayed (a new queue)\n"
         "not touched: 1 schedules of repeated jobs\n"
     )
-    found = [(item.id, cast("dict[str, Any]", item.json())) for item in queue.peek(9)]
+    found = [(own_id(item), cast("dict[str, Any]", item.json())) for item in queue.peek(9)]
     assert [(item_id, job["data"].get("to")) for item_id, job in found] == [
         ("mails:7", "last@example.com"),
         ("mails:1", "ann@example.com"),
@@ -126,9 +145,12 @@ def test_copies_of_jobs_are_recognised(on: Claimq, valkey: Server, queue: Blocki
     on("import", "q", "--from", "rq:mails", "--copy")
     assert keys(valkey) == before
     assert "0 items enqueued" not in on("import", "q", "--from", "fifo:mails", "--copy").err
-    moved = on("import", "q", "--from", "rq:mails")
-    assert "0 items enqueued, 5 items known already" in moved.out
-    assert queue.length() == 4
+    for words in (["--dry-run"], []):
+        moved = on("import", "q", "--from", "rq:mails", *words)
+        assert moved.code == 1
+        assert "4 not imported: the queue knows an item with its id already; --new-ids" in moved.err
+    assert keys(valkey) == before
+    assert queue.length() == 3
 
 
 def test_a_job_without_its_hash_stays(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
@@ -138,3 +160,74 @@ def test_a_job_without_its_hash_stays(on: Claimq, valkey: Server, queue: Blockin
     assert "2 not imported: its hash rq:job:ID is missing or has no data (for example gone)" in answer.err
     assert valkey.call("LLEN", "rq:queue:mails") == 2
     assert queue.length() == 0
+
+
+def test_jobs_of_rq_with_a_rate_limit_stay_and_are_named(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    valkey.call("SADD", "rq:queues", "rq:queue:mails")
+    valkey.call("SADD", "rq:rl-keys", "api")
+    for name, status in (("slow-1", "queued"), ("slow-2", "rate_limited"), ("slow-3", "rate_limited")):
+        valkey.call("HSET", f"rq:job:{name}", "data", "[]", "status", status, "rate_limit_key", "api")
+    valkey.call("RPUSH", "rq:queue:mails", "slow-1")
+    valkey.call("ZADD", "rq:rl:api:allowed", 1, "slow-1")
+    valkey.call("ZADD", "rq:rl:api:rate_limited", 1, "slow-2", 2, "slow-3")
+    answer = on("import", "q", "--from", "rq:mails")
+    assert answer.code == 1
+    assert "not touched: 2 held back by a rate limit (of all queues)" in answer.out
+    assert "1 not imported: it has a rate limit of RQ" in answer.err
+    assert queue.length() == 0
+
+
+def test_what_rq_scheduler_holds_is_named(on: Claimq, valkey: Server) -> None:
+    valkey.call("SADD", "rq:queues", "rq:queue:mails")
+    valkey.call("ZADD", "rq:scheduler:scheduled_jobs", 1, "a", 2, "b")
+    answer = on("import", "q", "--from", "rq:mails")
+    assert "not touched: 2 scheduled by rq-scheduler (of all queues)" in answer.out
+
+
+def test_an_iterable_job_of_sidekiq_that_has_begun_stays(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    for jid in ("a1", "b2"):
+        valkey.call("LPUSH", "queue:mails", f'{{"jid":"{jid}","class":"C","args":[]}}')
+    valkey.call("HSET", "it-a1", "ex", 1, "c", "17")
+    answer = on("import", "q", "--from", "sidekiq:mails")
+    assert (answer.code, queue.length()) == (1, 1)
+    assert "1 not imported: it is an iterable job that has begun, with its cursor in it-JID" in answer.err
+    assert keys(valkey) == {"queue:mails", "it-a1"}
+
+
+def test_a_parent_of_bullmq_keeps_the_results_of_its_children(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    valkey.call("HSET", "bull:albums:1", "name", "n", "data", "{}")
+    valkey.call("HSET", "bull:albums:1:processed", "bull:photos:1", "17")
+    valkey.call("LPUSH", "bull:albums:wait", "1")
+    answer = on("import", "q", "--from", "bullmq:albums")
+    assert (answer.code, queue.length()) == (1, 0)
+    assert "1 not imported: its children's results are in :ID:processed" in answer.err
+    assert keys(valkey) == {"bull:albums:1", "bull:albums:1:processed", "bull:albums:wait"}
+
+
+def test_the_newest_job_of_a_deduplication_of_bullmq_is_named(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    for name, place in (("1", "active"), ("2", "wait")):
+        valkey.call("HSET", f"bull:mails:{name}", "name", "n", "data", "{}", "deid", f"d{name}")
+        valkey.call("HSET", f"bull:mails:dn:d{name}", "name", "n", "data", "{}")
+        valkey.call("LPUSH", f"bull:mails:{place}", name)
+    answer = on("import", "q", "--from", "bullmq:mails")
+    assert (answer.code, queue.length()) == (1, 0)
+    assert "not touched: 1 newest of a deduplication, waiting for an active job" in answer.out
+    assert "1 not imported: a newer job of its deduplication waits for its end" in answer.err
+
+
+def test_jobs_that_an_earlier_bullmq_paused_come_before_newer_ones(
+    on: Claimq, valkey: Server, queue: BlockingQueue
+) -> None:
+    for name, place in (("1", "paused"), ("2", "paused"), ("3", "wait"), ("4", "wait")):
+        valkey.call("HSET", f"bull:mails:{name}", "name", "n", "data", "{}")
+        valkey.call("LPUSH", f"bull:mails:{place}", name)
+    on("import", "q", "--from", "bullmq:mails")
+    assert [own_id(item) for item in queue.peek(9)] == ["mails:1", "mails:2", "mails:3", "mails:4"]

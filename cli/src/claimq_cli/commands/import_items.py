@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import click
 
+from claimq.codec import check_name
 from claimq.model import NewItem
 from claimq_cli.commands.bulk_load import Wanted
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.import_files import ItemFile, content_prefix
-from claimq_cli.commands.import_source import FORMS, form_of, layout_of
+from claimq_cli.commands.import_source import FORMS, form_of, layout_of, no_queue
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.option_types import rate_option
 from claimq_cli.commands.queue_argument import queue_argument
@@ -38,6 +39,7 @@ class Options:
     limit: int | None
     client: str | None
     pending: str | None
+    new_ids: bool
 
 
 @click.command("import")
@@ -81,8 +83,13 @@ class Options:
 )
 @click.option(
     "--pending",
-    type=click.Choice(["enqueue", "discard"]),
+    type=click.Choice(["enqueue", "return", "discard"]),
     help="What to do with the entries of an interrupted import whose ids the queue no longer remembers.",
+)
+@click.option(
+    "--new-ids",
+    is_flag=True,
+    help="Give new ids to entries whose ids an item cannot have, or that the queue knows already.",
 )
 @with_context
 async def import_items(
@@ -101,6 +108,7 @@ async def import_items(
     from_line: int,
     id_prefix: str | None,
     pending: str | None,
+    new_ids: bool,
 ) -> int | None:
     """Move work of another system or a file into the queue NAME.
 
@@ -112,15 +120,19 @@ async def import_items(
     First stop the producers and workers of the other system. An import that was stopped, also by SIGKILL, continues
     when the same command runs again.
     """
+    if client is not None:
+        check_name("client", client)
     layout = layout_of("--from", origin, prefix=prefix, next_end=next_end or "")
     if layout is not None:
         if form is not None or from_line != 1 or id_prefix is not None:
             raise CommandError("--format, --from-line and --id-prefix are for files", USAGE)
-        options = Options(source, copy, dry_run, limit, client, pending)
+        options = Options(source, copy, dry_run, limit, client, pending, new_ids)
         return await _from_server(context, name, layout, options, Pace(rate))
     form = form_of(origin, form)
-    if copy or pending or limit:
-        raise CommandError("--copy, --pending and --limit are for other queue systems, not files", USAGE)
+    if copy or pending or limit or new_ids:
+        raise CommandError(
+            "--copy, --pending, --limit and --new-ids are for other queue systems, not files", USAGE
+        )
     wanted = Wanted(client, id_prefix=id_prefix or content_prefix(origin), from_line=from_line)
     with InputSource(origin) as opened:
         file = ItemFile(opened, form, wanted)
@@ -166,17 +178,23 @@ async def _from_server(context: Context, name: str, layout: Layout, options: Opt
         context.filled_queue(name, is_dry=options.dry_run) as (queue, new_queue),
         SourceServer(settings, layout) as source,
     ):
-        mover = Mover(queue, source, layout, options.client, pace, stop, limit=options.limit)
+        mover = Mover(
+            queue, source, layout, options.client, pace, stop, limit=options.limit, new_ids=options.new_ids,
+            is_dry=options.dry_run,
+        )  # fmt: skip
         mover.show = lambda moved: progress.show(f"{moved.enqueued:,} enqueued")
         try:
             if options.copy or options.dry_run:
-                moved = await mover.copy(is_dry=options.dry_run)
+                moved = await mover.copy(is_copy=options.copy)
             else:
                 moved = await mover.move(options.pending)
         finally:
             progress.clear()
-        left = {one.label: length for one in layout.left_alone if (length := await source.length(one))}
-    _report(context, name, moved, left, options, new_queue)
+        left = await source.left_alone()
+        is_empty = moved.is_nothing and all(one.is_shared for one in left) and not stop.is_set()
+        if is_empty and not await source.is_known():
+            raise CommandError(no_queue(layout, await source.queues()))
+    _report(context, name, moved, {one.label: length for one, length in left.items()}, options, new_queue)
     if stop.is_set():
         raise CommandError("interrupted; run the same command again to continue", INTERRUPTED)
     return NOT_DONE if moved.kept else 0
@@ -194,6 +212,8 @@ def _report(
         "queue": name,
         "dry_run": options.dry_run,
         "pending": moved.pending,
+        "discarded": moved.discarded,
+        "returned": moved.returned,
         "enqueued": moved.enqueued,
         "duplicate_count": moved.known,
         "delayed": moved.delayed,
@@ -210,14 +230,21 @@ def _report(
     lines = [f"{name}: {count(moved.enqueued)} {verb}{known}" + (f": {parts}" if parts else "") + new]
     if options.dry_run:
         lines += [_sample_text(item) for item in moved.samples]
-    if moved.pending:
-        lines.append(
-            f"also {moved.pending:,} that an import took before it stopped; the next import enqueues them"
-        )
+    lines += _of_earlier_import(moved)
     lines += [f"not touched: {number:,} {label}" for label, number in left.items()]
     context.answers.give(document, *lines)
     for why, number in moved.kept.items():
         say_error(f"{number:,} not imported: {why} (for example {moved.examples[why]})")
+
+
+def _of_earlier_import(moved: Moved) -> list[str]:
+    took = "that an import took before it stopped"
+    texts = {
+        f"also {moved.pending:,} {took}; the next import enqueues them": moved.pending,
+        f"discarded: {moved.discarded:,} {took}": moved.discarded,
+        f"back in the source: {moved.returned:,} {took}": moved.returned,
+    }
+    return [text for text, number in texts.items() if number]
 
 
 def _sample(item: NewItem) -> dict[str, object]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.migration.layout import Layout, Order
 from claimq_cli.migration.layouts import RQ, BullMQ, PlainList, ReliableFIFO, Sidekiq
+from claimq_cli.similar_names import did_you_mean
 
 FORMS = ("jsonl", "csv")
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+_LISTED = 10
 KINDS = ("list", "fifo", "sidekiq", "rq", "bullmq")
 
 
@@ -48,3 +51,15 @@ def form_of(source: str, form: str | None) -> str:
             USAGE,
         )
     return found
+
+
+def no_queue(layout: Layout, queues: Sequence[tuple[str, str]]) -> str:
+    """The message that the server of the source has no queue of this name. ``queues``: some that it has, with their
+    prefixes."""
+    prefixes = {f"{name} --prefix {prefix}" if prefix else name for name, prefix in queues}
+    names = sorted(prefixes - {layout.name}) if layout.kind != "bullmq" else sorted(prefixes)
+    listed = ", ".join(f"{layout.kind}:{name}" for name in names[:_LISTED])
+    has = f"it has {listed}" if names else f"it has no queue of the kind {layout.kind}"
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    meant = did_you_mean(layout.name, [name for name, _ in queues])
+    return f"the server of the source has no queue {layout.kind}:{layout.name}; {has}{more}{meant}"

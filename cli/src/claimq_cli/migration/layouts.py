@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from typing import ClassVar
 
 from claimq.model import NewItem
 from claimq_cli.migration.layout import (
+    JSON,
     Entry,
     Job,
     Kept,
@@ -16,8 +18,8 @@ from claimq_cli.migration.layout import (
     OfAnotherQueue,
     Order,
     Place,
-    checked_id,
     json_object,
+    members,
     text_of,
 )
 
@@ -32,6 +34,7 @@ class PlainList(Layout):
 
     def __init__(self, name: str, next_end: Order) -> None:
         super().__init__(name, (Place(name, next_end, "waiting"),))
+        self.search = ("*", "(?P<name>.*)")
 
     def item(self, entry: Entry, job: Job) -> NewItem:
         """The value is the payload."""
@@ -47,15 +50,16 @@ class ReliableFIFO(Layout):
     def __init__(self, name: str) -> None:
         left = (LeftAlone(f"{name}_busy", "list", "busy"), LeftAlone(f"{name}_failed", "list", "failed"))
         super().__init__(name, (Place(f"{name}_main", Order.RIGHT, "waiting"),), left)
+        self.search = ("*_main", "(?P<name>.*)_main")
 
     def item(self, entry: Entry, job: Job) -> NewItem:
-        """Text becomes the payload as it is, other data its JSON."""
+        """Text becomes the payload as it is, other data its JSON as it is written."""
         del job
         fields = json_object(entry.value, "the entry")
-        if "b" not in fields:
-            raise Kept("the entry has no field b")
-        data = fields["b"]
-        return NewItem(data if isinstance(data, str) else _json(data))
+        values = [value for name, value in members(entry.value.decode()) if name == "b"]
+        if len(values) != 1:
+            raise Kept("the entry has two fields b" if values else "the entry has no field b")
+        return NewItem(fields["b"] if isinstance(fields["b"], str) else values[0])
 
 
 class Sidekiq(Layout):
@@ -67,11 +71,14 @@ class Sidekiq(Layout):
         start = f"{prefix}:" if prefix else ""
         places = (
             Place(f"{start}queue:{name}", Order.RIGHT, "waiting"),
-            Place(f"{start}schedule", Order.SCORES, "scheduled"),
-            Place(f"{start}retry", Order.SCORES, "to be retried"),
+            Place(f"{start}schedule", Order.SCORES, "scheduled", is_shared=True),
+            Place(f"{start}retry", Order.SCORES, "to be retried", is_shared=True),
         )
-        super().__init__(name, places, (LeftAlone(f"{start}dead", "zset", "dead (of all queues)"),))
+        left = LeftAlone(f"{start}dead", "zset", "dead (of all queues)", is_shared=True)
+        super().__init__(name, places, (left,))
+        self._start = start
         self.index = (f"{start}queues", name)
+        self.search = ("*queue:*", "(?:(?P<prefix>.*):)?queue:(?P<name>.*)")
 
     def item(self, entry: Entry, job: Job) -> NewItem:
         """The payload is the JSON that Sidekiq wrote; the id is its ``jid``."""
@@ -82,7 +89,22 @@ class Sidekiq(Layout):
         jid = fields.get("jid")
         if not isinstance(jid, str):
             raise Kept("the job has no jid")
-        return NewItem(entry.value, id=checked_id(jid), at=self.due_at(entry))
+        return NewItem(entry.value, id=jid, at=self.due_at(entry))
+
+    def blockers(self, entry: Entry, job: Job) -> Mapping[bytes, str]:
+        """The cursor of an iterable job that has begun (Sidekiq 7.3 and later)."""
+        del job
+        try:
+            jid = str(json_object(entry.value, "the job").get("jid"))
+        except Kept:
+            return {}
+        key = f"{self._start}it-{jid}".encode("utf-8", "surrogatepass")
+        return {key: "it is an iterable job that has begun, with its cursor in it-JID; let Sidekiq finish it"}
+
+    def created_at(self, entry: Entry, job: Job) -> bytes:
+        """Seconds or milliseconds, by the release of Sidekiq."""
+        del job
+        return str(json_object(entry.value, "the job").get("created_at")).encode()
 
 
 class RQ(Layout):
@@ -101,20 +123,41 @@ class RQ(Layout):
             LeftAlone(f"rq:wip:{name}", "zset", "started"),
             LeftAlone(f"rq:deferred:{name}", "zset", "deferred until another job ends"),
             LeftAlone(f"rq:failed:{name}", "zset", "failed"),
+            LeftAlone(
+                "rq:scheduler:scheduled_jobs",
+                "zset",
+                "scheduled by rq-scheduler (of all queues)",
+                is_shared=True,
+            ),
+            LeftAlone("rq:rl-keys", "rq-limits", "held back by a rate limit (of all queues)", is_shared=True),
         )
         super().__init__(name, places, left)
         self.index = ("rq:queues", f"rq:queue:{name}")
+        self.search = ("rq:queue:*", "rq:queue:(?P<name>(?!.*:intermediate$).*)")
 
-    def job_keys(self, entry: Entry) -> tuple[str, ...]:
+    def job_keys(self, entry: Entry) -> tuple[bytes, ...]:
         """The job's hash."""
-        return (f"rq:job:{text_of(entry.value)}",)
+        return (b"rq:job:" + entry.value,)
+
+    def blockers(self, entry: Entry, job: Job) -> Mapping[bytes, str]:
+        """The set of the jobs that begin when this one ends."""
+        del job
+        key = b"rq:job:%b:dependents" % entry.value
+        return {key: "other jobs of RQ wait for it (rq:job:ID:dependents); let RQ finish it"}
 
     def item(self, entry: Entry, job: Job) -> NewItem:
         """The payload is what RQ's serializer wrote, decompressed: function, instance, arguments, keyword arguments."""
         data = job.get(b"data")
         if data is None:
             raise Kept("its hash rq:job:ID is missing or has no data")
-        return NewItem(_inflated(data), id=checked_id(text_of(entry.value)), at=self.due_at(entry))
+        if job.get(b"rate_limit_key"):
+            raise Kept("it has a rate limit of RQ, and others may wait for its slot; let RQ finish it")
+        return NewItem(_inflated(data), id=text_of(entry.value), at=self.due_at(entry))
+
+    def created_at(self, entry: Entry, job: Job) -> bytes:
+        """ISO 8601."""
+        del entry
+        return job.get(b"created_at", b"")
 
 
 class BullMQ(Layout):
@@ -126,23 +169,40 @@ class BullMQ(Layout):
     def __init__(self, name: str, prefix: str) -> None:
         self.start = start = f"{prefix or 'bull'}:{name}:"
         places = (
-            Place(f"{start}wait", Order.RIGHT, "waiting"),
+            # Releases before 6 kept waiting jobs in the list paused; what a later one added waits behind them.
             Place(f"{start}paused", Order.RIGHT, "paused"),
+            Place(f"{start}wait", Order.RIGHT, "waiting"),
             Place(f"{start}prioritized", Order.SCORES, "prioritized"),
             Place(f"{start}delayed", Order.SCORES, "delayed"),
         )
         left = (
             LeftAlone(f"{start}active", "list", "active"),
+            LeftAlone(
+                f"{start}active", "bullmq-newer", "newest of a deduplication, waiting for an active job"
+            ),
             LeftAlone(f"{start}waiting-children", "zset", "waiting for children"),
             LeftAlone(f"{start}repeat", "zset", "schedules of repeated jobs"),
             LeftAlone(f"{start}failed", "zset", "failed"),
         )
         super().__init__(name, places, left)
 
-    def job_keys(self, entry: Entry) -> tuple[str, ...]:
+        self.signs = (f"{start}meta", f"{start}id")
+        self.search = ("*:meta", "(?P<prefix>.*):(?P<name>[^:]*):meta")
+
+    def job_keys(self, entry: Entry) -> tuple[bytes, ...]:
         """The job's hash and its log."""
-        key = f"{self.start}{text_of(entry.value)}"
-        return (key, f"{key}:logs")
+        key = self.start.encode() + entry.value
+        return (key, key + b":logs")
+
+    def blockers(self, entry: Entry, job: Job) -> Mapping[bytes, str]:
+        """The results of the children of a flow, and the newer job of a deduplication that keeps the last one."""
+        key = self.start.encode() + entry.value
+        found = {key + b":processed": "its children's results are in :ID:processed; let BullMQ finish it"}
+        if newer := job.get(b"deid"):
+            found[b"%bdn:%b" % (self.start.encode(), newer)] = (
+                "a newer job of its deduplication waits for its end (:dn:ID); let BullMQ finish it"
+            )
+        return found
 
     def due_at(self, entry: Entry) -> float | None:
         """Delayed jobs have scores of 4096 times the due time in milliseconds; other scores are priorities."""
@@ -159,22 +219,44 @@ class BullMQ(Layout):
             raise Kept("its hash is missing or has no data")
         if b"parentKey" in job:
             raise Kept("it is the child of a flow, whose parent waits for it")
-        name = json.dumps(job.get(b"name", b"").decode("utf-8", "replace")).encode()
-        payload = b'{"name":%b,"data":%b,"opts":%b}' % (name, job[b"data"], job.get(b"opts", b"{}"))
-        return NewItem(payload, id=checked_id(f"{self.name}:{job_id}"), at=self.due_at(entry))
+        try:
+            name = json.dumps(job.get(b"name", b"").decode()).encode()
+        except UnicodeDecodeError:
+            raise Kept("its name is not UTF-8") from None
+        data, opts = _checked_json("data", job[b"data"]), _checked_json("opts", job.get(b"opts", b"{}"))
+        payload = b'{"name":%b,"data":%b,"opts":%b}' % (name, data, opts)
+        return NewItem(payload, id=f"{self.name}:{job_id}", at=self.due_at(entry))
+
+    def created_at(self, entry: Entry, job: Job) -> bytes:
+        """Unix milliseconds."""
+        del entry
+        return job.get(b"timestamp", b"")
 
 
-def _json(data: object) -> bytes:
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+def _checked_json(field: str, value: bytes) -> bytes:
+    """The value of a field of BullMQ, if it is JSON. Raises Kept."""
+    try:
+        JSON.decode(value.decode())
+    except RecursionError:
+        pass  # it has more levels than Python reads
+    except ValueError:
+        raise Kept(f"its {field} is not JSON") from None
+    return value
 
 
 def _inflated(data: bytes) -> bytes:
-    """The decompressed data of a job of RQ; older releases did not compress. Raises Kept if it is too large."""
+    """The decompressed data of a job of RQ; older releases did not compress. Raises Kept if it is damaged or too
+    large."""
+    is_compressed = data[:1] == b"\x78" and int.from_bytes(data[:2], "big") % 31 == 0
+    if not is_compressed:
+        return data
     unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(data, _LARGEST_JOB)
+        payload = unpacker.decompress(data, _LARGEST_JOB + 1)
     except zlib.error:
-        return data
-    if unpacker.unconsumed_tail:
+        raise Kept("its data is damaged: it cannot be decompressed") from None
+    if len(payload) > _LARGEST_JOB:
         raise Kept("its data is larger than 64 MiB")
-    return found
+    if not unpacker.eof or unpacker.unused_data:
+        raise Kept("its data is damaged: the end of the compressed data is missing or wrong")
+    return payload

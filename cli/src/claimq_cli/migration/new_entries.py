@@ -197,7 +197,8 @@ def _own_name(one: Located) -> str:
     payloads have no id that stays."""
     if one.item.id.startswith(BARE_ID):
         return f"claimq-{uuid.uuid4().hex}"
-    return one.name if one.state is State.FAILED else one.item.id
+    name = one.name if one.state is State.FAILED else one.item.id
+    return re.sub("@[0-9a-f]{12}$", "", name)  # what an import adds
 
 
 def _readable_digest(name: str) -> str:

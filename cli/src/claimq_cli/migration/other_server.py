@@ -33,6 +33,6 @@ class OtherServer:
         except Exception as error:
             raise translate(error, doing=self._name) from error
 
-    async def script(self, text: str, keys: Sequence[str], *words: str | bytes | float) -> Any:
+    async def script(self, text: str, keys: Sequence[str | bytes], *words: str | bytes | float) -> Any:
         """Runs a script once."""
         return await self.call("EVAL", text, len(keys), *keys, *words)

@@ -157,7 +157,7 @@ class TargetServer(OtherServer):
                 return []
 
     def _job_key(self, entry: NewEntry) -> tuple[str, ...]:
-        return self._layout.job_keys(Entry(0, None, entry.value))[:1]
+        return tuple(key.decode() for key in self._layout.job_keys(Entry(0, None, entry.value))[:1])
 
     async def _stored_job(self, entry: NewEntry) -> Job:
         found: Job = await self.call("HGETALL", *self._job_key(entry))

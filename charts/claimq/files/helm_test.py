@@ -15,7 +15,8 @@ def main() -> int:
     """0 when the item was done in time; else 1, and the log says how far it came."""
     patience = float(os.environ["TIMEOUT"].removesuffix("s"))
     start = time.monotonic()
-    with claimq.blocking.connect(os.environ["REDIS_URL"]) as server:
+    settings = claimq.RedisSettings(os.environ["REDIS_URL"], namespace=os.environ["NAMESPACE"])
+    with claimq.blocking.connect(settings=settings) as server:
         queue = server.queue(os.environ["QUEUE"])
         done_before = queue.snapshot().counters.get("done", 0)
         queue.enqueue(ITEM)

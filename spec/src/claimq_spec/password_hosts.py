@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from claimq.address.redis_url import Endpoint
+from claimq.address.redis_url import Endpoint, in_namespace
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec
 from claimq_spec.wildcards import matches
 
@@ -27,14 +27,20 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
-def is_allowed(endpoint: Endpoint, entries: Iterable[str]) -> bool:
+def is_allowed(endpoint: Endpoint, entries: Iterable[str], namespace: str) -> bool:
     """Whether an entry matches each address: ``HOST`` or ``HOST:PORT`` with ``*`` as a wildcard; ``rediss://`` in front
-    requires TLS. A Unix socket has no host, so no entry matches it."""
-    known = tuple(entries)
+    requires TLS. A Unix socket has no host, so no entry matches it. ``namespace``: of the queue; short names in the
+    entries are Services there, as those of the endpoint must be already (``with_namespace``)."""
+    known = tuple(_full(entry, namespace) for entry in entries)
     return bool(endpoint.addresses) and all(
         any(_covers(entry, host, port, tls=endpoint.tls) for entry in known)
         for host, port in endpoint.addresses
     )
+
+
+def _full(entry: str, namespace: str) -> str:
+    tls = _TLS if entry.startswith(_TLS) else ""
+    return tls + in_namespace(entry.removeprefix(_TLS), namespace)
 
 
 def _covers(entry: str, host: str, port: int, *, tls: bool) -> bool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.address.redis_url import parse_url
+from claimq.address.redis_url import in_namespace, parse_url, with_namespace
 from claimq.redis_store.settings import RedisSettings
 from claimq_spec.manifest.redis_spec import url_fault
 
@@ -182,3 +182,45 @@ def test_a_socket_with_a_host_says_what_to_write() -> None:
         url_fault("unix://run/valkey.sock")
         == "has a host before the path of a socket; write unix:///path/to/socket?db=0"
     )
+
+
+IN_TEAM = {
+    "redis": "redis.team.svc",
+    "redis-0:6379": "redis-0.team.svc:6379",
+    "redis.other": "redis.other",
+    "redis.other.svc:1": "redis.other.svc:1",
+    "redis.": "redis.",
+    "localhost:6379": "localhost:6379",
+    "10.0.0.1": "10.0.0.1",
+    "2130706433": "2130706433",
+    "[::1]:6379": "[::1]:6379",
+    "fe80::1": "fe80::1",
+    "": "",
+    ":6379": ":6379",
+}
+
+
+@pytest.mark.parametrize("address", IN_TEAM)
+def test_a_short_host_name_is_a_service_of_the_namespace(address: str) -> None:
+    assert in_namespace(address, "team") == IN_TEAM[address]
+    assert in_namespace(address, "") == address
+
+
+@pytest.mark.parametrize(
+    ("url", "full"),
+    [
+        ("redis://redis:6379/2", "redis://redis.team.svc:6379/2"),
+        ("rediss://u:a%40b@redis", "rediss://u:a%40b@redis.team.svc"),
+        ("redis+sentinel://a:1,b,c.x.svc/main/5", "redis+sentinel://a.team.svc:1,b.team.svc,c.x.svc/main/5"),
+        ("redis+cluster://a:7,b:8", "redis+cluster://a.team.svc:7,b.team.svc:8"),
+        ("redis://localhost", "redis://localhost"),
+        ("redis://", "redis://"),
+        ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
+    ],
+)
+def test_settings_of_a_namespace_have_full_names(url: str, full: str) -> None:
+    assert with_namespace(url, "team") == full
+    settings = RedisSettings(url, namespace="team")
+    assert settings.url == full
+    assert RedisSettings(full, namespace="team") == settings
+    assert RedisSettings(url).url == url

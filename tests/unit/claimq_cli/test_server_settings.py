@@ -37,3 +37,9 @@ def test_a_large_certificate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"the ca\.crt in spec\.redis\.tls has 262145 bytes"):
         found(tmp_path, b"x" * (MAX_BYTES["ca.crt"] + 1))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_short_host_name_is_a_service_of_the_objects_namespace(tmp_path: Path) -> None:
+    """Not of the namespace of the web page, where a namesake may be."""
+    found_settings = found(tmp_path, b"first").settings
+    assert (found_settings.url, found_settings.namespace) == ("rediss://db.shop.svc:6379/0", "shop")

@@ -54,7 +54,7 @@ def test_the_worker_client_has_the_socket_of_a_pod_as_its_default() -> None:
 def test_the_sidecar_knows_every_variable_that_the_operator_sets() -> None:
     spec = parse_manifest(MANIFEST).spec
     assert spec.redis is not None
-    container = sidecar(spec, OperatorSettings(sidecar_image="sidecar:1"), "key")
-    given = {one["name"]: "" for one in (*container["env"], *environment(spec.redis))}
+    container = sidecar(spec, OperatorSettings(sidecar_image="sidecar:1"), "key", "media")
+    given = {one["name"]: "" for one in (*container["env"], *environment(spec.redis, "media"))}
     assert len(given) > 15
     assert unknown_variables(given) == []

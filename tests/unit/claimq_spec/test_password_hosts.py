@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from claimq.address.redis_url import parse_url
+from claimq.address.redis_url import parse_url, with_namespace
 from claimq_spec.manifest import PasswordSecretRef, RedisSpec, SentinelSpec, UrlSecretRef
 from claimq_spec.password_hosts import is_allowed, parse_hosts, password_refs
 
@@ -13,6 +13,10 @@ HOSTS = {
     "redis:6379": ["redis://redis", "redis://redis:6379/2"],
     "*.team.svc": ["redis://a.team.svc:1", "redis+sentinel://a.team.svc,b.team.svc/main"],
     "rediss://redis": ["rediss://redis"],
+    "redis.team.svc": ["redis://redis"],
+    "redis-?": ["redis://redis-1"],
+    "redis*": ["redis+cluster://redis-1,redis-2"],
+    "*": ["redis://redis", "redis://db.example"],
     "[::1]:6379": ["redis://[::1]"],
 }
 
@@ -20,7 +24,7 @@ HOSTS = {
 @pytest.mark.parametrize("entry", HOSTS)
 def test_a_password_goes_to_the_hosts_of_an_entry(entry: str) -> None:
     for url in HOSTS[entry]:
-        assert is_allowed(parse_url(url), [entry])
+        assert is_allowed(parse_url(with_namespace(url, "team")), [entry], "team")
 
 
 @pytest.mark.parametrize(
@@ -35,10 +39,12 @@ def test_a_password_goes_to_the_hosts_of_an_entry(entry: str) -> None:
         ("redis", "redis+sentinel://redis,evil/main"),
         ("*", "unix:///run/redis.sock"),
         ("", "redis://redis"),
+        ("redis", "redis://redis.other.svc"),
+        ("redis.other.svc", "redis://redis"),
     ],
 )
 def test_a_password_is_sent_to_no_other_host(entry: str, url: str) -> None:
-    assert not is_allowed(parse_url(url), parse_hosts(entry))
+    assert not is_allowed(parse_url(with_namespace(url, "team")), parse_hosts(entry), "team")
 
 
 def test_entries_are_separated_by_commas_blanks_and_lines() -> None:

@@ -40,6 +40,7 @@ class RedisSource:
     sentinel_username: str | None = None
     sentinel_password_file: Path | None = None
     cluster: bool = False
+    namespace: str = ""
 
     def __repr__(self) -> str:
         return "RedisSource(...)"
@@ -65,6 +66,7 @@ class RedisSource:
             retry_for=retry_for,
             verdict_retry_for=verdict_retry_for,
             largest_item=largest_item,
+            namespace=self.namespace,
         )
 
 
@@ -268,6 +270,7 @@ class _Reader(Environment):
             sentinel_username=self.text(variables.REDIS_SENTINEL_USERNAME),
             sentinel_password_file=self._file(variables.REDIS_SENTINEL_PASSWORD_FILE),
             cluster=self.boolean(variables.REDIS_CLUSTER, default=False),
+            namespace=self.text(variables.REDIS_NAMESPACE) or "",
         )
         if self.text(variables.REDIS_PASSWORD) and self.text(variables.REDIS_PASSWORD_FILE):
             self.bad(

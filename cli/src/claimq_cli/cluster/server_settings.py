@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import claimq
-from claimq.address.redis_url import parse_url
+from claimq.address.redis_url import parse_url, with_namespace
 from claimq_cli.errors import REFUSED, CommandError
 from claimq_spec.certificates import CertificateRejected, Certificates
 from claimq_spec.grants import NO_GRANTS, Grants
@@ -54,7 +54,9 @@ def queue_of(
     redis = _redis_of(manifest)
     values = {file: _entry(secrets[secret], secret, key) for secret, key, file in redis.secret_entries()}
     texts = {file: value.decode("utf-8", "replace").strip() for file, value in values.items()}
-    url = _checked_url(redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace))
+    url = _checked_url(
+        redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace), manifest.namespace
+    )
     try:
         stored = certificates.paths(values, others, manifest.namespace)
     except CertificateRejected as error:
@@ -66,6 +68,7 @@ def queue_of(
         cert_file=stored.get("tls.crt"),
         key_file=stored.get("tls.key"),
         retry_for=retry_for,
+        namespace=manifest.namespace,
     )
     uid = str(body["metadata"].get("uid") or "")
     return ClusterQueue(manifest.name, manifest.namespace, uid, manifest.spec.queue_name, settings)
@@ -89,19 +92,19 @@ def _redis_of(manifest: Manifest) -> RedisSpec:
 
 
 def _checked_url(
-    redis: RedisSpec, url: str | None, secrets: Mapping[str, Json], granted: Sequence[str]
+    redis: RedisSpec, url: str | None, secrets: Mapping[str, Json], granted: Sequence[str], namespace: str
 ) -> str:
     """The URL of the server, if the passwords may be sent there."""
     try:
         address = redis.address(url) or ""
-        endpoint = parse_url(address)
+        endpoint = parse_url(with_namespace(address, namespace))
     except ValueError as error:
         raise CommandError(f"{redis.address_field}: {error}", REFUSED) from error
     if endpoint.socket_path:
         raise CommandError("the server is a Unix socket, which only its pods can reach; run claimq in a pod")
     for reference in password_refs(redis):
         hosts = parse_hosts(read_text(secrets[reference.name], HOSTS_KEY))
-        if not is_allowed(endpoint, (*hosts, *granted)):
+        if not is_allowed(endpoint, (*hosts, *granted), namespace):
             raise CommandError(_forbidden(redis, reference.name), REFUSED)
     return address
 

@@ -80,6 +80,33 @@ def with_topology(url: str, *, master: str | None = None, cluster: bool = False)
     return str(parts._replace(scheme=f"{parts.scheme}+cluster", path=""))
 
 
+def in_namespace(address: str, namespace: str) -> str:
+    """HOST or HOST:PORT as it is meant in a Kubernetes namespace: a name without a dot is a Service there.
+
+    Every reader, also a pod of another namespace, reaches the same server. Other names, addresses and
+    ``localhost`` stay as they are, and so does every name without a namespace (""). ``?`` may stand for a character.
+    """
+    host, colon, port = address.partition(":")
+    is_name = (
+        host.replace("-", "").replace("_", "").replace("?", "").isalnum()
+        and not host.isdigit()
+        and ":" not in port
+    )
+    if not namespace or not is_name or host.lower() == "localhost":
+        return address
+    return f"{host}.{namespace}.svc{colon}{port}"
+
+
+def with_namespace(url: str, namespace: str) -> str:
+    """The URL with each of its hosts as :func:`in_namespace`. Raises ValueError as :func:`split_url`."""
+    parts = split_url(url)
+    addresses = ",".join(in_namespace(one, namespace) for one in parts.addresses)
+    if parts.scheme == "unix" or addresses == ",".join(parts.addresses):
+        return url
+    user, at, _ = parts.netloc.rpartition("@")
+    return str(parts._replace(netloc=f"{user}{at}{addresses}"))
+
+
 def split_address(address: str) -> tuple[str, int | None]:
     """Host ("" for none) and port of HOST:PORT; an IPv6 address is in brackets. Raises ValueError, whose message may
     contain a part of the address, also for port 0."""

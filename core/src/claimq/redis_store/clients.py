@@ -81,7 +81,7 @@ def _direct(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any]
         return _behind_sentinel(settings, endpoint, options, limit)
     kind, where = place_of(settings, endpoint)
     classes = {Kind.TCP: TcpConnection, Kind.TLS: SSLConnection, Kind.UNIX: UnixDomainSocketConnection}
-    options |= where | {"connection_class": listening(classes[kind])}
+    options |= where | {"connection_class": listening(classes[kind], settings.namespace)}
     pool = BlockingConnectionPool(max_connections=limit, timeout=settings.reply_timeout, **options)
     return Redis.from_pool(pool)  # which closes the pool with the client
 
@@ -95,7 +95,7 @@ def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any
     )
     # Its constructor takes no classes. The nodes that it finds later get a copy of its own arguments.
     parser = parser_for(settings.largest_reply)
-    connection = listening(SSLConnection if endpoint.tls else TcpConnection)
+    connection = listening(SSLConnection if endpoint.tls else TcpConnection, settings.namespace)
     for arguments in (client.connection_kwargs, client.nodes_manager.connection_kwargs):
         arguments |= {"parser_class": parser, "connection_class": connection}
     for node in client.nodes_manager.startup_nodes.values():
@@ -106,7 +106,7 @@ def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any
 
 def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
     connection = SentinelManagedSSLConnection if endpoint.tls else SentinelManagedConnection
-    options |= {"connection_class": listening(connection)}
+    options |= {"connection_class": listening(connection, settings.namespace)}
     if endpoint.tls:
         options |= {"ssl": True, **_tls(settings)}
     own = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from redis.exceptions import TimeoutError as TimedOut
 
+from claimq.address.redis_url import in_namespace
 from claimq.redis_store.parsers import InactivityTimeout, inactivity
 
 _PIECE = 65536
@@ -19,9 +20,16 @@ class _Listening:
     """Goes before a class of connections. Its parser is a :class:`~claimq.redis_store.parsers.ListeningParser`.
 
     ``socket_timeout``: seconds without a byte sent or received; None: the caller has a timeout of its own.
+    ``namespace``: where short host names are Services; see :func:`claimq.address.redis_url.in_namespace`.
     """
 
     socket_timeout: float | None
+    namespace = ""
+
+    def _connection_arguments(self) -> Any:
+        """As the library's. The connection keeps the host as Sentinels or nodes reported it, by which it is known."""
+        found: Any = super()._connection_arguments()  # type: ignore[misc]  # of the class behind this one
+        return {**found, "host": in_namespace(found["host"], self.namespace)}
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         """As the library's, which bounds the whole command."""
@@ -48,9 +56,9 @@ class _Listening:
 
 
 @cache
-def listening(base: type[Any]) -> type[Any]:
+def listening(base: type[Any], namespace: str = "") -> type[Any]:
     """A class of connections with a timeout by inactivity."""
-    return type(base.__name__, (_Listening, base), {})
+    return type(base.__name__, (_Listening, base), {"namespace": namespace})
 
 
 def _pieces(command: bytes | str | Iterable[bytes]) -> Iterator[Any]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from claimq.address.redis_url import parse_url
+from claimq.address.redis_url import parse_url, with_namespace
 from claimq.arguments import OptionalSeconds, Seconds, count, optional_count
 
 _LONGEST_RETRY = 3000.0
 """The reply of a call is kept for an hour after the last call, which is put off only every ten minutes
 (``lua/lib/call.lua``)."""
 _TEXTS = (
-    "url", "username", "password", "sentinel_username", "sentinel_password", "ca_file", "cert_file", "key_file"
+    "url", "username", "password", "sentinel_username", "sentinel_password", "ca_file", "cert_file", "key_file",
+    "namespace",
 )  # fmt: skip
 
 
@@ -31,6 +32,8 @@ class RedisSettings:
     larger one is not sent to it, but moved to failed with that reason. None: no limit.
     ``largest_reply``: the bytes of the largest reply that this program reads, for servers that others control; a call
     with a larger reply raises StoreMisused. Its objects can take 20 times as much memory. None: no limit.
+    ``namespace``: a Kubernetes namespace; host names without a dot, in the URL and in what Sentinels and nodes of a
+    cluster report, are Services there, whatever the namespace of this process. Empty: they are looked up as they are.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)
@@ -48,14 +51,17 @@ class RedisSettings:
     max_connections: int = 16
     largest_item: int | None = None
     largest_reply: int | None = None
+    namespace: str = ""
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
             value = getattr(self, name)
-            if not isinstance(value, str) and (value is not None or name == "url"):
+            if not isinstance(value, str) and (value is not None or name in ("url", "namespace")):
                 # The value is not shown: it may be a secret.
                 raise TypeError(f"{name} is {type(value).__name__}; give text")
         parse_url(self.url)
+        if self.namespace:
+            object.__setattr__(self, "url", with_namespace(self.url, self.namespace))
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("a client certificate needs both cert_file and key_file")
         count("max_connections", self.max_connections, least=1)

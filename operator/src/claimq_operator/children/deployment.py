@@ -64,7 +64,7 @@ def _template(
     own: Json = {
         "containers": [made.container, *others],
         # After the template's own, so that a network proxy among those runs when the sidecar starts.
-        "initContainers": [*init, sidecar(spec, settings, key)],
+        "initContainers": [*init, sidecar(spec, settings, key, resource.namespace)],
         "volumes": merge_by_name(_volumes(spec), parts(given, "volumes")),
         # Always set: the API server copies the name into the deprecated field `serviceAccount`, which has no field
         # manager, and would restore it from there when the template drops it.

@@ -11,10 +11,11 @@ from claimq_spec.manifest import RedisSpec
 from claimq_spec.names import SECRETS_DIRECTORY, SECRETS_VOLUME
 
 
-def environment(redis: RedisSpec) -> list[Json]:
-    """The sidecar's CLAIMQ_REDIS_ variables."""
+def environment(redis: RedisSpec, namespace: str) -> list[Json]:
+    """The sidecar's CLAIMQ_REDIS_ variables, in the queue's namespace."""
     found: dict[str, str | None] = {variables.REDIS_URL: redis.address() if redis.url is not None else None}
     found[variables.REDIS_URL_FILE] = f"{SECRETS_DIRECTORY}/url" if redis.secret_ref is not None else None
+    found[variables.REDIS_NAMESPACE] = namespace
     found[variables.REDIS_USERNAME] = redis.user
     found[variables.REDIS_PASSWORD_FILE] = (
         f"{SECRETS_DIRECTORY}/password" if redis.password_secret_ref else None

@@ -58,8 +58,8 @@ def lifecycle_key(uid: str) -> str:
     return hashlib.sha256(f"claimq lifecycle {uid}".encode()).hexdigest()[:32]
 
 
-def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
-    """The container; ``key`` is the queue's lifecycle key."""
+def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str, namespace: str) -> Json:
+    """The container; ``key`` is the queue's lifecycle key, ``namespace`` that of the queue."""
     redis = spec.redis
     mounts: list[Json] = [{"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}]
     if redis is not None and redis.secret_entries():
@@ -70,7 +70,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str) -> Json:
             "image": spec.sidecar.image or settings.sidecar_image,
             "imagePullPolicy": settings.sidecar_pull_policy,
             "restartPolicy": "Always",
-            "env": _environment(spec, key),
+            "env": _environment(spec, key, namespace),
             "ports": [{"name": HEALTH_PORT_NAME, "containerPort": HEALTH_PORT, "protocol": "TCP"}],
             "resources": without_empty(
                 {
@@ -116,7 +116,7 @@ def _probe(path: str, *, period: int, failures: int) -> Json:
     }
 
 
-def _environment(spec: QueueSpec, key: str) -> list[Json]:
+def _environment(spec: QueueSpec, key: str, namespace: str) -> list[Json]:
     own: list[Json] = [
         _field("POD_NAME", "metadata.name"),
         _field("POD_UID", "metadata.uid"),
@@ -142,7 +142,7 @@ def _environment(spec: QueueSpec, key: str) -> list[Json]:
             push_address(pushes),
             *({"name": name, "value": value} for name, value in pushes.environment().items()),
         ]
-    return [*own, *(redis_secrets.environment(spec.redis) if spec.redis is not None else [])]
+    return [*own, *(redis_secrets.environment(spec.redis, namespace) if spec.redis is not None else [])]
 
 
 def _field(name: str, path: str) -> Json:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from claimq.address.redis_url import Endpoint, parse_url
+from claimq.address.redis_url import Endpoint, parse_url, with_namespace
 from claimq.errors import ClaimqError
 from claimq.model import ServerReport
 from claimq.queue.work_watch import WorkWatch
@@ -167,7 +167,7 @@ class RedisConnections:
             if "url" in texts:
                 parse_url(texts["url"])  # its errors quote no value of a Secret
             url = redis.address(texts.get("url"))
-            endpoint = parse_url(url or "")
+            endpoint = parse_url(with_namespace(url or "", namespace))
             await self._check_hosts(namespace, redis, endpoint)
             stored = self._stored(
                 key, files
@@ -183,6 +183,7 @@ class RedisConnections:
                 retry_for=1.5,
                 max_connections=_CONNECTIONS,
                 largest_reply=_LARGEST_REPLY,
+                namespace=namespace,
             )
         except ValueError as error:
             message = f"{redis.address_field}: {error}"
@@ -192,7 +193,7 @@ class RedisConnections:
         """Raises ServerAccessError if a password must not be sent to these addresses."""
         for reference in password_refs(redis):
             named = read_text(await self._secret(namespace, reference.name), HOSTS_KEY)
-            if not is_allowed(endpoint, (*parse_hosts(named), *self._hosts.patterns(namespace))):
+            if not is_allowed(endpoint, (*parse_hosts(named), *self._hosts.patterns(namespace)), namespace):
                 raise ServerAccessError(forbidden(redis, reference.name, namespace))
 
     async def _secret(self, namespace: str, name: str) -> Json:

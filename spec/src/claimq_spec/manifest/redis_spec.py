@@ -188,7 +188,8 @@ class RedisSpec:
 
     url: str | None = text(
         "Address of the server, without a password: redis://host:6379/0, rediss:// for TLS, unix:///path?db=0, "
-        "redis+sentinel://host:26379,host:26379/master/0, redis+cluster://host:7000,host:7001.",
+        "redis+sentinel://host:26379,host:26379/master/0, redis+cluster://host:7000,host:7001. On a cluster, a host "
+        "without a dot is a Service of the queue's namespace.",
         pattern=URL_PATTERN,
         form=_URL_FORM,
         longest=2048,

@@ -310,6 +310,7 @@ def test_secrets_are_files_and_never_in_the_environment(build: Build) -> None:
     env = env_of(sidecar_of(made))
     assert "CLAIMQ_REDIS_URL" not in env
     assert env["CLAIMQ_REDIS_URL_FILE"] == "/run/claimq-redis/url"
+    assert env["CLAIMQ_REDIS_NAMESPACE"] == "media"  # where short names in the Secret's URL are Services
     assert (env["CLAIMQ_REDIS_USERNAME"], env["CLAIMQ_REDIS_SENTINEL_MASTER"]) == ("worker", "main")
     sources = next(one for one in pod_of(made)["volumes"] if one["name"] == "claimq-redis")["projected"][
         "sources"

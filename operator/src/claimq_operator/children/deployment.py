@@ -41,7 +41,7 @@ def deployment(
         "revisionHistoryLimit": 3,
         "strategy": {
             "type": "RollingUpdate",
-            "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+            "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": spec.worker.max_unavailable or "25%"},
         },
         "template": template,
     }

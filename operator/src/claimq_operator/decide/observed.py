@@ -72,11 +72,29 @@ class Observed:
         return max(self.live_pods, key=lambda pod: pod.created_at).revision
 
     @property
+    def is_paused_rollout(self) -> bool:
+        """Whether `kubectl rollout pause` keeps the Deployment from replacing pods."""
+        return bool(part(self.deployment, "spec").get("paused"))
+
+    @property
+    def has_old_pods(self) -> bool:
+        """Whether the Deployment's own status reports pods that do not have the newest template."""
+        if self.deployment is None:
+            return False
+        status = part(self.deployment, "status")
+        if status.get("observedGeneration", 0) < self.deployment["metadata"].get("generation", 0):
+            return False
+        return int(status.get("updatedReplicas", 0)) < int(status.get("replicas", 0))
+
+    @property
     def is_rolling_out(self) -> bool:
         """Whether there are pods of an older template, or the controller has not observed the newest template yet."""
         if self.deployment is None:
             return False
         status, metadata = part(self.deployment, "status"), self.deployment["metadata"]
+        if self.is_paused_rollout:
+            # It lasts until a user ends it, and the controller never gives it up.
+            return len({pod.revision for pod in self.live_pods}) > 1
         if any(one.get("reason") == "ProgressDeadlineExceeded" for one in parts(status, "conditions")):
             # The Deployment controller gave up. A template that never becomes ready must not block scaling.
             return False

@@ -12,7 +12,7 @@ from claimq_operator.children.restrictions import refused
 from claimq_operator.decide import scale_down
 from claimq_operator.decide.conditions import View
 from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.scale_down import Marks
+from claimq_operator.decide.scale_down import Marks, Step
 from claimq_operator.decide.status import build
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.kubernetes_api.labels import FIELD_MANAGER, SCALE_MANAGER
@@ -76,13 +76,16 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
     contest = _contest(observed, decision, memory, clock)
     wanted = _wanted(observed, spec, decision)
     made = deployment(resource, spec, settings, replicas=wanted if observed.deployment is None else None)
-    view = View(observed, decision, wanted, made.left_out, "" if contest is None else contest.manager)
+    step = _change(observed, spec, decision, memory, clock)
+    decision = replace(decision, reason=f"{decision.reason}{_held(step)}")
+    view = View(
+        observed, decision, wanted, made.left_out, "" if contest is None else contest.manager, _held(step)
+    )
     if resource.is_paused:
         view = View(observed, decision, observed.replicas, made.left_out)
         return Plan(status=build(view, seen, now=now), decision=decision, memory=memory)
-    costs, replicas, marks = _change(observed, decision, memory, clock)
-    kept = Memory(decision.state, marks, contest)
-    planned = Plan(costs=costs, replicas=replicas, decision=decision, memory=kept)
+    kept = Memory(decision.state, step.marks, contest)
+    planned = Plan(costs=step.costs, replicas=step.replicas, decision=decision, memory=kept)
     if (refusal := refused(spec.worker.template, settings.workers_may)) != "":
         fault = Fault("TemplateForbidden", refusal, needs_action=True, denied=True)
         return _denied(replace(observed, refusal=fault), seen, planned, fault, now)
@@ -165,20 +168,26 @@ def _wanted(observed: Observed, spec: QueueSpec, decision: Decision) -> int:
     return spec.scaling.min_replicas
 
 
-def _change(
-    observed: Observed, decision: Decision, memory: Memory, clock: float
-) -> tuple[dict[str, int], int | None, Marks]:
-    """Deletion costs to write, the number of workers to set (None: no change), and the marks to keep."""
+def _change(observed: Observed, spec: QueueSpec, decision: Decision, memory: Memory, clock: float) -> Step:
+    """The deletion costs to write and the number of workers to set."""
     wanted, current = decision.replicas, observed.replicas
     if observed.deployment is None or wanted is None or wanted == current:
-        return {}, None, Marks()
+        return Step({}, None, Marks())
     if wanted > current:
-        return {}, wanted, Marks()
+        return Step({}, wanted, Marks())
     if wanted > 0 and observed.is_rolling_out:
         # There are pods of two ReplicaSets, and the Deployment controller decides which of them loses pods.
-        return {}, None, Marks()
-    step = scale_down.step_down(observed.pods, current, wanted, memory.marks, clock)
-    return step.costs, step.replicas, step.marks
+        return Step({}, None, Marks())
+    longest = scale_down.READY_SECONDS if spec.processing_timeout is None else spec.processing_timeout
+    return scale_down.step_down(observed.pods, current, wanted, memory.marks, clock, longest)
+
+
+def _held(step: Step) -> str:
+    """Why a scale-down waits, as an addition to its reason; empty if it does not."""
+    if not step.held_by:
+        return ""
+    shown = ", ".join(step.held_by[:3]) + (" and others" if len(step.held_by) > 3 else "")
+    return f"; no worker is removed until the items of {shown} end: busy workers that are not ready would go first"
 
 
 def replicas_to_hold(observed: Observed) -> int | None:

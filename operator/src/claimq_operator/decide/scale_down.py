@@ -2,8 +2,8 @@
 
 A ReplicaSet deletes pods that are not ready first, and among pods of equal readiness those with the lowest deletion
 cost. The cost is therefore written just before the number of replicas is lowered, and the pods are checked once more in
-between. A busy worker that is not ready, as for a second or two after its start, would go whatever the costs are: the
-number is lowered when it is ready.
+between. A busy worker that is not ready, as just after its start or while its app computes and does not answer a probe,
+would go whatever the costs are: the number is lowered when it is ready or has no items.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ VICTIM_COST = -1000
 SETTLE_SECONDS = 1.0
 """Time between marking pods and lowering the number, in which the cluster's controllers see the marks."""
 
-READY_SECONDS = 30.0
-"""How long a scale-down waits for busy workers that are not ready. An app may never be, and work all the same."""
+READY_SECONDS = 3600.0
+"""How long a scale-down waits for busy workers that are not ready, if the queue has no processingTimeout. An app may
+never be ready, and work all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Step:
     costs: dict[str, int]
     replicas: int | None
     marks: Marks
+    held_by: tuple[str, ...] = ()
+    """The names of the busy pods that are not ready, for which the scale-down waits."""
 
 
 def choose(pods: Sequence[WorkerPod], count: int) -> tuple[WorkerPod, ...]:
@@ -51,9 +54,16 @@ def choose(pods: Sequence[WorkerPod], count: int) -> tuple[WorkerPod, ...]:
     return tuple(ordered[:count])
 
 
-def step_down(pods: Sequence[WorkerPod], current: int, wanted: int, marks: Marks, now: float) -> Step:
+def step_down(
+    pods: Sequence[WorkerPod],
+    current: int,
+    wanted: int,
+    marks: Marks,
+    now: float,
+    longest: float = READY_SECONDS,
+) -> Step:
     """The next step from ``current`` replicas down to ``wanted``: mark the victims, wait, then lower the number. It
-    waits for :data:`SETTLE_SECONDS`, or up to :data:`READY_SECONDS` for busy workers that are not ready.
+    waits for :data:`SETTLE_SECONDS`, or up to ``longest`` seconds for busy workers that are not ready.
 
     Victims that claimed items in between are spared, and the number is lowered by the remaining ones only: with short
     items, a full set of victims would never stay idle for long enough. Later passes mark the rest.
@@ -71,19 +81,20 @@ def step_down(pods: Sequence[WorkerPod], current: int, wanted: int, marks: Marks
         for pod in present
         if pod.deletion_cost != (VICTIM_COST if pod.name in victims else 0)
     }
+    began_at = marks.began_at if marks.victims else now
+    held_by = _lost_instead(present, victims) if now - began_at < longest else ()
     if costs or victims != marks.victims:
-        return Step(costs, None, Marks(victims, now, marks.began_at if marks.victims else now))
-    is_held = _loses_others(present, victims) and now - marks.began_at < READY_SECONDS
-    has_settled = now - marks.at >= SETTLE_SECONDS and not is_held
-    return Step({}, wanted + surplus - len(victims) if has_settled else None, marks)
+        return Step(costs, None, Marks(victims, now, began_at), held_by)
+    has_settled = now - marks.at >= SETTLE_SECONDS and not held_by
+    return Step({}, wanted + surplus - len(victims) if has_settled else None, marks, held_by)
 
 
-def _loses_others(present: Sequence[WorkerPod], victims: frozenset[str]) -> bool:
-    """Whether the ReplicaSet would delete a busy pod before a victim, because only the victim is ready."""
-    has_ready_victims = any(pod.is_ready for pod in present if pod.name in victims)
-    return has_ready_victims and any(
-        pod.busy and not pod.is_ready for pod in present if pod.name not in victims
-    )
+def _lost_instead(present: Sequence[WorkerPod], victims: frozenset[str]) -> tuple[str, ...]:
+    """The busy pods that the ReplicaSet would delete before a victim, because only the victim is ready."""
+    if not any(pod.is_ready for pod in present if pod.name in victims):
+        return ()
+    others = [pod for pod in present if pod.name not in victims]
+    return tuple(pod.name for pod in others if pod.busy and not pod.is_ready)
 
 
 def _left_of(marked: frozenset[str], present: Sequence[WorkerPod], surplus: int) -> frozenset[str]:

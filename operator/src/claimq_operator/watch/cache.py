@@ -234,7 +234,7 @@ def trim_deployment(body: Mapping[str, Any]) -> Json:
     ]
     return {
         "metadata": {**{name: metadata[name] for name in kept if name in metadata}, "managedFields": owners},
-        "spec": {"replicas": spec["replicas"]} if "replicas" in spec else {},
+        "spec": {name: spec[name] for name in ("replicas", "paused") if name in spec},
         "status": part(body, "status"),
     }
 

@@ -155,6 +155,14 @@ class WorkerSpec:
         least="0s",
         most="24h",
     )
+    max_unavailable: int | None = integer(
+        "How many workers a rollout of a new template may remove before new ones are ready. With 1 to 3 workers the "
+        "default is none; set 1 if old and new workers do not fit beside each other: a full quota, a volume that only "
+        "one node can mount, a port of the node.",
+        least=1,
+        most=1000,
+        absent="a quarter of the workers, rounded down",
+    )
     delivery: Delivery = choice(
         "How the app gets its items. `pull`: it claims them from the sidecar's socket. `push`: the sidecar sends them "
         "to the app in HTTP requests, at most `concurrency` items at the same time.",

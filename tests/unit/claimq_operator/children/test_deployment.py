@@ -355,6 +355,13 @@ def test_the_number_of_workers_is_only_in_a_new_deployment(build: Build) -> None
     assert build(replicas=4).body["spec"]["replicas"] == 4
 
 
+def test_a_rollout_may_remove_as_many_workers_as_the_queue_says(build: Build) -> None:
+    def unavailable(**worker: int) -> object:
+        return build(worker=worker).body["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"]
+
+    assert (unavailable(), unavailable(maxUnavailable=1)) == ("25%", 1)
+
+
 def test_the_budget_never_blocks_the_drain_of_a_node(queue: Callable[..., QueueResource]) -> None:
     spec = budget(queue())["spec"]
     assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == ("25%", "AlwaysAllow")

@@ -8,6 +8,7 @@ import pytest
 
 from claimq.model import ServerReport, ServerWarning, WorkerInfo
 from claimq_operator.decide.observed import Observed
+from claimq_operator.watch.cache import trim_deployment
 from testkit.kubernetes_objects import pod_body, worker_name
 
 Look = Callable[..., Observed]
@@ -80,6 +81,18 @@ def test_a_deployment_without_a_status_has_not_been_seen_by_its_controller(obser
     assert look.deployment is not None
     first = {**look.deployment["metadata"], "generation": 1}
     assert replace(look, deployment={**look.deployment, "metadata": first, "status": {}}).is_rolling_out
+
+
+@pytest.mark.parametrize(("revision", "is_rolling_out"), [("aaa", False), ("bbb", True)])
+def test_a_paused_rollout_keeps_the_number_while_there_are_pods_of_two_templates(
+    observed: Look, revision: str, is_rolling_out: bool
+) -> None:
+    """Its controller reports no pod of the newest template for as long as it is paused."""
+    look = observed(replicas=2, pods=[pod_body("a"), pod_body("b", revision=revision)])
+    assert look.deployment is not None
+    status = {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 0}
+    paused = trim_deployment({**look.deployment, "spec": {"replicas": 2, "paused": True}, "status": status})
+    assert replace(look, deployment=paused).is_rolling_out is is_rolling_out
 
 
 def test_without_a_deployment_nothing_rolls_out(observed: Look) -> None:

@@ -2,19 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from claimq.model import WorkerInfo
+from claimq_operator.decide.conditions import View
+from claimq_operator.decide.conditions.scaling_active import scaling_active
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
-from claimq_operator.decide.scale_down import SETTLE_SECONDS, VICTIM_COST
+from claimq_operator.decide.scale_down import SETTLE_SECONDS, VICTIM_COST, Marks
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.kubernetes_api.worker_pods import WorkerPod
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import trim_deployment
 from claimq_spec.kubernetes_api.timestamps import parse_time
-from claimq_spec.scaling import ScalingRule
+from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
 
 Look = Callable[..., Observed]
@@ -200,6 +203,34 @@ def test_a_rollout_past_its_deadline_does_not_block_scaling(observed: Look) -> N
         "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}],
     }
     assert not replace(look, deployment={**deployment_body(2), "status": status}).is_rolling_out
+
+
+@pytest.mark.parametrize(("spec", "longest"), [({}, 3600.0), ({"processingTimeout": "10m"}, 600.0)])
+def test_a_scale_down_that_waits_for_a_busy_worker_names_it(
+    planned: Callable[..., Plan], spec: dict[str, str], longest: float
+) -> None:
+    """An app that computes may not answer its probe; a ReplicaSet takes such a pod first, whatever it costs."""
+    there = [pod_body("a", cost=VICTIM_COST), pod_body("b", ready=False)]
+    memory = Memory(marks=Marks(frozenset("a"), 50.0, 50.0))
+    look: dict[str, Any] = {
+        "pods": there,
+        "workers": [WorkerInfo(worker_name("b"), 1, 0.0)],
+        "busy": 1,
+        "replicas": 2,
+        "scaling": {"mode": "Manual", "replicas": 1},
+        **spec,
+    }
+    held = planned(memory, 50.0 + longest - 0.1, **look)
+    text = "no worker is removed until the items of b end: busy workers that are not ready would go first"
+    assert held.replicas is None
+    assert text in held.status["scaling"]["reason"]
+    assert planned(memory, 50.0 + longest, **look).replicas == 1
+
+
+def test_the_condition_names_the_worker_that_a_scale_down_waits_for(observed: Look) -> None:
+    decision = Decision(1, ScalingRule.MIN_REPLICAS, "why", ScalingState())
+    view = View(observed(), decision, 1, held="; no worker is removed until the items of b end")
+    assert scaling_active(view).message.endswith("; no worker is removed until the items of b end")
 
 
 def test_the_number_is_taken_over_when_only_the_operator_owns_it(observed: Look) -> None:

@@ -73,9 +73,15 @@ def test_a_scale_down_waits_until_a_busy_worker_is_ready() -> None:
     marks, unready = Marks(frozenset("a"), 10.0, 10.0), starting(is_victim_ready=True, is_busy_ready=False)
     assert step_down(unready, 2, 1, marks, 15.0).replicas is None
     assert step_down(starting(is_victim_ready=True, is_busy_ready=True), 2, 1, marks, 16.0).replicas == 1
-    assert step_down(unready, 2, 1, marks, 39.9).replicas is None
-    assert step_down(unready, 2, 1, marks, 40.0).replicas == 1, "it may never be ready"
-    assert step_down(unready, 2, 1, Marks(frozenset("a"), 39.0, 10.0), 40.0).replicas == 1, "other victims"
+    held = step_down(unready, 2, 1, marks, 3609.9)
+    assert (held.replicas, held.held_by) == (None, ("b",))
+    assert step_down(unready, 2, 1, marks, 3610.0).replicas == 1, "it may never be ready"
+    assert step_down(unready, 2, 1, marks, 309.9, 300.0).replicas is None
+    late = step_down(unready, 2, 1, marks, 310.0, 300.0)
+    assert (late.replicas, late.held_by) == (1, ()), "no item may take longer"
+    assert step_down(unready, 2, 1, Marks(frozenset("a"), 3609.0, 10.0), 3610.0).replicas == 1, (
+        "other victims"
+    )
 
 
 def test_a_change_of_victims_does_not_begin_the_wait_again() -> None:

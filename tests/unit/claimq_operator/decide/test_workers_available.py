@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from claimq_operator.decide.conditions import View
+from claimq_operator.decide.conditions import View, all_conditions
 from claimq_operator.decide.conditions.condition import Condition
 from claimq_operator.decide.conditions.workers_available import workers_available
 from claimq_operator.decide.observed import Observed
+from claimq_operator.watch.cache import trim_deployment
 from testkit.kubernetes_objects import Body, pod_body
 
 Look = Callable[..., Observed]
@@ -105,6 +106,86 @@ def test_some_ready_workers_are_available_and_the_cause_of_the_others_is_named(o
     assert message.startswith("1 of 2 workers are ready; Unschedulable: pod b: no room; lower ")
     starting = observed(replicas=2, pods=[pod_body("a"), pod_body("b", ready=False)])
     assert found(starting, 2) == ("True", "SomeReady", "1 of 2 workers are ready")
+
+
+QUOTA = {
+    "type": "ReplicaFailure",
+    "status": "True",
+    "reason": "FailedCreate",
+    "message": 'pods "b" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2',
+}
+LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "too slow"}
+
+
+def rolling_out(
+    look: Observed, *, old: int, paused: bool = False, condition: dict[str, str] | None = None
+) -> Observed:
+    """The observation of a Deployment of which this many pods have the previous template."""
+    assert look.deployment is not None
+    count = look.replicas
+    body = {
+        **look.deployment,
+        "spec": {"replicas": count, "paused": paused},
+        "status": {
+            "observedGeneration": 2,
+            "replicas": count,
+            "updatedReplicas": count - old,
+            "conditions": [condition] if condition else [],
+        },
+    }
+    return replace(look, deployment=trim_deployment(body))
+
+
+@pytest.mark.parametrize(
+    ("paused", "condition", "text"),
+    [
+        (False, QUOTA, 'FailedCreate: pods "b" is forbidden: exceeded quota: small'),
+        (False, LATE, "ProgressDeadlineExceeded: too slow"),
+        (True, {}, "`kubectl rollout resume deployment thumbs-worker --namespace=media`"),
+    ],
+    ids=["quota", "never ready", "paused"],
+)
+def test_a_rollout_that_cannot_go_on_is_reported_although_all_workers_are_ready(
+    observed: Look, paused: bool, condition: dict[str, str], text: str
+) -> None:
+    look = rolling_out(
+        observed(replicas=2, pods=[pod_body("a"), pod_body("b")]), old=2, paused=paused, condition=condition
+    )
+    status, reason, message = found(look, 2)
+    assert (status, reason) == ("True", "RolloutBlocked")
+    assert message.startswith("2 of 2 workers are ready, but the rollout is stuck: ")
+    assert text in message
+    ready = {one.type: one for one in all_conditions(View(look, None, 2))}["Ready"]
+    assert (ready.status, ready.reason) == ("True", "RolloutBlocked")
+
+
+@pytest.mark.parametrize(
+    ("paused", "condition"), [(False, QUOTA), (False, LATE), (True, {})], ids=["quota", "late", "paused"]
+)
+def test_without_pods_of_a_previous_template_no_rollout_is_blocked(
+    observed: Look, paused: bool, condition: dict[str, str]
+) -> None:
+    pods = [pod_body("a"), pod_body("b")]
+    look = rolling_out(observed(replicas=2, pods=pods), old=0, paused=paused, condition=condition)
+    assert found(look, 2)[:2] == ("True", "AllReady")
+
+
+@pytest.mark.parametrize(
+    ("workers", "spec", "is_named"), [(3, {}, True), (4, {}, False), (3, {"maxUnavailable": 1}, False)]
+)
+def test_a_blocked_rollout_of_few_workers_names_the_field_that_makes_room(
+    observed: Look, workers: int, spec: dict[str, int], is_named: bool
+) -> None:
+    pods = [pod_body(name) for name in "abcd"[:workers]]
+    look = rolling_out(observed(replicas=workers, pods=pods, worker=spec), old=workers, condition=QUOTA)
+    assert ("or set spec.worker.maxUnavailable: 1" in found(look, workers)[2]) is is_named
+
+
+def test_a_paused_deployment_that_has_never_had_a_pod_is_reported(observed: Look) -> None:
+    look = rolling_out(observed(replicas=1), old=0, paused=True)
+    status, reason, message = found(look)
+    assert (status, reason) == ("False", "DeploymentPaused")
+    assert "kubectl rollout resume" in message
 
 
 def test_a_rollout_without_a_ready_worker_is_no_blocked_rollout(observed: Look) -> None:

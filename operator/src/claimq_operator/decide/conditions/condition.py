@@ -24,6 +24,8 @@ class View:
     left_out: tuple[str, ...] = ()
     contested_by: str = ""
     """The field manager of another client that sets the number of workers too; empty if there is none."""
+    held: str = ""
+    """Why a scale-down waits, as an addition to a message; empty if it does not."""
 
 
 @dataclass(frozen=True, slots=True)

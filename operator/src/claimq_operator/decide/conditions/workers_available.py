@@ -10,12 +10,15 @@ from claimq_spec.kubernetes_api.port import part, parts
 TYPE = "WorkersAvailable"
 STARTING = "Starting"
 ROLLOUT_BLOCKED = "RolloutBlocked"
+PAUSED = "DeploymentPaused"
 _MAX_PROBLEM = 600
+_LEAST_REPLACED = 4
+"""From this number of workers on, a rollout removes old workers before new ones are ready."""
 
 
 def workers_available(view: View) -> Condition:
     """False while workers are desired and none is ready, with the cause. True with ``RolloutBlocked`` while workers of
-    the previous template are ready and those of the newest one fail to start."""
+    the previous template are ready and no pod of the newest one can be created or started."""
     found = _without_left_out(view)
     if view.left_out:
         found = Condition(TYPE, found.status, found.reason, "; ".join((found.message, *view.left_out)))
@@ -27,9 +30,15 @@ def _without_left_out(view: View) -> Condition:
     problem = _problem(view)
     if wanted == 0:
         return Condition(TYPE, TRUE, "NoneWanted", "no workers are needed")
-    if ready > 0 and problem is not None and _is_of_newest(view, problem):
-        message = f"{ready} of {wanted} workers are ready, but the rollout is stuck: {problem.reason}: {_text(problem)}"
-        return Condition(TYPE, TRUE, ROLLOUT_BLOCKED, message)
+    blocked = _blocked_rollout(view)
+    if ready > 0 and blocked is not None:
+        cause = f"{blocked.reason}: {_text(blocked)}{_room(view, blocked)}"
+        return Condition(
+            TYPE,
+            TRUE,
+            ROLLOUT_BLOCKED,
+            f"{ready} of {wanted} workers are ready, but the rollout is stuck: {cause}",
+        )
     if ready >= wanted:
         return Condition(TYPE, TRUE, "AllReady", f"{ready} of {wanted} workers are ready")
     if ready > 0:
@@ -49,8 +58,18 @@ def _problem(view: View) -> PodProblem | None:
     for pod in view.observed.live_pods:
         if pod.problem is not None:
             return pod.problem
-    status = part(view.observed.deployment, "status")
-    for one in parts(status, "conditions"):
+    return _deployment_problem(view)
+
+
+def _deployment_problem(view: View) -> PodProblem | None:
+    """The problem that the Deployment reports."""
+    deployment = view.observed.deployment
+    has_work = view.observed.has_old_pods or not view.observed.live_pods
+    if deployment is not None and view.observed.is_paused_rollout and has_work:
+        name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
+        command = f"kubectl rollout resume deployment {name} --namespace={namespace}"
+        return PodProblem(PAUSED, f"the Deployment is paused; resume it with `{command}`")
+    for one in parts(part(deployment, "status"), "conditions"):
         if one.get("type") == "ReplicaFailure" and one.get("status") == "True":
             return PodProblem(
                 one.get("reason", "PodsRefused"), one.get("message", "pods could not be created")
@@ -71,9 +90,24 @@ def _where_to_look(view: View) -> str:
     return ""
 
 
-def _is_of_newest(view: View, problem: PodProblem) -> bool:
-    revision = view.observed.newest_revision
-    return any(pod.name == problem.pod and pod.revision == revision for pod in view.observed.live_pods)
+def _blocked_rollout(view: View) -> PodProblem | None:
+    """Why the rollout to the newest template makes no progress; None if there is none, or it goes on."""
+    observed = view.observed
+    revision = observed.newest_revision
+    for pod in observed.live_pods:
+        if revision is not None and pod.revision == revision and pod.problem is not None:
+            return pod.problem
+    return _deployment_problem(view) if observed.has_old_pods else None
+
+
+def _room(view: View, problem: PodProblem) -> str:
+    """The fix for a rollout in which a new pod needs what the old ones use: quota, a volume, a port of the node."""
+    spec = view.observed.resource.spec
+    if spec is None or spec.worker.max_unavailable is not None or view.wanted >= _LEAST_REPLACED:
+        return ""
+    if problem.reason not in ("FailedCreate", "Unschedulable", "ProgressDeadlineExceeded"):
+        return ""
+    return "; or set spec.worker.maxUnavailable: 1, so that a new worker can take the place of an old one"
 
 
 def _text(problem: PodProblem) -> str:

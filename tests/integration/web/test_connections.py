@@ -40,7 +40,7 @@ async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(
         listening.setblocking(False)
         port = listening.getsockname()[1]
         async with server.served(app, listening), asyncio.timeout(PATIENCE):
-            for _ in range(70):
+            for _ in range(server._MOST_CONNECTIONS + 10):
                 slow = sockets.enter_context(socket.socket())
                 slow.setblocking(False)
                 slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -51,3 +51,37 @@ async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(
                 writer.write(b"GET /small HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
                 assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
                 writer.close()
+
+
+async def test_health_is_answered_while_all_requests_are_in_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_REQUEST_SECONDS", PATIENCE)
+    ends, begun = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def busy(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != "/healthz":
+            begun.release()
+            await ends.wait()
+        await app({**scope, "path": "/small"}, receive, send)
+
+    async def status(path: str) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        return answer[9:12]
+
+    with ExitStack() as sockets:
+        listening = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
+        listening.setblocking(False)
+        port = listening.getsockname()[1]
+        async with server.served(busy, listening), asyncio.timeout(PATIENCE):
+            held = [asyncio.create_task(status("/held")) for _ in range(server._MOST_REQUESTS)]
+            for _ in held:
+                await begun.acquire()
+            assert await status("/more") == b"503"
+            for _ in range(3):
+                assert await status("/healthz") == b"200"
+            ends.set()
+            assert set(await asyncio.gather(*held)) == {b"200"}

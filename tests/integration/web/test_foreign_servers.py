@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message
 import claimq
 from claimq.errors import StoreUnavailable
 from claimq_cli.web import sampler, website
+from claimq_cli.web.login import Logins, by_tokens
 from claimq_cli.web.queues import Json, QueuesWithoutObjects
 from claimq_cli.web.website import Site
 from testkit.patient import patient
@@ -76,7 +77,7 @@ async def site_beside(kind: str, valkey: Server) -> AsyncGenerator[Site]:
         yield Site(Both(good, foreign))
 
 
-async def get(app: ASGIApp, path: str) -> tuple[int, str]:
+async def get(app: ASGIApp, path: str, token: str = "") -> tuple[int, str]:
     """The status and the text of a page."""
     sent: list[Message] = []
 
@@ -94,8 +95,9 @@ async def get(app: ASGIApp, path: str) -> tuple[int, str]:
         "query_string": b"",
         "root_path": "",
     }
+    authorized = [(b"authorization", f"Bearer {token}".encode())] if token else []
     await app(
-        {**scope, "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1), "state": {}},
+        {**scope, "headers": [(b"host", b"127.0.0.1"), *authorized], "client": ("127.0.0.1", 1), "state": {}},
         receive,
         send,
     )
@@ -146,3 +148,21 @@ async def test_a_page_of_a_slow_server_says_so(valkey: Server, monkeypatch: pyte
     async with site_beside("slow", valkey) as site:
         status, page = await get(site.app("127.0.0.1"), "/queues/a.0/waiting")
         assert (status, "did not finish its answers" in page) == (503, True)
+
+
+async def test_requests_of_one_user_on_a_slow_server_keep_no_others_out(valkey: Server) -> None:
+    tokens = {"a" * 20: "mallory", "b" * 20: "ann"}
+    async with site_beside("slow", valkey) as site:
+        site_of_users = Site(site._queues, Logins(by_tokens(tokens), hint=""))
+        app = site_of_users.app("127.0.0.1")
+        path = "/api/v1/queues/{}/status"
+        open_requests = [
+            asyncio.ensure_future(get(app, path.format(f"a.{number % 20}"), "a" * 20)) for number in range(70)
+        ]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert sum(one.done() and one.result()[0] == 429 for one in open_requests) == 62
+        assert (await get(app, "/healthz"))[0] == 200
+        assert (await get(app, path.format("z.good"), "b" * 20))[0] == 200
+        for one in open_requests:
+            one.cancel()

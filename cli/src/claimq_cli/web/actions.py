@@ -33,7 +33,8 @@ from claimq_cli.web.runs import Run, Runs
 from claimq_spec.duration import parse_duration
 
 _ENQUEUE_SECONDS = 20.0
-_ENQUEUES_OF_A_QUEUE, _ENQUEUES_AT_ONCE = 2, 8
+_ACTION_SECONDS = 60.0
+_ENQUEUES_OF_A_QUEUE, _ENQUEUES_OF_A_USER, _ENQUEUES_OF_A_NAMESPACE, _ENQUEUES_AT_ONCE = 2, 2, 4, 8
 """How many requests have items in memory at the same time: each can have megabytes."""
 _CANCELLED = "cancelled by hand"
 
@@ -45,14 +46,16 @@ class Actions:
         self._queues = queues
         self._access = access
         self._runs = runs
-        self._enqueues = AtOnce(_ENQUEUES_OF_A_QUEUE, _ENQUEUES_AT_ONCE)
+        self._enqueues = AtOnce(
+            _ENQUEUES_OF_A_QUEUE, _ENQUEUES_OF_A_USER, _ENQUEUES_OF_A_NAMESPACE, _ENQUEUES_AT_ONCE
+        )
 
     def routes(self) -> list[Route]:
         """The routes of the changes."""
         return [
-            Route("/queues/{name}", self._change_queue, methods=["POST"]),
-            Route("/queues/{name}/item", self._change_item, methods=["POST"]),
-            Route("/queues/{name}/{page}", self._change_selected, methods=["POST"]),
+            Route("/queues/{name}", _in_time(self._change_queue), methods=["POST"]),
+            Route("/queues/{name}/item", _in_time(self._change_item), methods=["POST"]),
+            Route("/queues/{name}/{page}", _in_time(self._change_selected), methods=["POST"]),
             Route("/queues/{name}/runs/{run}", self._stop_run, methods=["POST"]),
         ]
 
@@ -81,7 +84,7 @@ class Actions:
         session: Session = request.state.session
         name = str(request.path_params["name"])
         queue = await self._queue(session, name, Right.ADD)
-        async with self._enqueues.slot(name):
+        async with self._enqueues.slot(name, session.user):
             try:
                 new = items_of(await read_body(request, _ENQUEUE_SECONDS))
                 await self._queues.recorder(name, session.user)("enqueue", count=len(new))
@@ -209,6 +212,21 @@ class Actions:
         if not await self._access.may(session, Right.LOOK, name):
             raise no_queue(name)
         raise HTTPException(403, f"you may not {right.value}: {name[:200]}")
+
+
+def _in_time(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """The same, ended after a minute: a server that sends its answer byte by byte must not hold the request."""
+
+    async def handle_in_time(request: Request) -> Response:
+        try:
+            async with asyncio.timeout(_ACTION_SECONDS):
+                return await handle(request)
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"the server did not finish its answers within {_ACTION_SECONDS:g} s; the change may be done in part"
+            ) from error
+
+    return handle_in_time
 
 
 def _delay(form: Form) -> float | None:

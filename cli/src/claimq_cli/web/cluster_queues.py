@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,10 +26,10 @@ from claimq_cli.cluster.server_settings import (
 from claimq_cli.errors import CommandError, ForeignQueue, lines_of
 from claimq_cli.item_actions import Record
 from claimq_cli.output.answers import count as counted
+from claimq_cli.web.change_events import ChangeEvents
 from claimq_cli.web.queues import MOST_EVENTS, Json
 from claimq_spec.certificates import Certificates
 from claimq_spec.grants import NO_QUEUE_GRANTS, QueueGrants
-from claimq_spec.kubernetes_api.events import event, queue_reference
 from claimq_spec.kubernetes_api.port import (
     EVENTS,
     PODS,
@@ -54,7 +53,6 @@ _OWNER_SECONDS = 5.0
 """After so long the owner of a queue is read again from its server."""
 _LARGEST_REPLY = 16 * 1024 * 1024
 """Bytes: of a page of items, or of a single item with its payload."""
-_COMPONENT = "claimq-web"
 _log = logging.getLogger(__name__)
 
 
@@ -96,6 +94,7 @@ class ClusterQueues:
         ``grants``: those of the operator's settings."""
         self._cluster = cluster
         self._grants = grants
+        self._events = ChangeEvents(cluster)
         self._certificates = Certificates(directory)
         self._namespaces = tuple(namespaces) or (None,)
         self._known: dict[str, _Known] = {}
@@ -127,7 +126,7 @@ class ClusterQueues:
             self._known[name] = await self._updated(body, self._known.get(name), read)
             await asyncio.sleep(0)  # reading thousands of manifests takes seconds
         for name in self._known.keys() - map(_name_of, bodies):
-            del self._known[name]
+            self._events.forget(self._known.pop(name).body["metadata"]["uid"])
             self._checked.pop(name, None)
         await self._close_unused()
         self._certificates.sweep(self._files())
@@ -204,7 +203,8 @@ class ClusterQueues:
                 await queue.record_action(actor, action, target, count=count)
             what = " ".join(word for word in (action, target) if word)
             number = "" if count is None else f" ({counted(count)})"
-            await self._emit(name, f"{actor}: {what}{number}")
+            if (known := self._known.get(name)) is not None:
+                await self._events.emit(known.body["metadata"], actor, f"{what}{number}")
 
         return record
 
@@ -304,25 +304,6 @@ class ClusterQueues:
         used = {known.settings for known in self._known.values()}
         for settings in [one for one in self._servers if one not in used]:
             await self._servers.pop(settings).close()
-
-    async def _emit(self, name: str, message: str) -> None:
-        known = self._known.get(name)
-        if known is None:
-            return
-        metadata = known.body["metadata"]
-        body = event(
-            queue_reference(metadata["namespace"], metadata["name"], metadata["uid"]),
-            secrets.token_hex(8),
-            "ChangedByHand",
-            message,
-            at=time.time(),  # noqa: TID251 - Events have the wall clock
-            component=_COMPONENT,
-            instance=_COMPONENT,
-        )
-        try:
-            await self._cluster.create(EVENTS, body)
-        except ClusterError as error:
-            _log.warning("an Event about %s was not written: %s", name, error)
 
 
 def _name_of(body: Json) -> str:

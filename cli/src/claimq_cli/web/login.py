@@ -7,14 +7,13 @@ import ipaddress
 import secrets
 import stat
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.local_user import local_user
-from claimq_cli.web.remembered import remember
 
 COOKIE = "claimq_session"
 _IDLE_SECONDS = 12 * 3600.0
@@ -24,6 +23,7 @@ _MOST_OF_A_USER = 20
 _MOST_NOTICES = 10
 _SHORTEST_TOKEN = 20
 _LONGEST_NAME = 100
+_SERVICE_ACCOUNT = ["system", "serviceaccount"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,12 @@ class Session:
         """The texts for this page."""
         notices, self.notices = self.notices, []
         return notices
+
+
+def group_of(user: str) -> str:
+    """Whom a user shares limits with: all service accounts of a namespace, since one tenant can create them."""
+    parts = user.split(":")
+    return ":".join(parts[:3]) if parts[:2] == _SERVICE_ACCOUNT and len(parts) > 3 else user
 
 
 class Logins:
@@ -141,9 +147,17 @@ class Logins:
         own = [one for one, known in self._sessions.items() if known.user == user.name]
         for oldest in own[: max(0, len(own) + 1 - _MOST_OF_A_USER)]:
             del self._sessions[oldest]
-        session = Session(user)
-        remember(self._sessions, key, session, _MOST_SESSIONS)
+        if len(self._sessions) >= _MOST_SESSIONS:
+            self._end_one_of_the_largest_group()
+        session = self._sessions[key] = Session(user)
         return session
+
+    def _end_one_of_the_largest_group(self) -> None:
+        """Ends the session that was unused for longest, of the group of users that has most sessions."""
+        groups = Counter(group_of(known.user) for known in self._sessions.values())
+        largest = groups.most_common(1)[0][0]
+        oldest = next(key for key, known in self._sessions.items() if group_of(known.user) == largest)
+        del self._sessions[oldest]
 
     def _find(self, key: str) -> Session | None:
         session = self._sessions.get(key)

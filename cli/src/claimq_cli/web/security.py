@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from claimq_cli.web.limits import RequestsOfUsers, TooManyRequests
 from claimq_cli.web.login import COOKIE, Logins, ProxyHeaders, Session, TooManyChecks
 from claimq_spec.http_host import is_own_host
 from claimq_spec.kubernetes_api.port import ClusterError
@@ -63,6 +64,7 @@ class Guarded:
         self._hosts = tuple(hosts)
         self._logins = logins
         self._proxy = proxy
+        self._requests = RequestsOfUsers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or refuses it."""
@@ -88,7 +90,16 @@ class Guarded:
             answer = self._needs_login(scope, state["session"])
         if answer is not None and scope["path"].startswith(API):
             answer = _in_json(answer)
-        await (answer or self._app)(scope, receive, send_guarded)
+        session: Session | None = state.get("session")
+        if answer is not None or session is None or scope["path"].startswith((STATIC, HEALTH)):
+            await (answer or self._app)(scope, receive, send_guarded)
+            return
+        try:
+            with self._requests.one(session.user):
+                await self._app(scope, receive, send_guarded)
+        except TooManyRequests as error:
+            refusal: Response = PlainTextResponse(f"{error}\n", 429, {"Retry-After": "1"})
+            await (_in_json(refusal) if state["is_api"] else refusal)(scope, receive, send_guarded)
 
     async def _of_token(self, headers: Headers, peer: str) -> tuple[Session | None, Response | None]:
         """The session of a request to the API, or why there is none."""

@@ -8,12 +8,16 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import Server
 
-_MOST_CONNECTIONS = 64
+from claimq_cli.web.security import HEALTH
+
+_MOST_REQUESTS, _MOST_CONNECTIONS = 256, 320
+"""Requests in progress, and connections: there is always one that a new client can replace."""
 _REQUEST_SECONDS = 5.0
 """From the first byte of a request, or from the connection, to the end of the request's head."""
 
@@ -37,7 +41,8 @@ class _TimedProtocol(H11Protocol):
         if len(self.connections) >= _MOST_CONNECTIONS:
             all_of_them = cast("set[_TimedProtocol]", self.connections)
             waiting = [one for one in all_of_them if one.waits_for_client]
-            min(waiting, key=lambda one: one.waits_since).abort()
+            if waiting:
+                min(waiting, key=lambda one: one.waits_since).abort()
 
     def abort(self) -> None:
         """Closes it at once: transport.close() would wait until the client has read everything."""
@@ -80,13 +85,33 @@ class _TimedProtocol(H11Protocol):
             self._late = None
 
 
+class _Limited:
+    """The app with a limit on the requests in progress. Health checks are answered beyond it: busy is not broken."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or refuses it with status 503."""
+        if self._running >= _MOST_REQUESTS and scope.get("path") != HEALTH:
+            refusal = PlainTextResponse("too many requests are in progress\n", 503, {"Retry-After": "1"})
+            await refusal(scope, receive, send)
+            return
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
+
+
 @asynccontextmanager
 async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]:
     """Serves the app inside the block. Leaves the signals of the process alone."""
     config = Config(
-        app, http=_TimedProtocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
+        _Limited(app), http=_TimedProtocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
         timeout_graceful_shutdown=2, log_config=None, access_log=False, proxy_headers=False, server_header=False,
-        date_header=False, limit_concurrency=_MOST_CONNECTIONS,
+        date_header=False,
     )  # fmt: skip
     config.load()
     server = Server(config)

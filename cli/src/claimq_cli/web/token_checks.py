@@ -9,8 +9,8 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from claimq_cli.web.budget import Budget, Rate
 from claimq_cli.web.login import TooManyChecks, User
 from claimq_cli.web.remembered import remember
 
@@ -19,31 +19,9 @@ _MOST_REMEMBERED = 2000
 """Entries that are kept of each kind: accepted tokens, refused tokens, clients."""
 _MOST_AT_ONCE = 16
 """Half of the connections to the API server."""
+_PER_PEER, _IN_TOTAL = Rate(5.0, 20), Rate(40.0, 100)
 _RESERVE = 8
 """Checks beyond these that tokens may have which were accepted before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Checks per second, and how many of them may come at once."""
-
-    per_second: float
-    at_once: int
-
-
-@dataclass(slots=True)
-class _Budget:
-    """The checks that are left at an instant."""
-
-    rate: Rate
-    left: float
-    at: float
-
-    def seconds_to_wait(self, now: float) -> float:
-        """Seconds until a check is allowed; 0 if it is now."""
-        self.left = min(self.left + (now - self.at) * self.rate.per_second, self.rate.at_once)
-        self.at = now
-        return max((1.0 - self.left) / self.rate.per_second, 0.0)
 
 
 class TokenChecks:
@@ -58,16 +36,16 @@ class TokenChecks:
         self,
         authenticate: Callable[[str], Awaitable[User | None]],
         *,
-        per_peer: Rate = Rate(5.0, 20),
-        in_total: Rate = Rate(40.0, 100),
+        per_peer: Rate = _PER_PEER,
+        in_total: Rate = _IN_TOTAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``authenticate``: the check; None for an unknown token."""
         self._authenticate = authenticate
         self._per_peer = per_peer
         self._clock = clock
-        self._in_total = _Budget(in_total, in_total.at_once, clock())
-        self._peers: OrderedDict[str, _Budget] = OrderedDict()
+        self._in_total = Budget.full(in_total, clock())
+        self._peers: OrderedDict[str, Budget] = OrderedDict()
         self._accepted: OrderedDict[str, tuple[float, User]] = OrderedDict()
         self._refused: OrderedDict[str, float] = OrderedDict()
         self._running: dict[str, asyncio.Task[User | None]] = {}
@@ -102,9 +80,9 @@ class TokenChecks:
         for one in budgets:
             one.left -= 1.0
 
-    def _budget_of(self, peer: str, now: float) -> _Budget:
+    def _budget_of(self, peer: str, now: float) -> Budget:
         key = _network_of(peer)
-        found = self._peers.get(key) or _Budget(self._per_peer, self._per_peer.at_once, now)
+        found = self._peers.get(key) or Budget.full(self._per_peer, now)
         remember(self._peers, key, found, _MOST_REMEMBERED)
         return found
 

@@ -29,7 +29,7 @@ from claimq_cli.web.actions import Actions
 from claimq_cli.web.curves import latest_rates
 from claimq_cli.web.filter_forms import CHANGEABLE, filter_of
 from claimq_cli.web.forms import fields_once
-from claimq_cli.web.limits import AtOnce, answering
+from claimq_cli.web.limits import AtOnce, TooManyRequests, answering
 from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.overview import SHOW, Selection, grouped, namespaces_of, notes_of, selected, warnings_of
@@ -44,7 +44,7 @@ from claimq_cli.web.security import HEALTH, METRICS, STATIC, Guarded
 from claimq_spec.kubernetes_api.port import ClusterError, part
 
 _READS_AT_ONCE = 16
-_READS_OF_A_QUEUE = 2
+_READS_OF_A_QUEUE, _READS_OF_A_USER, _READS_OF_A_NAMESPACE = 2, 4, 8
 _READ_SECONDS = 20.0
 _ROW_SECONDS = 5.0
 _COUNT_SECONDS = 3.0
@@ -83,7 +83,7 @@ class Site:
         self._access = access or SameForAll(may_act=may_act)
         self._runs = Runs()
         self.sampler = Sampler(queues, Samples())
-        self._reads = AtOnce(_READS_OF_A_QUEUE, _READS_AT_ONCE)
+        self._reads = AtOnce(_READS_OF_A_QUEUE, _READS_OF_A_USER, _READS_OF_A_NAMESPACE, _READS_AT_ONCE)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -152,15 +152,19 @@ class Site:
     async def _read(self, request: Request, right: Right, read: api.Read) -> Json:
         """What a read of the API finds."""
         name, queue = await self._queue_of(request, right)
-        async with self._reading(name):
+        async with self._reading(request, name):
             if not await queue.exists():
                 raise no_queue(name)
             return await read(queue, request.query_params)
 
     @asynccontextmanager
-    async def _reading(self, name: str, seconds: float | None = None) -> AsyncGenerator[None]:
+    async def _reading(
+        self, request: Request, name: str, seconds: float | None = None
+    ) -> AsyncGenerator[None]:
         """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
-        async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name):
+        session: Session | None = request.state.session
+        user = session.user if session else ""
+        async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name, user):
             await self._queues.check(name)
             yield
 
@@ -176,10 +180,16 @@ class Site:
         listed = dict.fromkeys([*self.sampler.samples.names, *problems])
         seen = await self._access.visible(request.state.session, [*listed])
         rings = {name: self.sampler.samples.ring(name) for name in self.sampler.samples.names}
-        latest = {name: ring.latest for name, ring in rings.items() if name in seen and ring and ring.latest}
+        latest = {
+            name: ring.latest
+            for name, ring in rings.items()
+            if name in seen and name not in problems and ring and ring.latest
+        }
         names, part = selected(latest, selection)
         decisions = self._queues.decisions()
-        results = await asyncio.gather(*(self._try_row(name, decisions.get(name, {})) for name in names))
+        results = await asyncio.gather(
+            *(self._try_row(request, name, decisions.get(name, {})) for name in names)
+        )
         rows = [row for result in results if not isinstance(result, ClaimqError) for row in result]
         errors = {name: one for name, one in zip(names, results, strict=True) if isinstance(one, ClaimqError)}
         if errors and not rows:
@@ -202,18 +212,18 @@ class Site:
             unsampled_count=self.sampler.unsampled_count,
         )
 
-    async def _try_row(self, name: str, decision: Json) -> list[Json] | ClaimqError:
+    async def _try_row(self, request: Request, name: str, decision: Json) -> list[Json] | ClaimqError:
         try:
-            return await self._row(name, decision)
+            return await self._row(request, name, decision)
         except ClaimqError as error:
             return error
 
-    async def _row(self, name: str, decision: Json) -> list[Json]:
+    async def _row(self, request: Request, name: str, decision: Json) -> list[Json]:
         """The row of a queue; none if it does not exist any more."""
         queue = self._queues.queue(name)
         if queue is None:
             return []
-        async with self._reading(name, _ROW_SECONDS):
+        async with self._reading(request, name, _ROW_SECONDS):
             sample = await self.sampler.sample(name)
             if sample is None:
                 return []
@@ -236,7 +246,7 @@ class Site:
 
     async def _summary(self, request: Request) -> Response:
         name, queue = await self._queue_of(request, Right.LOOK)
-        async with self._reading(name):
+        async with self._reading(request, name):
             sample = await self.sampler.sample(name)
             if sample is None:
                 raise no_queue(name)
@@ -254,7 +264,7 @@ class Site:
         state = str(request.path_params["state"])
         if state not in queue_pages.READ:
             raise HTTPException(404, "there is no such page")
-        async with self._reading(name):
+        async with self._reading(request, name):
             if not await queue.exists():
                 raise no_queue(name)
             values = await queue_pages.READ[state](queue, request.query_params)
@@ -263,7 +273,7 @@ class Site:
     async def _item(self, request: Request) -> Response:
         name, queue = await self._queue_of(request)
         item_id = request.query_params.get("id", "")
-        async with self._reading(name):
+        async with self._reading(request, name):
             found = await queue.find(item_id) if item_id else None
         if found is None:
             raise HTTPException(
@@ -274,7 +284,7 @@ class Site:
 
     async def _audit(self, request: Request) -> Response:
         name, queue = await self._queue_of(request)
-        async with self._reading(name):
+        async with self._reading(request, name):
             records = await queue.audit_log(queue_pages.MOST_RECORDS)
         return await self._queue_page(request, "audit.html", name, "audit", records=records)
 
@@ -287,7 +297,7 @@ class Site:
         wanted = filter_of(fields_once(request.query_params.multi_items()))
         items, stop = SelectedItems(queue, wanted, state=CHANGEABLE[tab]), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
-        async with self._reading(name):
+        async with self._reading(request, name):
             await items.count(stop)
         if request.state.is_api:
             return answer(api.selected(items))
@@ -350,6 +360,10 @@ class Site:
         )
 
     async def _store_error(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, TooManyRequests):
+            refusal = self._error(request, 429, str(error))
+            refusal.headers["Retry-After"] = "1"
+            return refusal
         is_away = isinstance(error, StoreUnavailable | ForeignQueue)
         status = 404 if isinstance(error, InvalidName) else 503 if is_away else 500
         return self._error(request, status, str(error))

@@ -211,3 +211,13 @@ async def test_many_tokens_of_one_user_end_only_sessions_of_the_same_user() -> N
     cookies = [await logins.log_in(f"token {number}") or "" for number in range(1100)]
     assert logins.session(ann) is not None
     assert [logins.session(one) is not None for one in cookies[-21:]] == [False, *[True] * 20]
+
+
+async def test_many_accounts_of_a_namespace_end_no_session_of_another_user() -> None:
+    users = {f"token-{number}": f"system:serviceaccount:evil:account-{number}" for number in range(60)}
+    logins = Logins(by_tokens({**users, TOKEN: "ann"}), hint="")
+    cookies = [await logged_in(logins) for _ in range(3)]
+    for _ in range(20):
+        for token in users:
+            assert await logins.log_in(token)
+    assert [logins.session(cookie) is not None for cookie in cookies] == [True, True, True]

@@ -11,10 +11,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Scope
 
+from claimq_cli.web.budget import Rate
 from claimq_cli.web.login import Logins, TooManyChecks, User
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.security import Guarded
-from claimq_cli.web.token_checks import Rate, TokenChecks
+from claimq_cli.web.token_checks import TokenChecks
 from claimq_spec.kubernetes_api.port import ClusterUnavailable
 
 

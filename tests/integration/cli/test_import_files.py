@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
+from claimq.policy import Policy
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 
@@ -112,3 +114,55 @@ def test_items_come_from_a_pipe(valkey: Server, queue: BlockingQueue) -> None:
             check=True,
         )
     assert [(item.id, item.text) for item in queue.peek(9)] == [("p-1", "a"), ("p-3", "b")]
+
+
+def test_a_dry_run_of_a_file_makes_the_checks_of_the_load(
+    on: Claimq, valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    queue.set_policy(Policy(max_payload=10))
+    queue.enqueue("known", id="known")
+    lines = [
+        '{"payload": "known", "id": "known"}',
+        '{"payload": "one", "id": "a"}',
+        '{"payload": "x", "id": "a"}',
+    ]
+    odd, large = '{"payload": "y", "at": -1}', '{"payload": "12345678901"}'
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, odd, large, ""]))
+    dry = on("import", "q", "--from", "a.jsonl", "--dry-run")
+    assert dry.code == 1
+    assert "q: 1 item would be enqueued, 0 of them delayed, 2 items known already" in dry.out
+    assert "line 5: the payload has 11 bytes and the queue takes at most 10" in dry.out
+    assert "line 4: at is -1.0; give 0 to 1e+11, Unix seconds" in dry.out
+    assert queue.length() == 1
+    refused = on("import", "q", "--from", "a.jsonl")
+    assert (refused.code, "line 4: at is -1.0" in refused.err) == (2, True)
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, large, ""]))
+    assert "(line 4)" in on("import", "q", "--from", "a.jsonl").err
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert "1 item enqueued, 2 items known already" in on("import", "q", "--from", "a.jsonl").out
+
+
+@pytest.mark.parametrize("content", ["id;payload\n1;a\n", "id\tpayload\n1\ta\n", "\ufeffid,payload\n1,a\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_csv_file_of_a_spreadsheet_is_imported(
+    on: Claimq, queue: BlockingQueue, tmp_path: Path, content: str, encoding: str
+) -> None:
+    (tmp_path / "a.csv").write_bytes(
+        content.encode(encoding) if encoding == "utf-8" else content.lstrip("\ufeff").encode(encoding)
+    )
+    assert on("import", "q", "--from", "a.csv").code == 0
+    assert [(item.id, item.payload) for item in queue.peek(9)] == [("1", b"a")]
+
+
+@pytest.mark.parametrize("words", [["--client", "a b"], ["--id-prefix", "a b"], ["--id-prefix", "\u00fc"]])
+@pytest.mark.parametrize("command", ["import", "enqueue"])
+def test_a_wrong_option_is_refused_before_anything_is_read(
+    claimq: Claimq, valkey: Server, queue: BlockingQueue, tmp_path: Path, words: list[str], command: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")  # which has no writer, so that a read would wait without end
+    source = ["--lines", "pipe"] if command == "enqueue" else ["--from", "pipe", "--format", "jsonl"]
+    answer = claimq(command, "q", "--redis", valkey.url, *source, *words)
+    assert answer.code == 2
+    assert "name" in answer.err
+    assert "may only have printable ASCII characters without spaces" in answer.err
+    assert not queue.exists()

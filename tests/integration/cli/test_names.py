@@ -42,11 +42,12 @@ def test_enqueue_makes_a_queue_and_says_so(on: Claimq) -> None:
     assert answer.out == "thumbnals: 1 item enqueued, 1 in main (a new queue; did you mean thumbnails?)\n"
 
 
-@pytest.mark.parametrize("source", ["list:nothing", "items.jsonl"])
+@pytest.mark.parametrize("source", ["rq:nothing", "items.jsonl"])
 def test_an_import_of_nothing_creates_no_queue_and_says_so(
     on: Claimq, valkey: Server, tmp_path: Path, source: str
 ) -> None:
     on("enqueue", "thumbnails", "a")
+    valkey.call("SADD", "rq:queues", "rq:queue:nothing")  # an empty queue
     (tmp_path / "items.jsonl").write_text("")
     before = valkey.call("KEYS", "*")
     answer = on("import", "thumbnals", "--from", source)

@@ -9,6 +9,7 @@ import claimq as library
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
 from claimq_cli.policy_fields import FIELDS, fields_of
+from testkit.server import Server
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
@@ -112,3 +113,23 @@ def test_a_change_warns_that_the_operator_may_revert_it(q: Claimq, queue_do: Que
     answer = q("policy", "q", "requeue_limit=1", "-o", "json")
     assert (answer.code, answer.json["owner"]) == (0, "cluster-a/media/thumbs/uid-1/1")
     assert "the operator sets the policy of q from the ReliableQueue media/thumbs" in answer.err
+
+
+def test_a_change_of_the_policy_may_come_before_the_first_item(on: Claimq, valkey: Server) -> None:
+    on("enqueue", "thumbnails", "a")
+    answer = on("policy", "thumbnail", "max_payload=2Mi", "-o", "json")
+    assert (answer.code, answer.json["created"], answer.json["policy"]["max_payload"]) == (
+        0,
+        True,
+        2 * 1024 * 1024,
+    )
+    assert "thumbnail is a new queue; did you mean thumbnails?" in answer.err
+    assert on("queues", "-o", "name").out == "thumbnail\nthumbnails\n"
+    again = on("policy", "thumbnail", "max_payload=3Mi", "-o", "json")
+    assert (again.json["created"], again.err) == (False, "")
+    valkey.call("LPUSH", "old", "x" * 2_500_000)
+    assert on("import", "thumbnail", "--from", "list:old").code == 0
+
+
+def test_a_policy_of_no_queue_is_not_shown(on: Claimq) -> None:
+    assert on("policy", "q").code == 1

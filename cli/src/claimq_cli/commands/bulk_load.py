@@ -11,6 +11,7 @@ from typing import Protocol
 
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.model import Enqueued, NewItem, Priority
+from claimq.queue.batches import batch_of
 from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_cli.output.answers import count
@@ -117,6 +118,9 @@ async def load(
 
     ``shows_progress``: on stderr, if that is a terminal.
     """
+    batch_of(
+        [Wanted.item(wanted, wanted.from_line, b"")]
+    )  # a wrong option is refused before anything is read
     loaded = Loaded(last_line=wanted.from_line - 1)
     progress = Progress(is_shown=shows_progress and sys.stderr.isatty() and not source.is_terminal)
     try:

@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import claimq
+from claimq.codec import payload_bytes
 from claimq.model import NewItem
+from claimq.queue.batches import batch_of
+from claimq.queue.internals import internals
 from claimq_cli.commands.bulk_load import Lines, Loaded, Wanted, load
 from claimq_cli.commands.input_source import InputSource, Portion
 from claimq_cli.migration.item_files import CsvFile, item_of_json
@@ -28,10 +31,12 @@ class ItemLines(Wanted):
         """The item that a line describes. ValueError with the line."""
         try:
             found = item_of_json(payload) if self.csv is None else self.csv.item(payload)
-        except ValueError as error:
+            usual = super().item(number, b"")
+            item = replace(found, id=found.id or usual.id, client=found.client or usual.client)
+            batch_of([item])  # what an enqueue checks
+        except (ValueError, TypeError) as error:
             raise ValueError(f"line {number}: {error}") from error
-        usual = super().item(number, b"")
-        return replace(found, id=found.id or usual.id, client=found.client or usual.client)
+        return item
 
 
 @dataclass(slots=True)
@@ -39,10 +44,23 @@ class Tally:
     """What a dry run found."""
 
     count: int = 0
+    known: int = 0
     delayed: int = 0
     problems: Counter[str] | None = None
     problem_count: int = 0
     samples: tuple[NewItem, ...] = ()
+
+    def add(self, item: NewItem, known: set[str]) -> None:
+        """Counts an item. ``known``: ids that the queue knows."""
+        if item.id is not None and item.id in known:
+            self.known += 1
+            return
+        if item.id is not None:
+            known.add(item.id)  # a second item of this id in the file
+        self.count += 1
+        self.delayed += item.at is not None
+        if len(self.samples) < SAMPLES:
+            self.samples += (item,)
 
 
 class CsvLines:
@@ -84,27 +102,32 @@ class ItemFile:
         """Enqueues the items."""
         return await load(queue, self._lines, b"\n", self._wanted, stop, pace)
 
-    async def tally(self, stop: asyncio.Event) -> Tally:
-        """Counts the items that would be enqueued and the problems; keeps the first three of each."""
+    async def tally(self, queue: claimq.ReliableQueue, stop: asyncio.Event) -> Tally:
+        """Counts the items that a load would enqueue, those that the queue knows already, and the problems; keeps the
+        first three of each."""
         tally = Tally(problems=Counter())
+        largest = (await queue.policy()).max_payload
         async for portion in self._lines.portions(b"\n", stop):
-            for number, line in portion.lines:
-                if number >= self._wanted.from_line:
-                    self._add(tally, number, line)
+            lines = [line for line in portion.lines if line[0] >= self._wanted.from_line]
+            items = [item for line in lines if (item := self._checked(tally, *line, largest)) is not None]
+            known = await internals(queue).known_ids([item.id for item in items if item.id is not None])
+            for item in items:
+                tally.add(item, known)
         return tally
 
-    def _add(self, tally: Tally, number: int, line: bytes) -> None:
+    def _checked(self, tally: Tally, number: int, line: bytes, largest: int) -> NewItem | None:
         try:
             item = self._wanted.item(number, line)
+            if (size := len(payload_bytes(item.payload))) > largest:
+                raise ValueError(
+                    f"line {number}: the payload has {size} bytes and the queue takes at most {largest}"
+                )
         except ValueError as error:
             tally.problem_count += 1
             if tally.problems is not None and len(tally.problems) < SAMPLES:
                 tally.problems[str(error)] += 1
-            return
-        tally.count += 1
-        tally.delayed += item.at is not None
-        if len(tally.samples) < SAMPLES:
-            tally.samples += (item,)
+            return None
+        return item
 
 
 def content_prefix(source: str) -> str | None:

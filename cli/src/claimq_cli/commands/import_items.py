@@ -148,8 +148,8 @@ async def _from_file(context: Context, name: str, file: ItemFile, rate: float | 
 
 
 async def _check_file(context: Context, name: str, file: ItemFile) -> int:
-    async with stopping() as stop:
-        tally = await file.tally(stop)
+    async with stopping() as stop, context.filled_queue(name, is_dry=True) as (queue, _):
+        tally = await file.tally(queue, stop)
     if stop.is_set():
         raise CommandError("interrupted", INTERRUPTED)
     problems = list(tally.problems or ())
@@ -157,12 +157,14 @@ async def _check_file(context: Context, name: str, file: ItemFile) -> int:
         "queue": name,
         "dry_run": True,
         "enqueued": tally.count,
+        "duplicate_count": tally.known,
         "delayed": tally.delayed,
         "samples": [_sample(item) for item in tally.samples],
         "problem_count": tally.problem_count,
         "problems": problems,
     }
-    lines = [f"{name}: {count(tally.count)} would be enqueued, {tally.delayed:,} of them delayed"]
+    known = f", {count(tally.known)} known already" if tally.known else ""
+    lines = [f"{name}: {count(tally.count)} would be enqueued, {tally.delayed:,} of them delayed{known}"]
     lines += [_sample_text(item) for item in tally.samples]
     lines += [f"{count(tally.problem_count, 'line')} cannot be imported:"] if problems else []
     context.answers.give(document, *lines, *(f"  {problem}" for problem in problems))

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.migration.text_encoding import Utf8Text
 
 _READ_BYTES = 256 * 1024
 _MOST_LINES = 1000
@@ -21,7 +22,7 @@ LONGEST_LINE = 512 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Lines that are enqueued by one call, each with its number: from 1, empty lines counted but left out.
+    """Lines that are enqueued by one call, each with its number: from 1, empty lines of text counted but left out.
 
     ``first`` and ``last``: the first and last line number, empty lines included.
     """
@@ -99,16 +100,21 @@ class InputSource:
     ) -> AsyncIterator[Portion]:
         """Yields whole lines as they arrive, without waiting for a full buffer; the last line may lack its end.
 
-        ``trims``: leaves out empty lines, and the carriage return before a newline. Ends when ``stop`` is set.
+        Lines that end with a newline are text: a byte order mark is left out, and UTF-16 becomes UTF-8. ``trims``: also
+        leaves out empty lines, and the carriage return before a newline. Ends when ``stop`` is set.
         """
         number, rest = 0, bytearray()
+        text = Utf8Text(self._source) if end == b"\n" else None
         got: bytes | None = None
         while got != b"":
             got = await self.read(stop)
             if got is None:
                 return
-            rest += got
-            if got and end not in got:
+            part = got if text is None else text.part(got)
+            if got and not part:
+                continue
+            rest += part
+            if got and end not in part:
                 if len(rest) > LONGEST_LINE:
                     raise CommandError(
                         f"line {number + 1} is longer than the largest item; see --null", USAGE
@@ -121,13 +127,13 @@ class InputSource:
                 if stop.is_set():
                     return
                 some = whole[begin : begin + _MOST_LINES]
-                yield _portion(number + 1, some, end if trims else None)
+                yield _portion(number + 1, some, trims=trims and end == b"\n")
                 number += len(some)
 
 
-def _portion(first: int, some: list[bytearray], trimmed_end: bytes | None) -> Portion:
-    lines = (bytes(line).removesuffix(b"\r") if trimmed_end == b"\n" else bytes(line) for line in some)
-    kept = tuple((first + n, line) for n, line in enumerate(lines) if line or trimmed_end is None)
+def _portion(first: int, some: list[bytearray], *, trims: bool) -> Portion:
+    lines = (bytes(line).removesuffix(b"\r") if trims else bytes(line) for line in some)
+    kept = tuple((first + n, line) for n, line in enumerate(lines) if line or not trims)
     return Portion(first, first + len(some) - 1, kept)
 
 

@@ -28,13 +28,15 @@ class LineOptions:
 
 _OPTIONS = (
     click.option(
-        "--lines", metavar="FILE", help="Enqueue each line of FILE; '-' is stdin. Empty lines are skipped."
+        "--lines",
+        metavar="FILE",
+        help="Enqueue each line of FILE; '-' is stdin. Empty lines are skipped, and a final carriage return is cut.",
     ),
     click.option(
         "-0",
         "--null",
         is_flag=True,
-        help="With --lines: items are separated by NUL bytes instead of newlines.",
+        help="With --lines: items are ended by NUL bytes instead of newlines, and nothing is skipped or cut.",
     ),
     click.option(
         "--from-line", type=click.IntRange(1), default=1, metavar="N", help="With --lines: start at line N."

@@ -23,7 +23,7 @@ from claimq_cli.queue_actions import QueueActions, policy_of
 @click.argument("changes", nargs=-1, metavar="[FIELD=VALUE]...")
 @with_context
 async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
-    """Show the policy of the queue NAME, or change fields of it.
+    """Show the policy of the queue NAME, or change fields of it. A change may come before the first item.
 
     All changes of one call are made in one step; the other fields stay as they are. Durations have a unit (30s, 5m),
     sizes may have one (1Mi), and `none` removes a limit.
@@ -36,8 +36,12 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     found = await _found(context, name, changes)
     now, owner, changed = found["policy"], found["owner"], found.get("changed", [])
     document = {"queue": name, "policy": now, "owner": owner, "changed": changed}
+    if "new" in found:
+        document["created"] = bool(found["new"])
     rows = [[field, shown(field, now[field])] for field in FIELDS if not changed or field in changed]
     context.answers.give_table(document, ["field", "value"], rows)
+    if note := found.get("new"):
+        terminal.say_error(note)
     if changed and owner is not None and (known := read_owner(owner)):
         terminal.say_error(_warning(name, known))
 
@@ -46,10 +50,13 @@ async def _found(context: Context, name: str, changes: tuple[str, ...]) -> dict[
     """The policy after the changes."""
     if page := changes_of(context, name):
         return await (page.queue("policy", changes=" ".join(changes)) if changes else page.policy())
-    async with context.changed_queue(name) if changes else context.queue(name) as queue:
-        if not changes:
+    if not changes:
+        async with context.queue(name) as queue:
             return await policy_of(queue)
-        return await QueueActions(queue, recorded_in(queue, local_user())).change_policy(changes)
+    async with context.filled_queue(name) as (queue, new_queue):
+        done = await QueueActions(queue, recorded_in(queue, local_user())).change_policy(changes)
+        await queue.add_to_index()
+    return {**done, "new": f"{name} is a new queue{new_queue.hint}" if new_queue else ""}
 
 
 def _warning(name: str, owner: Owner) -> str:

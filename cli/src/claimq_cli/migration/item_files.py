@@ -7,11 +7,12 @@ import binascii
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
-from claimq.arguments import choice
+from claimq.arguments import choice, instant
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import InvalidName
 from claimq.item_options import MAX_REQUEUES, checked_exclusive_key, checked_headers
@@ -21,6 +22,7 @@ from claimq_cli.instants import parse_instant
 _PAYLOAD_FIELDS = ("payload", "payload_base64")
 _OWN_COLUMNS = ("id", "client", "at")
 _NO_END = "a quoted field begins in this record and does not end"
+_QUOTED = re.compile(b'"[^"]*"')
 _LONGEST_RECORD = 64 * 1024 * 1024
 csv.field_size_limit(_LONGEST_RECORD)
 
@@ -28,7 +30,9 @@ csv.field_size_limit(_LONGEST_RECORD)
 def item_of_json(line: bytes) -> NewItem:
     """The item that a JSON line describes. ValueError with what is wrong."""
     try:
-        found = json.loads(line)
+        found = json.loads(line.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+    except _TwoValues:
+        raise
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -36,6 +40,22 @@ def item_of_json(line: bytes) -> NewItem:
             "not a JSON object with a payload; lines that are payloads themselves: `claimq enqueue --lines`"
         )
     return item_of_fields(cast("dict[str, Any]", found))
+
+
+class _TwoValues(ValueError):
+    """A JSON object has two values of one name."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        twice = next(name for name, number in Counter(name for name, _ in pairs).items() if number > 1)
+        raise _TwoValues(f"the name {twice[:40]!r} comes twice in an object; give each value its own")
+    return fields
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def item_of_fields(fields: Mapping[str, Any]) -> NewItem:
@@ -116,15 +136,18 @@ def _instant(name: str, value: object) -> float | None:
     try:
         if isinstance(value, bool):
             raise ValueError
-        return parse_instant(value)
+        seconds = parse_instant(value)
     except ValueError:
         raise ValueError(f"{name} is not an instant; write Unix seconds or ISO 8601") from None
+    return instant(name, seconds)
 
 
 class CsvFile:
-    """Reads a CSV file line by line. The first record names the columns."""
+    """Reads a CSV file line by line. The first record names the columns. They are separated by commas, or by semicolons
+    or tabs if the first record has such and no comma."""
 
     def __init__(self) -> None:
+        self._separator = ","
         self._columns: list[str] | None = None
         self._parts: list[bytes] = []
         self._size = self._first = self._quotes = 0
@@ -148,17 +171,19 @@ class CsvFile:
         have ended; then :meth:`item` refuses the record."""
         whole = b"\n".join(self._parts)
         self._parts, self._size, self._quotes = [], 0, 0
-        if not whole.strip():
+        if whole in (b"", b"\r"):
             return None
         if self._columns is None:
-            self._columns = _columns(self._first, whole.removeprefix(b"\xef\xbb\xbf"))
+            header = whole.removeprefix(b"\xef\xbb\xbf")
+            self._separator = _separator_of(header)
+            self._columns = _columns(self._first, header, self._separator)
             return None
         return self._first, whole
 
     def item(self, record: bytes) -> NewItem:
         """The item of a record. The column headers has a JSON object. Without a column payload or payload_base64, the
         payload is a JSON object of all columns but id, client and at. ValueError with what is wrong."""
-        columns, cells = self._columns or [], _row(record)
+        columns, cells = self._columns or [], _row(record, self._separator)
         if len(cells) != len(columns):
             raise ValueError(f"number of fields: {len(cells)}, but the first line has {len(columns)}")
         fields = dict(zip(columns, cells, strict=True))
@@ -178,19 +203,31 @@ def _json_of(cell: str | None) -> object:
         raise ValueError("headers is not a JSON object") from None
 
 
-def _columns(line: int, record: bytes) -> list[str]:
+def _separator_of(header: bytes) -> str:
+    """The separator of a CSV file with this first record."""
+    plain = _QUOTED.sub(b"", header)
+    return "," if b"," in plain else ";" if b";" in plain else "\t" if b"\t" in plain else ","
+
+
+def _columns(line: int, record: bytes, separator: str) -> list[str]:
     try:
-        found = _row(record)
+        found = _row(record, separator)
     except ValueError as error:
         raise ValueError(f"line {line}: {error}") from error
+    if odd := [name for name in found if not set(name).isdisjoint(";\t\0")]:
+        raise ValueError(
+            f"line {line}: the column {odd[0][:40]!r} has a semicolon, a tab or a NUL in its name; separate all "
+            "columns by commas, and save the file as UTF-8"
+        )
     if twice := [name for name, number in Counter(found).items() if number > 1]:
         raise ValueError(f"line {line}: two columns have the name {twice[0]!r}; give each its own")
     return found
 
 
-def _row(record: bytes) -> list[str]:
+def _row(record: bytes, separator: str) -> list[str]:
     try:
-        first, *others = csv.reader(io.StringIO(record.decode(), newline=""), strict=True)
+        text = io.StringIO(record.decode(), newline="")
+        first, *others = csv.reader(text, strict=True, delimiter=separator)
     except UnicodeDecodeError:
         raise ValueError("not UTF-8; put the payload into a column payload_base64") from None
     except csv.Error as error:

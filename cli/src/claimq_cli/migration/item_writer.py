@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from claimq.codec import BARE_ID
 from claimq.model import Located
 from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.migration.text_encoding import MARKS
 
 FORMS = ("jsonl", "csv", "raw")
 _COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues",
@@ -58,13 +59,22 @@ class ItemWriter:
         """Returns when everything that was written is on the disk."""
         os.fsync(self._file.fileno())
 
+    def _unreadable(self, payload: bytes) -> str:
+        """Why `claimq enqueue --lines` would not read this payload as it is; an empty text if it would."""
+        if self._end in payload:
+            return "contains the separator"
+        if self._end == b"\n" and (not payload or payload.endswith(b"\r")):
+            return "ends with a carriage return" if payload else "is empty"
+        if self._end == b"\n" and payload.startswith(MARKS):
+            return "begins with a byte order mark"
+        return ""
+
     def _encoded(self, one: Located) -> bytes:
         match self._form:
             case "raw":
-                if self._end in one.item.payload:
-                    raise CommandError(
-                        f"item {one.item.id} contains the separator; use --null or --format jsonl", USAGE
-                    )
+                if why := self._unreadable(one.item.payload):
+                    advice = "--format jsonl" if self._end == b"\0" else "--null or --format jsonl"
+                    raise CommandError(f"item {one.item.id} {why}; use {advice}", USAGE)
                 return one.item.payload + self._end
             case "csv":
                 fields = fields_of(one)

@@ -1,14 +1,17 @@
 """The JSON documents that the commands print. Later versions only add fields.
 
 Instants are Unix seconds by the server's clock, durations seconds. A payload is under exactly one name: ``payload``
-(the JSON value that it is), ``text`` (UTF-8 that is not JSON) or ``payload_base64`` (anything else).
+(the JSON value that it is), ``text`` (UTF-8 that is not JSON, or is JSON that not every reader can read: a number
+beyond a double, or more than 100 levels) or ``payload_base64`` (anything else).
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from collections.abc import Iterable
+from math import isfinite
+from typing import Any, cast
 
 from claimq.model import (
     AuditRecord,
@@ -26,6 +29,7 @@ from claimq.model import (
 )
 
 Json = dict[str, Any]
+_LEVELS = 100
 
 
 def payload_of(raw: bytes) -> Json:
@@ -35,13 +39,37 @@ def payload_of(raw: bytes) -> Json:
     except UnicodeDecodeError:
         return {"payload_base64": base64.b64encode(raw).decode()}
     try:
-        return {"payload": json.loads(text, parse_constant=_no_constant)}
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         return {"text": text}
+    return {"payload": value} if _has_few_levels(value) else {"text": text}
 
 
-def _no_constant(name: str) -> None:
+def _no_number(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not isfinite(value):
+        raise ValueError(f"{number[:40]} is beyond the range of a double")
+    return value
+
+
+def _has_few_levels(value: object) -> bool:
+    """Whether each encoder can write it: those of JSON and YAML call themselves for each level."""
+    level = [value]
+    for _ in range(_LEVELS):
+        level = [inner for one in level for inner in _values_in(one)]
+        if not level:
+            return True
+    return False
+
+
+def _values_in(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def item(one: Item, *, is_exact: bool = False) -> Json:

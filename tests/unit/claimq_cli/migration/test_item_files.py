@@ -53,6 +53,17 @@ def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
         (b"{}", "it needs one of the fields payload"),
         (b'{"payload": "x", "payload_base64": "eA=="}', "it needs one of the fields payload"),
         (b'{"payload": 7}', "a payload is bytes"),
+        (b'{"payload": "x", "payload": "y"}', "the name 'payload' comes twice in an object"),
+        (b'{"payload": {"a": [{"b": 1, "b": 2}]}}', "the name 'b' comes twice in an object"),
+        (b'{"payload": {"a": NaN}}', "not a JSON object with a payload"),
+        (b'{"payload": {"a": 1e400}}', "this payload cannot be stored as text or JSON"),
+        (b'{"payload": "\\ud800"}', "this payload cannot be stored as text or JSON"),
+        (b'{"payload": "\xff"}', "not a JSON object with a payload"),
+        (b'{"payload": "x", "at": -1}', "at is -1.0; give 0 to 1e+11, Unix seconds"),
+        (b'{"payload": "x", "at": 1893456000000}', "at is 1893456000000.0; give 0 to"),
+        (b'{"payload": "x", "at": "0001-01-01T00:00:00Z"}', "at is -62135596800.0; give 0 to"),
+        (b'{"payload": "x", "at": 1e400}', "at is inf; give 0 to"),
+        (b'{"payload": "x", "at": "2030"}', "at is not an instant"),
         (b'{"payload_base64": "eA==!"}', "payload_base64 is not base64"),
         (b'{"payload": "x", "id": "a b"}', "the id name 'a b'"),
         (b'{"payload": "x", "id": false}', "id is bool; give text"),
@@ -99,6 +110,16 @@ def test_a_csv_record_may_have_its_payload_in_base64() -> None:
     assert items_of(text) == [(2, NewItem(b"\xff")), (3, NewItem(b"x"))]
 
 
+@pytest.mark.parametrize("separator", [b",", b";", b"\t"])
+def test_columns_of_csv_have_commas_semicolons_or_tabs(separator: bytes) -> None:
+    text = separator.join([b"id", b"payload"]) + b"\n" + separator.join([b"1", b'"a,b;c\td"']) + b"\n"
+    assert items_of(text) == [(2, NewItem(b"a,b;c\td", id="1"))]
+
+
+def test_a_payload_of_blanks_in_csv_is_a_payload() -> None:
+    assert items_of(b'payload\n  \n\n""\n') == [(2, NewItem(b"  ")), (4, NewItem(b""))]
+
+
 def test_other_columns_of_csv_become_a_json_object() -> None:
     assert items_of(b"id,client,at,to,size\n1,c,5,ann,7") == [
         (2, NewItem(b'{"to":"ann","size":"7"}', id="1", client="c", at=5.0))
@@ -136,6 +157,8 @@ def test_a_quoted_field_that_does_not_end_is_refused() -> None:
     [
         (b"payload,id,payload", "line 1: two columns have the name 'payload'"),
         (b"id,payload,payload,id", "line 1: two columns have the name 'id'"),
+        (b"id;payload,client", "line 1: the column 'id;payload' has a semicolon, a tab or a NUL in its name"),
+        (b"i\0d\0,\0p", "line 1: the column 'i\\x00d\\x00' has a semicolon, a tab or a NUL"),
         (b'payload,"id', "line 1: a quoted field begins in this record and does not end"),
         (b"payload,id\rx,1", "line 1: several records in one"),
     ],

@@ -75,7 +75,7 @@ WHOLE: dict[str, Any] = {
                 {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             ],
             "envFrom": [{"configMapRef": {"name": "settings"}}],
-            "resources": {"requests": {"cpu": 0.5, "memory": "64Mi"}, "limits": {"cpu": 1}},
+            "resources": {"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"cpu": 1}},
             "concurrency": 4,
             "drainTimeout": "1m",
             "template": {

@@ -42,6 +42,8 @@ class WorkerPod:
     """A timestamp of the API; these can be compared as text."""
     deletion_cost: int = 0
     problem: PodProblem | None = None
+    init_container: str = ""
+    """The init container that runs and that the app's container waits for; empty if there is none."""
     busy: int = 0
     """The number of claims that it holds."""
 
@@ -142,7 +144,19 @@ def _read(body: Mapping[str, Any], held: Mapping[str, int]) -> WorkerPod:
         created_at=metadata.get("creationTimestamp", ""),
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
         problem=_problem(name, status, conditions),
+        init_container=_init_container(status),
         busy=held.get(worker_prefix(name, uid), 0),
+    )
+
+
+def _init_container(status: Mapping[str, Any]) -> str:
+    waiting = [part(part(one, "state"), "waiting") for one in parts(status, "containerStatuses")]
+    if not any(one.get("reason") == "PodInitializing" for one in waiting):
+        return ""
+    # One that is not a sidecar is ready only when it has ended.
+    init = parts(status, "initContainerStatuses")
+    return next(
+        (str(one["name"]) for one in init if "running" in part(one, "state") and not one.get("ready")), ""
     )
 
 

@@ -160,6 +160,9 @@ class Reading:
         if not isinstance(value, str | int | float):
             self.add(path, f'is {shown(value)}; write a quantity such as "500m", "2" or "256Mi"')
             return
+        if isinstance(value, float):  # the API server accepts whole numbers and texts
+            self.add(path, f'is the number {value:g} without quotes; write it as a text: "{value:g}"')
+            return
         try:
             if parse_quantity(value) < 0:
                 raise ValueError(f"{shown(value)} is negative; write a quantity of 0 or more")

@@ -135,6 +135,49 @@ def test_advice_names_the_field_of_the_container_that_is_in_trouble() -> None:
     assert advice(PodProblem("SomethingNew", "", "a", "worker")) == ""
 
 
+@pytest.mark.parametrize(
+    ("problem", "fix"),
+    [
+        (
+            PodProblem(
+                "FailedCreate",
+                'pods "a" is forbidden: failed quota: q: must specify limits.cpu for: claimq-sidecar,worker',
+            ),
+            "set the named values of the container claimq-sidecar in spec.sidecar.resources",
+        ),
+        (
+            PodProblem("FailedCreate", "minimum memory usage per Container is 100Mi, but request is 64Mi"),
+            "spec.sidecar.resources (the sidecar counts too)",
+        ),
+        (
+            PodProblem(
+                "CreateContainerConfigError",
+                "container worker: container has runAsNonRoot and image will run as root",
+                "a",
+                "worker",
+            ),
+            "worker pods may not run as root: use an image whose user is a number above 0",
+        ),
+        (
+            PodProblem(
+                "CrashLoopBackOff",
+                "back-off; its previous run ended with exit code 0 (Completed)",
+                "a",
+                "worker",
+            ),
+            "a worker must not end by itself",
+        ),
+        (
+            PodProblem("CrashLoopBackOff", "back-off", "a", "claimq-sidecar"),
+            "spec.sidecar.image or resources",
+        ),
+    ],
+    ids=["quota", "limits", "root", "ends", "sidecar"],
+)
+def test_advice_follows_the_words_of_the_cluster(problem: PodProblem, fix: str) -> None:
+    assert fix in advice(problem)
+
+
 def test_a_quota_that_rejects_pods_is_reported(observed: Look) -> None:
     look = observed(replicas=1)
     assert look.deployment is not None
@@ -149,8 +192,9 @@ def test_a_quota_that_rejects_pods_is_reported(observed: Look) -> None:
     assert (condition.reason, condition.message) == (
         "FailedCreate",
         (
-            "0 of 1 workers are ready: exceeded quota; correct spec.worker.template or spec.worker.resources, "
-            "or change the namespace's quota, limits or Pod Security level to admit the pods"
+            "0 of 1 workers are ready: exceeded quota; correct spec.worker.template, spec.worker.resources or "
+            "spec.sidecar.resources (the sidecar counts too), or change the namespace's quota, limits or Pod Security "
+            "level to admit the pods"
         ),
     )
 

@@ -83,6 +83,22 @@ def test_a_pod_that_starts_is_named_with_the_command_that_shows_why_it_waits(obs
     assert "`kubectl describe pod a --namespace=media`" in message
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_ready", "is_named"),
+    [("PodInitializing", False, True), ("PodInitializing", True, False), ("ContainerCreating", False, False)],
+)
+def test_an_init_container_that_does_not_end_is_named(
+    observed: Look, reason: str, is_ready: bool, is_named: bool
+) -> None:
+    body = pod_body("a", ready=False)
+    running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    body["status"]["initContainerStatuses"] = [{"name": "migrate", "ready": is_ready, "state": running}]
+    body["status"]["containerStatuses"] = [{"name": "worker", "state": {"waiting": {"reason": reason}}}]
+    message = found(observed(replicas=1, pods=[body]))[2]
+    assert ("`kubectl logs a --namespace=media --container=migrate`" in message) is is_named
+    assert ("kubectl describe pod a" in message) is not is_named
+
+
 def test_a_pod_that_still_starts_after_the_deadline_is_named_too(observed: Look) -> None:
     look = observed(replicas=1, pods=[pod_body("a", ready=False)])
     late = with_condition(look, type="Progressing", reason="ProgressDeadlineExceeded", message="too slow")

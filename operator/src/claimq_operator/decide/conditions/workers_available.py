@@ -81,9 +81,17 @@ def _deployment_problem(view: View) -> PodProblem | None:
 
 
 def _where_to_look(view: View) -> str:
-    """The command for a pod that stays pending: its status does not report a volume that cannot be mounted."""
+    """The command for a pod that stays pending: its status does not report a volume that cannot be mounted, nor whether
+    an init container will end."""
+    namespace = view.observed.resource.namespace
     for pod in view.observed.live_pods:
-        command = f"kubectl describe pod {pod.name} --namespace={view.observed.resource.namespace}"
+        if pod.init_container:
+            command = f"kubectl logs {pod.name} --namespace={namespace} --container={pod.init_container}"
+            return (
+                f"; pod {pod.name}: the init container {pod.init_container} is running and the app starts after it: "
+                f"if this persists, run `{command}`, and correct it in spec.worker.template"
+            )
+        command = f"kubectl describe pod {pod.name} --namespace={namespace}"
         return (
             f"; if this persists, run `{command}` to see the cause, such as a volume of spec.worker.template"
         )

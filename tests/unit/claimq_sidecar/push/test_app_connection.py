@@ -12,6 +12,7 @@ from testkit.waiting import PATIENCE, eventually
 
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 Ask = Callable[..., "asyncio.Future[Response | NoResponse]"]
 
 
@@ -121,6 +122,9 @@ async def test_of_an_endless_body_only_the_beginning_is_read(
         b"HTTP/1.1 200 OK\r\nx: " + b"y" * 20000,
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 101 + b"content-length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        CHUNKED + b"0\r\nx: " + b"y" * 100_000,
+        CHUNKED + b"0\r\n" + b"y" * 100_000,
+        CHUNKED + b"1;" + b"y" * 100_000,
     ],
 )
 async def test_what_is_not_http_or_has_no_end_is_refused(
@@ -129,6 +133,12 @@ async def test_what_is_not_http_or_has_no_end_is_refused(
     backend.replies = [reply]
     assert await exchange(connections) is NoResponse.NOT_HTTP
     assert connections.take() is None
+
+
+async def test_a_body_in_tiny_chunks_is_read(backend: Backend, connections: AppConnections) -> None:
+    backend.replies = [CHUNKED + b"1\r\nx\r\n" * 30_000 + b"0\r\n\r\n"]
+    assert await exchange(connections) == Response(200, {}, b"x" * 2000)
+    assert connections.take() is not None
 
 
 @pytest.mark.parametrize("reply", [None, b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n(end)"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from importlib.resources import files
 
 from claimq.model import Claim
@@ -145,4 +146,11 @@ class AppApi:
         await exchange.reply_json(info)
 
     async def _openapi(self, exchange: Exchange) -> None:
-        await exchange.reply((files("claimq_sidecar.http") / "openapi.json").read_bytes())
+        await exchange.expect_bytes(len(_openapi_document()))
+        await exchange.reply(_openapi_document())
+        await exchange.connection.flushed.wait()
+
+
+@cache
+def _openapi_document() -> bytes:
+    return (files("claimq_sidecar.http") / "openapi.json").read_bytes()

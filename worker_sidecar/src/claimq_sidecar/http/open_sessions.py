@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +35,17 @@ class Line:
     tokens: tuple[str, ...]
     body: bytes = b""
     share: Share = field(default_factory=Share)
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A session that begins. ``window``: 0 without a stream. ``first``: its first line, until it is sent."""
+
+    session: OpenSession
+    window: int
+    encoding: str
+    first: bytes
+    is_draining: bool = field(kw_only=True)
 
 
 class Changes:
@@ -152,23 +164,33 @@ class OpenSessions:
 
     async def session(self, exchange: Exchange) -> None:
         """Opens a session and keeps it open."""
-        tokens = session_tokens(await exchange.body())
-        await self._open_session(exchange, tokens, None, "base64")
+        await self._serve(exchange, lambda raw: (session_tokens(raw), None, "base64"))
 
     async def stream(self, exchange: Exchange) -> None:
         """Opens a session whose response delivers items."""
-        tokens, wanted, encoding = stream_request(await exchange.body())
-        await self._open_session(exchange, tokens, self._sidecar.window(wanted), encoding)
+
+        def read(raw: bytes) -> tuple[tuple[str, ...], int | None, str]:
+            tokens, wanted, encoding = stream_request(raw)
+            return tokens, self._sidecar.window(wanted), encoding
+
+        await self._serve(exchange, read)
+
+    async def _serve(
+        self, exchange: Exchange, read: Callable[[bytes], tuple[tuple[str, ...], int | None, str]]
+    ) -> None:
+        opened = await self._open_session(exchange, read)
+        await self._respond(exchange, opened)
 
     async def _open_session(
-        self, exchange: Exchange, tokens: tuple[str, ...], window: int | None, encoding: str
-    ) -> None:
+        self, exchange: Exchange, read: Callable[[bytes], tuple[tuple[str, ...], int | None, str]]
+    ) -> _Opened:
+        """Opens it. The tokens of its request, which may be as large as its body, do not outlive this call."""
+        tokens, window, encoding = read(await exchange.body())
         await exchange.expect_bytes(len(tokens) * TOKEN_BYTES)
         counted = None if window is None else Concurrency(window)
         session, lost = await self._sidecar.open_session(exchange.connection, tokens, exchange.share, counted)
-        exchange.share.end()
         first = self._first_line(session, lost if tokens else None, window)
-        await self._respond(exchange, session, first, encoding)
+        return _Opened(session, window or 0, encoding, _line(first), is_draining=first.draining)
 
     async def window(self, exchange: Exchange) -> None:
         """Changes the window of a stream."""
@@ -193,16 +215,21 @@ class OpenSessions:
         )
         return Session(*values) if window is None else Stream(*values, window=window)
 
-    async def _respond(self, exchange: Exchange, session: OpenSession, first: Session, encoding: str) -> None:
-        changes = self._open[session.id] = Changes(self._sidecar, session, exchange, encoding, self._unread)
+    async def _respond(self, exchange: Exchange, opened: _Opened) -> None:
+        session = opened.session
+        changes = Changes(self._sidecar, session, exchange, opened.encoding, self._unread)
+        self._open[session.id] = changes
         connection, buffer = exchange.connection, Share()
         try:
-            is_large = isinstance(first, Stream) and first.window >= _LARGE_WINDOW
+            is_large = opened.window >= _LARGE_WINDOW
             if is_large and await buffer.take(self._send_buffers, 2 * _SEND_BUFFER, 0.0):
                 connection.set_send_buffer(_SEND_BUFFER)
             await exchange.begin_stream("application/x-ndjson")
-            await exchange.stream(_line(first))
-            await self._keep_open(exchange, changes, is_announced=first.draining)
+            await exchange.stream(opened.first)
+            opened.first = b""
+            await connection.flushed.wait()  # until then the line, which names the lost claims, is in memory
+            exchange.share.end()
+            await self._keep_open(exchange, changes, is_announced=opened.is_draining)
         finally:
             self._sidecar.give_back_unread(connection.clear_handed())
             changes.take_back_ready()

@@ -53,21 +53,21 @@ class PlainCycle:
         self.message_event = asyncio.Event()
         self.transport = transport
         self._scope = scope
-        self._body = body
+        self.body = body
         self._flow = flow
         self._on_response = on_response
         self._start: Mapping[str, Any] = {}
 
     async def run(self, app: App) -> None:
         """Lets the app answer the request."""
-        length = b"%d" % len(self._body)
+        length = b"%d" % len(self.body)
         scope = {"type": "http", "method": "POST", "headers": [*_HEADERS, (b"content-length", length)]}
         await app({**scope, **self._scope}, self._receive, self._send)
         if not self.response_complete and not self.disconnected:
             self.transport.close()
 
     async def _receive(self) -> Mapping[str, Any]:
-        body, self._body = self._body, b""
+        body, self.body = self.body, b""
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def _send(self, message: Mapping[str, Any]) -> None:

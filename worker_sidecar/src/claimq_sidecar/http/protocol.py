@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections import deque
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
+from weakref import WeakSet
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -14,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from claimq_sidecar.claims.client import Connection
+from claimq_sidecar.http.head_with_body import HeadWithBody
 from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.plain_requests import COMPLETE, KEY, App, PlainCycle, plain_request
 from claimq_sidecar.http.problems import Refusal
@@ -26,8 +29,16 @@ MOST_PIPELINED = 16
 """Requests that may wait on one connection for the replies before theirs."""
 HEAD_SECONDS = 10.0
 """How long a head may take from its first byte to its last."""
+MOST_HELD: Final = 4 * 1024 * 1024
+"""Bytes that all connections together may hold: heads, requests that wait on their connection, and the parts of bodies
+that no handler has taken yet. A connection that exceeds it is closed."""
+_FIELD_BYTES: Final = 200
+"""Memory of a header beside its text."""
+_REQUEST_BYTES: Final = 4000
+"""Memory of a request that waits on its connection, without its headers."""
+_LIGHT: Final = 1024
+"""A connection that holds no more is not counted: the head of a usual request."""
 _READ_BYTES = 16 * 1024
-_CONTINUE = b"HTTP/1.1 100 "
 _BUFFER_BYTES = 16 * 1024
 
 
@@ -46,6 +57,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = self._in_message = False
         self._size = self._fields = self._quiet = 0
         self._excess = ""
+        self._heads: deque[int] = deque()
+        self._answering: Any = None
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self.waits_since: float = self.loop.time()
@@ -63,7 +76,37 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._quiet > LONGEST_HEAD and not self.transport.is_closing():
             self._refuse_head()
+        self._bound_held()
         self._watch()
+
+    @property
+    def held(self) -> int:
+        """Bytes of this connection that no other budget counts."""
+        size = sum(self._heads) + self._quiet
+        if self._in_head:
+            size += self._size + _FIELD_BYTES * self._fields
+        cycles = {
+            id(cycle): cycle for cycle in (self._answering, self.cycle, *(one for one, _ in self.pipeline))
+        }
+        return size + sum(len(cycle.body) for cycle in cycles.values() if cycle is not None)
+
+    @property
+    def _holds_too_much(self) -> bool:
+        """Whether this connection holds more than usual, and all together too much."""
+        if self.held <= _LIGHT:
+            return False
+        _heavy.add(self)
+        for light in [one for one in _heavy if one.held <= _LIGHT]:
+            _heavy.discard(light)
+        return sum(one.held for one in _heavy) > MOST_HELD
+
+    def _bound_held(self) -> None:
+        """Closes this connection if all together hold too much."""
+        if not self.transport.is_closing() and self._holds_too_much:
+            detail = (
+                "other connections hold all the memory for requests that have not begun; send less at once"
+            )
+            self._refuse(429, "busy", "No room for the request", detail)
 
     def on_message_begin(self) -> None:
         """Starts a request, which shows that the client has read the previous response."""
@@ -88,16 +131,25 @@ class BoundedProtocol(HttpToolsProtocol):
         """Ends the limit on the head; the body has its own."""
         self._in_head = False
         self._quiet = 0
+        is_waiting = self.is_busy
+        self._heads.append(self._size + _FIELD_BYTES * self._fields + _REQUEST_BYTES * is_waiting)
         super().on_headers_complete()
+        self.flow.pause_reading()  # until the whole body is there, or the handler has room for it
         if self.scope["method"] != "HEAD":  # whose response has no body
-            self.cycle.transport = cast("asyncio.Transport", _HeadWithBody(self.transport))
-        if len(self.pipeline) > MOST_PIPELINED:
+            self.cycle.transport = cast("asyncio.Transport", HeadWithBody(self.transport))
+        if len(self.pipeline) > MOST_PIPELINED or (is_waiting and self._holds_too_much):
             self._stop_parsing("pipelined")
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
         self._quiet = 0
         super().on_body(body)
+        if len(self.cycle.body) > _READ_BYTES:
+            self.flow.pause_reading()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)  # pyright: ignore[reportUnknownMemberType]  # as uvicorn types it
 
     def on_message_complete(self) -> None:
         """The request is complete."""
@@ -105,10 +157,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._quiet = 0
         self.scope[COMPLETE] = True  # type: ignore[typeddict-unknown-key]  # likewise
         super().on_message_complete()
+        if not self.pipeline:  # so that the end of the connection is seen
+            self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
         """A response was written; the connection is idle."""
         self.waits_since = self.loop.time()
+        self._end_answer()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -128,6 +183,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._end_timers()
+        _heavy.discard(self)
+        for cycle in (self._answering, self.cycle):
+            if cycle is not None:
+                cycle.body = type(cycle.body)()
+        self._forget_heads()
         self.connection.flushed.set()
         self.connection.gone.set()
 
@@ -140,6 +200,21 @@ class BoundedProtocol(HttpToolsProtocol):
             )
         else:
             super().timeout_keep_alive_handler()
+
+    def _forget_heads(self) -> None:
+        """Frees the heads of requests that will not be answered, at once instead of at a garbage collection."""
+        for cycle, _ in self.pipeline:
+            cycle.scope["headers"] = []
+        if self._in_head:
+            self.headers = []
+        self.pipeline.clear()
+        self._heads.clear()
+
+    def _end_answer(self) -> None:
+        """The request in progress has its response."""
+        self._answering = None
+        if self._heads:
+            self._heads.popleft()
 
     @property
     def is_busy(self) -> bool:
@@ -252,7 +327,10 @@ class AppProtocol(BoundedProtocol):
         path, body = plain
         self.connection.clear_handed()
         scope = {"path": path, KEY: self.connection, COMPLETE: True}
-        self.cycle = cycle = PlainCycle(scope, body, self.transport, self.flow, self._on_plain_response)  # type: ignore[assignment]  # it has what uvicorn uses of a cycle
+        self._heads.append(0)
+        cycle = PlainCycle(scope, body, self.transport, self.flow, self._on_plain_response)
+        self._answering = cycle
+        self.cycle = cycle  # type: ignore[assignment]  # it has what uvicorn uses of a cycle
         task = self.loop.create_task(cycle.run(cast("App", self.app)))  # pyright: ignore[reportUnknownMemberType]  # as uvicorn types it
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -261,6 +339,7 @@ class AppProtocol(BoundedProtocol):
         if self.pipeline:
             self.on_response_complete()
         else:  # leaves the timer for idle connections alone
+            self._end_answer()
             self.waits_since = self.loop.time()
 
     def eof_received(self) -> None:
@@ -278,38 +357,8 @@ class AppProtocol(BoundedProtocol):
             connection.on_unread(connection.clear_handed())
 
 
-class _HeadWithBody:
-    """The transport as one response sees it: its head is sent together with a small body.
-
-    uvicorn writes them one after the other, and the client would be woken for each.
-    """
-
-    __slots__ = ("_head", "_is_begun", "_transport")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-        self._is_begun = False
-
-    def write(self, data: bytes) -> None:
-        """Writes, but keeps the head for the next call."""
-        if not self._is_begun and not data.startswith(_CONTINUE):
-            self._is_begun, self._head = True, data
-            return
-        head, self._head = self._head, b""
-        if head and len(data) <= _READ_BYTES:
-            data, head = head + data, b""
-        if head:
-            self._transport.write(head)
-        self._transport.write(data)
-
-    def is_closing(self) -> bool:
-        """As the transport's."""
-        return self._transport.is_closing()
-
-    def close(self) -> None:
-        """As the transport's."""
-        self._transport.close()
+_heavy: WeakSet[BoundedProtocol] = WeakSet()
+"""The connections of this process that hold more than the head of a usual request."""
 
 
 def _bound_buffers(transport: asyncio.Transport) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from claimq.errors import ClaimqError
 from claimq.model import NewItem
 from claimq_sidecar.claims.client import Connection
+from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.claims.sessions import SessionNotOpen
 from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.plain_requests import COMPLETE, KEY
@@ -131,7 +132,12 @@ class Exchange:
             await self._take_room(missing)
 
     async def _take_room(self, length: int) -> None:
-        if self._bodies is not None and not await self._bodies.take(self.share, length, ROOM_SECONDS):
+        if self._bodies is None or await self._bodies.take(self.share, length, 0.0):
+            return
+        taking = asyncio.ensure_future(self._bodies.take(self.share, length, ROOM_SECONDS))
+        if not await unless(taking, self.connection.gone):
+            raise ClientGone
+        if not taking.result():
             raise no_room(ROOM_SECONDS)
 
     async def reply(

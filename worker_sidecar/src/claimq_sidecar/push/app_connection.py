@@ -11,7 +11,8 @@ import httptools
 from claimq_sidecar.push.decisions import HEADERS, LONGEST_DETAIL, NoResponse, Response
 
 LONGEST_HEAD: Final = 16 * 1024
-"""Bytes that the head of a response may have, together with interim responses before it."""
+"""Bytes that the head of a response may have, together with interim responses before it; and those of its trailers, or
+without a part of the body."""
 MOST_FIELDS: Final = 100
 LONGEST_BODY: Final = 64 * 1024
 """Bytes of a body that are read. A response that is longer counts without the rest, and its connection is closed."""
@@ -36,7 +37,7 @@ class AppConnection(asyncio.Protocol):
     def _begin_response(self) -> None:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
-        self._head_size = self._fields = self._body_size = 0
+        self._head_size = self._fields = self._body_size = self._quiet = 0
         self._status = 0
         self._has_head = self._has_length = self._is_complete = self._has_more = self._is_kept = False
 
@@ -86,13 +87,15 @@ class AppConnection(asyncio.Protocol):
             return
         if not self._has_head:
             self._head_size += len(data)
+        self._quiet += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._has_more = True
             self._end(self._response() if self._is_complete else NoResponse.NOT_HTTP)
             return
-        if self._fields > MOST_FIELDS or (not self._has_head and self._head_size > LONGEST_HEAD):
+        is_long = (not self._has_head and self._head_size > LONGEST_HEAD) or self._quiet > 2 * LONGEST_HEAD
+        if self._fields > MOST_FIELDS or is_long:
             self._end(NoResponse.NOT_HTTP)
         elif self._is_complete or self._body_size > LONGEST_BODY:
             self._end(self._response())
@@ -127,6 +130,7 @@ class AppConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Keeps the beginning of the body."""
+        self._quiet = 0
         self._body_size += len(body)
         if len(self._body) < LONGEST_DETAIL and not self._has_more:
             self._body += body[: LONGEST_DETAIL - len(self._body)]

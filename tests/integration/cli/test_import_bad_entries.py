@@ -205,6 +205,13 @@ def test_a_wrong_name_is_an_error_with_the_names_that_exist(
         assert keys(valkey) == before
 
 
+def test_a_name_that_two_prefixes_have_is_suggested_once(on: Claimq, valkey: Server) -> None:
+    for prefix in ("bull", "shop"):
+        valkey.call("HSET", f"{prefix}:mails:meta", "version", "bullmq:6.7.0")
+    answer = on("import", "q", "--from", "bullmq:mail")
+    assert "bullmq:mails --prefix bull, bullmq:mails --prefix shop; did you mean mails?" in answer.err
+
+
 def test_a_queue_that_is_empty_now_is_no_wrong_name(on: Claimq, valkey: Server) -> None:
     valkey.call("SADD", "rq:queues", "rq:queue:mails")
     valkey.call("SADD", "queues", "mails")

@@ -61,5 +61,5 @@ def no_queue(layout: Layout, queues: Sequence[tuple[str, str]]) -> str:
     listed = ", ".join(f"{layout.kind}:{name}" for name in names[:_LISTED])
     has = f"it has {listed}" if names else f"it has no queue of the kind {layout.kind}"
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    meant = did_you_mean(layout.name, [name for name, _ in queues])
+    meant = did_you_mean(layout.name, sorted({name for name, _ in queues}))
     return f"the server of the source has no queue {layout.kind}:{layout.name}; {has}{more}{meant}"

@@ -1,6 +1,5 @@
 """The durability table of docs/guarantees.md: what survives SIGKILL, a failover and eviction, by server settings."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,12 +9,12 @@ import pytest
 import claimq.blocking
 from claimq import StoreFull
 from claimq.blocking import BlockingQueue
+from testkit.fsyncs import NotedFactory
 from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.ports import free_port
-from testkit.resp import Connection
 from testkit.server import DURABLE, Server
-from testkit.waiting import PATIENCE, eventually_sync
+from testkit.waiting import eventually_sync
 
 APPENDING = {"appendonly": "yes"}
 COUNT = 300
@@ -72,32 +71,32 @@ def test_sigkill_takes_at_most_the_last_items_where_the_file_is_stored_every_sec
     assert len(found) >= COUNT
 
 
-def stored_bytes(server: Server) -> int:
-    """The size of the append-only file once the server has stored all that was written before, with fsync."""
-    connection = Connection(server.unix_path, 2 * PATIENCE)
-    connection.call("SET", "marker", "x")
-    assert connection.call("WAITAOF", 1, 0, round(PATIENCE * 1000)) == [1, 0]
-    connection.close()
-    return append_only_file(server).stat().st_size
-
-
 def append_only_file(server: Server) -> Path:
     (file,) = (server.dir / "appendonlydir").glob("*.incr.aof")
     return file
 
 
 @pytest.mark.parametrize("fsync", ["everysec", "no"])
-def test_a_power_loss_takes_what_came_after_the_last_fsync(start_server: ServerFactory, fsync: str) -> None:
-    """SIGKILL, and the file is cut where the last fsync left it: at worst, no later page is stored."""
-    server = start_server("valkey", {**APPENDING, "appendfsync": "everysec"})
-    before = enqueued(server, 0, 10)
-    size = stored_bytes(server)
+def test_a_power_loss_takes_what_came_after_the_last_fsync(start_noted: NotedFactory, fsync: str) -> None:
+    server = start_noted("valkey", {**APPENDING, "appendfsync": "everysec"})
+    payloads = enqueued(server, 0, COUNT)
+    server.call("SET", "marker", "behind-them")
+    eventually_sync(lambda: server.has_stored(b"behind-them"), why="they are on the disk")
     server.call("CONFIG", "SET", "appendfsync", fsync)
-    enqueued(server, 10, 10)
-    server.kill9()
-    os.truncate(append_only_file(server), size)
+    payloads += enqueued(server, COUNT, COUNT)
+    server.lose_power()
     server.start()
-    assert kept(server) == before
+    found = kept(server)
+    assert found == payloads[: len(found)]
+    assert len(found) == COUNT if fsync == "no" else len(found) >= COUNT
+
+
+def test_a_power_loss_takes_nothing_from_a_server_that_stores_always(start_noted: NotedFactory) -> None:
+    server = start_noted("valkey", dict(DURABLE))
+    payloads = enqueued(server, 0, COUNT)
+    server.lose_power()
+    server.start()
+    assert kept(server) == payloads
 
 
 def test_sigkill_takes_what_came_after_the_last_snapshot(start_server: ServerFactory) -> None:

@@ -81,6 +81,8 @@ FIELDS: Mapping[str, _Kind] = {
     "failed_max_items": _OPTIONAL_COUNT,
     "failed_remove_match": _choice(Match),
     "durability": _choice(Durability),
+    "durability_replicas": _COUNT,
+    "appendfsync_always": _FLAG,
     "durable_done": _FLAG,
     "suspended": _FLAG,
 }

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from claimq.model import ServerReport, ServerWarning
 
-HIDDEN = "SettingsHidden"
+HIDDEN, REFUSED = "SettingsHidden", "FsyncedRefused"
+_PROVING = (8, 2)
+"""The first version of Redis whose WAITAOF waits for the fsync in every setting (tests/kill/test_fsynced.py)."""
 _VALUES = ("always", "everysec", "no")
 _UNKNOWN = ServerWarning(
     HIDDEN,
@@ -43,6 +45,25 @@ def with_declared(report: ServerReport, appendfsync: str | None) -> ServerReport
         "correct the declaration or the server"
     )
     return replace(report, warnings=(*report.warnings, ServerWarning("DeclarationWrong", text)))
+
+
+def with_refused(
+    report: ServerReport, durability: str, *, is_always: bool, queue: str = "the queue"
+) -> ServerReport:
+    """The report with a warning if the server refuses the ``durability`` of a queue (lua/lib/call.lua).
+
+    ``is_always``: whether the queue's policy declares ``appendfsync_always``.
+    """
+    numbers = tuple(int(part) for part in report.version.split(".")[:2] if part.isdigit())
+    is_proof = is_always or (report.flavour == "redis" and numbers >= _PROVING)
+    if durability != "fsynced" or is_proof:
+        return report
+    text = (
+        f"durability fsynced of {queue} is refused, and nothing can be enqueued: {report.flavour} {report.version} can "
+        "confirm WAITAOF before its fsync; set appendfsync always on all its servers and declare that "
+        "(spec.redis.appendfsync, or appendfsync_always in the policy), or use durability replicated"
+    )
+    return replace(report, warnings=(*report.warnings, ServerWarning(REFUSED, text)))
 
 
 def _of_value(appendfsync: str) -> tuple[ServerWarning, ...]:

@@ -102,8 +102,9 @@ class FailedPolicy:
 class Durability(StrEnum):
     """Where an item is stored when its enqueue returns. Otherwise it raises :class:`claimq.NotReplicated`.
 
-    ``PRIMARY``: the primary, as safely as its settings make it. ``REPLICATED``: at least one replica too.
-    ``FSYNCED``: the disk of the primary and that of a replica (both with appendonly; Redis 7.2 or Valkey).
+    ``PRIMARY``: the primary, as safely as its settings make it. ``REPLICATED``: at least one replica too, or as many as
+    ``durability_replicas`` says. ``FSYNCED``: the disk of the primary and those of the replicas (all with appendonly);
+    it needs Redis 8.2, or ``appendfsync_always`` (then Redis 7.2 or Valkey).
     """
 
     PRIMARY = "primary"
@@ -133,6 +134,11 @@ class Policy:
     """Automatic handling of failed items."""
     durability: Choice[Durability] = Choice(Durability.PRIMARY)
     """Where an item is stored when its enqueue returns."""
+    durability_replicas: int = 1
+    """The number of replicas that have to confirm, if ``durability`` requires replicas."""
+    appendfsync_always: bool = False
+    """Declares that ``appendfsync`` is ``always`` on the primary and on all replicas. Without it, servers that can
+    confirm before their fsync refuse ``FSYNCED``: Redis before 8.2, and Valkey."""
     durable_done: bool = False
     """Whether ``done`` waits for replicas too, so that no finished item is delivered again after a failover."""
     suspended: bool = False
@@ -143,7 +149,8 @@ class Policy:
         count("max_payload", self.max_payload, least=1, most=LARGEST_PAYLOAD)
         of_type("retry_delay", self.retry_delay, RetryDelay, "a RetryDelay")
         of_type("failed", self.failed, FailedPolicy, "a FailedPolicy")
-        for name in ("durable_done", "suspended"):
+        count("durability_replicas", self.durability_replicas, least=1, most=99)
+        for name in ("appendfsync_always", "durable_done", "suspended"):
             of_type(name, getattr(self, name), bool, "True or False")
 
     def to_fields(self) -> dict[str, str]:
@@ -167,6 +174,8 @@ class Policy:
             "failed_max_items": _optional(failed.max_items),
             "failed_remove_match": failed.remove_match.value,
             "durability": self.durability.value,
+            "durability_replicas": str(self.durability_replicas),
+            "appendfsync_always": "1" if self.appendfsync_always else "0",
             "durable_done": "1" if self.durable_done else "0",
             "suspended": "1" if self.suspended else "0",
         }
@@ -210,6 +219,8 @@ class Policy:
                 remove_match=Match(whole["failed_remove_match"]),
             ),
             durability=Durability(whole["durability"]),
+            durability_replicas=int(value("durability_replicas")),
+            appendfsync_always=whole["appendfsync_always"] == "1",
             durable_done=whole["durable_done"] == "1",
             suspended=whole["suspended"] == "1",
         )
@@ -245,6 +256,8 @@ class PolicyFields(TypedDict, total=False):
     id_window: Duration
     failed: FailedPolicy
     durability: Durability | str
+    durability_replicas: int
+    appendfsync_always: bool
     durable_done: bool
     suspended: bool
 

@@ -136,7 +136,27 @@ async def test_an_unexpected_error_does_not_end_the_renewal_of_leases(
         seen.may_go_on.set()
         assert (await consuming).done == 1
     await client.client.aclose()
-    assert "a defect of the caller's client" in caplog.text
+    assert "the client library failed (KeyError)" in caplog.text
+
+
+@pytest.mark.parametrize("error", [AttributeError, KeyError, IndexError, ValueError, EOFError])
+async def test_consume_outlives_errors_of_any_class_in_the_client(
+    queue: ReliableQueue, seen: Seen, valkey: Server, error: type[Exception]
+) -> None:
+    client = FaultyClient(valkey.url, error("'NoneType' object has no attribute 'writelines'"))
+    async with claimq.connect(client=client) as server:
+        stop = asyncio.Event()
+        consuming = asyncio.ensure_future(server.queue("q", worker="w2").consume(seen, stop=stop))
+        await fill(queue, 1)
+        await eventually(lambda: len(seen.payloads) == 1)
+        client.is_broken = True
+        await fill(queue, 1)
+        await eventually(lambda: client.failures > 3)
+        client.is_broken = False
+        await eventually(lambda: len(seen.payloads) == 2 or consuming.done())
+        stop.set()
+        assert (await consuming).done == 2
+    await client.client.aclose()
 
 
 def _inner(item: Item) -> None:

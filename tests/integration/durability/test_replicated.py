@@ -132,7 +132,7 @@ async def test_a_stricter_policy_holds_for_the_next_call(
     queue = store.queue("q")
     await queue.set_policy(REPLICATED)
     await enqueue_until_confirmed(queue, "first")
-    await queue.update_policy(durability=Durability.FSYNCED)
+    await queue.update_policy(durability=Durability.FSYNCED, appendfsync_always=True)
     with pytest.raises(NotReplicated, match="needs appendonly yes"):
         await queue.enqueue("second")
 
@@ -210,11 +210,26 @@ async def test_verdicts_wait_for_no_replica_if_only_new_items_have_to(
     assert waits() == before + 2
 
 
+async def test_an_enqueue_waits_for_as_many_replicas_as_the_policy_says(
+    pair: tuple[Server, Server], start_server: ServerFactory, store: claimq.Server
+) -> None:
+    other = start_server("valkey", {"replicaof": f"127.0.0.1 {pair[0].port}"})
+    queue = store.queue("q")
+    await queue.set_policy(Policy(durability=Durability.REPLICATED, durability_replicas=2))
+    await enqueue_until_confirmed(queue, "first")
+    assert [one.call("LLEN", "cq:{q}:main") for one in (pair[1], other)] == [1, 1]
+    other.sigstop()
+    with pytest.raises(NotReplicated, match="that 2 replicas have it"):
+        await queue.enqueue("second")
+    await queue.update_policy(durability_replicas=1)
+    await enqueue_until_confirmed(queue, "third")
+
+
 async def test_fsynced_waits_for_the_disks(start_server: ServerFactory) -> None:
     primary, replica = make_pair(start_server, dict(DURABLE))
     async with claimq.connect(settings=patient(primary.url)) as store:
         queue = store.queue("q")
-        await queue.set_policy(Policy(durability=Durability.FSYNCED))
+        await queue.set_policy(Policy(durability=Durability.FSYNCED, appendfsync_always=True))
         await enqueue_until_confirmed(queue, "first")
         replica.call("CONFIG", "SET", "appendonly", "no")
         with pytest.raises(NotReplicated, match="on the disks of the primary and of a replica"):
@@ -225,7 +240,7 @@ async def test_fsynced_on_a_server_without_appendonly_says_what_to_set(
     pair: tuple[Server, Server], store: claimq.Server
 ) -> None:
     queue = store.queue("q")
-    await queue.set_policy(Policy(durability=Durability.FSYNCED))
+    await queue.set_policy(Policy(durability=Durability.FSYNCED, appendfsync_always=True))
     with pytest.raises(
         NotReplicated, match=r"refused WAITAOF: .* needs appendonly yes on the server; set it"
     ) as one:
@@ -239,7 +254,7 @@ async def test_items_are_stored_once_where_the_server_refuses_to_wait(
 ) -> None:
     """Enqueues at the same time share a call, and none is made again."""
     queue = store.queue("q")
-    await queue.set_policy(Policy(durability=Durability.FSYNCED))
+    await queue.set_policy(Policy(durability=Durability.FSYNCED, appendfsync_always=True))
     errors = await asyncio.gather(*(queue.enqueue(str(n)) for n in range(20)), return_exceptions=True)
     stored = [error.result for error in errors if isinstance(error, NotReplicated)]
     ids = {one.id for one in stored if isinstance(one, EnqueuedItem)}
@@ -253,7 +268,7 @@ async def test_a_done_is_stored_where_the_server_refuses_to_wait(
 ) -> None:
     queue = store.queue("q", worker="w")
     await queue.enqueue("first")
-    await queue.set_policy(Policy(durability=Durability.FSYNCED, durable_done=True))
+    await queue.set_policy(Policy(durability=Durability.FSYNCED, appendfsync_always=True, durable_done=True))
     with pytest.raises(NotReplicated, match=r"^done: the primary has carried it out") as caught:
         await queue.done(await queue.claim())
     outcomes = cast("list[claimq.Outcome]", caught.value.result)
@@ -318,7 +333,7 @@ async def test_in_a_cluster() -> None:
             with pytest.raises(NotReplicated):
                 await queue.enqueue("second")
             assert await queue.length() == 2
-            await queue.update_policy(durability=Durability.FSYNCED)
+            await queue.update_policy(durability=Durability.FSYNCED, appendfsync_always=True)
             with pytest.raises(NotReplicated, match="needs appendonly yes"):
                 await queue.enqueue("third")
             assert await queue.length() == 3

@@ -280,7 +280,7 @@ async def test_who_may_not_wait_for_a_replica_enqueues_nothing(
     documented = roles.documented("producer")
     roles.give(server, "producer", documented)
     async with claimq.connect(settings=patient(server.url)) as admin:
-        await admin.queue(roles.QUEUE).set_policy(Policy(durability=durability))
+        await admin.queue(roles.QUEUE).set_policy(Policy(durability=durability, appendfsync_always=True))
     settings = patient(roles.url(server, "producer"), retry_for=0.5)
     async with claimq.connect(settings=settings) as store:
         queue = store.queue(roles.QUEUE)

@@ -11,6 +11,7 @@ import pytest
 from testkit import binaries, tiers
 from testkit.binaries import ServerMissing
 from testkit.cluster import RedisCluster
+from testkit.fsyncs import NotedFactory, NotedServer
 from testkit.places import remove_left_behind
 from testkit.proxy import FaultProxy
 from testkit.sentinel import Sentinel
@@ -22,7 +23,7 @@ NEWEST = "redis8"
 """What the contract tests run on besides."""
 ServerFactory = Callable[..., Server]
 ProxyFactory = Callable[[Server], FaultProxy]
-Startable = TypeVar("Startable", Server, RedisCluster, Sentinel)
+Startable = TypeVar("Startable", Server, NotedServer, RedisCluster, Sentinel)
 
 LOGS = pytest.StashKey[list[tuple[str, Path]]]()
 SHARED = pytest.StashKey[dict[str, Server]]()
@@ -100,6 +101,22 @@ def start_server(request: pytest.FixtureRequest) -> Iterator[ServerFactory]:
         tls: bool = False,
     ) -> Server:
         made = started(lambda: Server(flavour, options, tcp=tcp, tls=tls))
+        mine.append(made)
+        _note_use(request, made)
+        return made
+
+    yield start
+    for made in mine:
+        made.close()
+
+
+@pytest.fixture
+def start_noted(request: pytest.FixtureRequest) -> Iterator[NotedFactory]:
+    """Starts servers of the test's own whose fsyncs are noted. All end with it."""
+    mine: list[NotedServer] = []
+
+    def start(flavour: str, options: dict[str, str], *, tcp: bool = False, pause_ms: int = 0) -> NotedServer:
+        made = started(lambda: NotedServer(flavour, options, tcp=tcp, pause_ms=pause_ms))
         mine.append(made)
         _note_use(request, made)
         return made

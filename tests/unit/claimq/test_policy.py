@@ -70,7 +70,8 @@ def test_every_field_of_the_policy_is_in_the_config() -> None:
         "requeue_limit": 7, "busy_expiry": 7.0, "on_expiry": OnExpiry.DROP,
         "retry_delay": RetryDelay(initial=7.0),
         "claim_wait_timeout": 7.0, "max_payload": 7, "id_window": 7.0, "failed": FailedPolicy(max_items=7),
-        "durability": Durability.FSYNCED, "durable_done": True, "suspended": True,
+        "durability": Durability.FSYNCED, "durability_replicas": 2, "appendfsync_always": True,
+        "durable_done": True, "suspended": True,
     }  # fmt: skip
     assert set(different) == {field.name for field in fields(Policy)}
     for name, value in different.items():
@@ -220,6 +221,7 @@ def test_a_choice_may_be_text_and_reads_as_its_member() -> None:
     [
         ("suspended", "no", "True or False"),
         ("durable_done", 1, "True or False"),
+        ("appendfsync_always", "yes", "True or False"),
         ("failed", None, "a FailedPolicy"),
         ("retry_delay", 5.0, "a RetryDelay"),
     ],

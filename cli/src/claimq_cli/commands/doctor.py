@@ -27,6 +27,7 @@ from claimq_cli.commands.diagnosis import (
 )
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.queue_names import check_exists
+from claimq_cli.commands.server_report import server_report
 from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, text_of
 from claimq_cli.item_filter import groups_of
 from claimq_cli.queue_reads import newest_failed, workers_of
@@ -205,7 +206,7 @@ async def _checked(check: str, found: Awaitable[list[Check]]) -> list[Check]:
 
 
 async def _report(subject: str, server: claimq.Server) -> list[Check]:
-    return server_checks.report_checks(subject, await server.report())
+    return server_checks.report_checks(subject, await server_report(server))
 
 
 async def _clock(subject: str, queue: claimq.ReliableQueue) -> list[Check]:

@@ -22,7 +22,15 @@ START_SECONDS = 60.0
 """For so long, items that wait without a worker are only a warning: workers may be starting."""
 _SHOWN = 3
 
-_STOPS = {"ClusterNotDeclared", "EvictionPolicy", "Full", "IsReplica", "ServerTooOld", "AppendOnlyFailing"}
+_STOPS = {
+    "ClusterNotDeclared",
+    "EvictionPolicy",
+    "Full",
+    "IsReplica",
+    "ServerTooOld",
+    "AppendOnlyFailing",
+    "FsyncedRefused",
+}
 """Warnings about the server with which queues lose items in normal operation, or stop."""
 _SETTING = "in the server's configuration; until its next restart also: "
 _FIXES = {

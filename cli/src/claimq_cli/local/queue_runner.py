@@ -17,7 +17,7 @@ from typing import Any
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError, StoreMisused
-from claimq.fsync_setting import with_declared
+from claimq.fsync_setting import with_declared, with_refused
 from claimq.model import ServerReport, Snapshot
 from claimq.queue.internals import internals
 from claimq.queue.reaper import Reaper
@@ -258,7 +258,9 @@ class QueueRunner:
     async def _read_report(self) -> bool:
         redis = self.manifest.spec.redis
         declared = None if redis is None else redis.declared_appendfsync
-        self._report = with_declared(await self.server.report(), declared)
+        policy = claimq.Policy(**self.manifest.spec.policy_fields())
+        report = with_declared(await self.server.report(), declared)
+        self._report = with_refused(report, policy.durability, is_always=policy.appendfsync_always)
         return False
 
     def _note(self, text: str) -> None:

@@ -7,6 +7,7 @@ failovers and errors are those of every other call.
 
 from __future__ import annotations
 
+import encodings
 import socket as stdlib_socket
 import ssl
 import sys
@@ -41,7 +42,8 @@ _IDLE_SECONDS = 0.01
 _MOST_BYTES = 64 * 1024
 """Longer commands are sent on the event loop: its timeout does not limit the whole command."""
 _CLASSES: dict[Kind, Any] = {Kind.TCP: Socket, Kind.TLS: SSLConnection, Kind.UNIX: UnixDomainSocketConnection}
-_OWN_FILES = (__file__, str(Path(redis.__file__).parent), stdlib_socket.__file__, ssl.__file__)
+_PACKAGES = [str(Path(str(package.__file__)).parent) for package in (redis, encodings)]
+_OWN_FILES = (__file__, *_PACKAGES, stdlib_socket.__file__, ssl.__file__)
 
 
 class _Recoveries:
@@ -153,7 +155,7 @@ class CallersConnection(Connection):
             socket.send_packed_command(command, check_health=False)
             reply = socket.read_response(disable_decoding=True)
             is_usable = True
-        except (RedisError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - any class: the event loop makes the call again
             interrupt = _interrupt_behind(error, before)
             if interrupt is None and isinstance(error, ResponseError):
                 is_usable = socket is not None  # else the server has refused the connection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +17,6 @@ from redis.asyncio import (
     UnixDomainSocketConnection,
 )
 from redis.asyncio import Connection as TcpConnection
-from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelManagedConnection, SentinelManagedSSLConnection
 from redis.backoff import NoBackoff
@@ -24,6 +24,7 @@ from redis.exceptions import ReadOnlyError
 
 from claimq.address.redis_url import Endpoint, parse_url
 from claimq.errors import StoreMisused
+from claimq.redis_store.cluster_client import ClusterClient
 from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.listening import listening
 from claimq.redis_store.parsers import parser_for
@@ -37,13 +38,21 @@ def make_client(settings: RedisSettings, *, waiting: bool) -> Any:
     """A client for calls, or (``waiting``) for commands that block up to :data:`LONGEST_BLOCK`. Sends nothing yet."""
     endpoint = parse_url(settings.url)
     options = call_options(settings, endpoint, longest_wait=LONGEST_BLOCK if waiting else 0.0)
-    if endpoint.mode == "cluster":
-        return _cluster(settings, endpoint, options)
     options |= {"db": endpoint.db, "retry": Retry(NoBackoff(), 0), "health_check_interval": 0}
     options["parser_class"] = parser_for(settings.largest_reply)
     limit = 1000 if waiting else settings.max_connections
-    client = _direct(settings, endpoint, options, limit)
-    return DirectClient(client, reply_timeout=settings.reply_timeout, most=limit)
+
+    def direct(place: Endpoint) -> DirectClient:
+        client = _direct(settings, place, dict(options), limit)
+        return DirectClient(client, reply_timeout=settings.reply_timeout, most=limit)
+
+    if endpoint.mode == "cluster":
+        if endpoint.tls:
+            _tls(settings)  # raises for a file that cannot be read
+        return ClusterClient(
+            endpoint.addresses, lambda address: direct(replace(endpoint, addresses=(address,)))
+        )
+    return direct(endpoint)
 
 
 class Kind(Enum):
@@ -84,24 +93,6 @@ def _direct(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any]
     options |= where | {"connection_class": listening(classes[kind], settings.namespace)}
     pool = BlockingConnectionPool(max_connections=limit, timeout=settings.reply_timeout, **options)
     return Redis.from_pool(pool)  # which closes the pool with the client
-
-
-def _cluster(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any]) -> Any:
-    if endpoint.tls:
-        options |= {"ssl": True, **_tls(settings)}
-    nodes = [ClusterNode(host, port) for host, port in endpoint.addresses]
-    client = RedisCluster(
-        startup_nodes=nodes, retry=Retry(NoBackoff(), 1), require_full_coverage=False, **options
-    )
-    # Its constructor takes no classes. The nodes that it finds later get a copy of its own arguments.
-    parser = parser_for(settings.largest_reply)
-    connection = listening(SSLConnection if endpoint.tls else TcpConnection, settings.namespace)
-    for arguments in (client.connection_kwargs, client.nodes_manager.connection_kwargs):
-        arguments |= {"parser_class": parser, "connection_class": connection}
-    for node in client.nodes_manager.startup_nodes.values():
-        node.connection_kwargs["parser_class"] = parser
-        node.connection_class = connection
-    return client
 
 
 def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[str, Any], limit: int) -> Any:
@@ -147,11 +138,11 @@ def _tls(settings: RedisSettings) -> dict[str, Any]:
 async def close(client: Any) -> None:
     """Closes all connections of a client of :func:`make_client`."""
     await client.aclose()
-    if isinstance(client, RedisCluster):
-        # After a connection error or a timeout the client looks for the nodes again, but only at its next call. Until
-        # then its own method closes nothing.
-        for nodes in ("nodes_cache", "startup_nodes"):
-            await client.nodes_manager.aclose(nodes)
+
+
+def is_cluster(client: Any) -> bool:
+    """Whether a client is for a Redis Cluster: ours, or the client library's, of a caller."""
+    return isinstance(client, ClusterClient | RedisCluster)
 
 
 def expires_at_once(client: Any, key: str) -> Awaitable[object]:
@@ -167,8 +158,8 @@ async def read(client: Any, absent: str, *words: str | bytes | float) -> Any:
     sentinels may name it for some seconds more. Raises ReadOnlyError or Disconnected then. A Redis Cluster needs no
     check: there a replica does not answer reads.
     """
-    if isinstance(client, RedisCluster):
-        return await cast("Any", client).execute_command(*words)
+    if is_cluster(client):
+        return await client.execute_command(*words)
     guard = ("PEXPIRE", absent, 0)
     if isinstance(client, DirectClient) and words[0] == "EVALSHA":
         return await client.read(guard, words)
@@ -182,6 +173,8 @@ async def read(client: Any, absent: str, *words: str | bytes | float) -> Any:
 
 async def together(client: Any, *commands: Sequence[str | bytes | float]) -> list[Any]:
     """Sends commands together on one connection to a single server; returns their replies, errors among them."""
+    if isinstance(client, DirectClient):
+        return await client.together(*commands)
     pipe = client.pipeline(transaction=False)
     for words in commands:
         pipe.execute_command(*words)
@@ -203,6 +196,8 @@ def is_synchronous(client: Any) -> bool:
 
 async def at_node(client: Any, key: str, *words: str) -> Any:
     """Runs a command on the cluster node that serves a key, or on the single server."""
+    if isinstance(client, ClusterClient):
+        return await client.at(key, *words)
     if not isinstance(client, RedisCluster):
         return await client.execute_command(*words)
     cluster: Any = client

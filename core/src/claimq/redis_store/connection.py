@@ -8,20 +8,29 @@ a repeated call from the reply that it kept (``lua/lib/call.lua``).
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from redis.asyncio import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError
 
 from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_work import or_cancelled
 from claimq.concurrency.backoff import RANDOM, Backoff
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
-from claimq.redis_store.clients import LONGEST_BLOCK, at_node, close, expires_at_once, make_client, read
+from claimq.redis_store.clients import (
+    LONGEST_BLOCK,
+    at_node,
+    close,
+    expires_at_once,
+    is_cluster,
+    make_client,
+    read,
+)
+from claimq.redis_store.cluster_client import ClusterClient
 from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
 from claimq.redis_store.keys import absent_key, suspects
@@ -33,10 +42,13 @@ from claimq.redis_store.settings import RedisSettings
 _LISTED = 50
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FORGET_SECONDS = 1.0
-_FOREIGN = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
+_FOREIGN = Exception
+"""What a client can raise in a call: in an outage also errors that are no RedisError, such as AttributeError."""
+_EXPECTED = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
 _NOT_A_LIST = re.compile(r"WRONGTYPE \S+:(?:main|high|low):([!-~]{1,128}) is not a list")
 """The error of length_of_list() in lib/levels.lua for a list of a client."""
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 _made_here: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -62,8 +74,8 @@ class Connection(Lanes):
         self._clients: dict[str, Any] = {}
         self._background: set[asyncio.Task[None]] = set()
         self.lost_claims = LostClaims(self)
-        self.durable: dict[tuple[str, ...], str] = {}
-        """Main keys of a call -> the durability that their queues require, where it is known."""
+        self.durable: dict[tuple[str, ...], tuple[str, int]] = {}
+        """Main keys of a call -> the durability that their queues require, and on how many replicas, if known."""
         self.incarnations: dict[str, str] = {}
         """Main key -> incarnation of the queue's data (its name for them), as the last claim's reply had it."""
         self.shared_enqueues: dict[str, Any] | None = {}
@@ -106,7 +118,7 @@ class Connection(Lanes):
 
         async def call(client: Any) -> Any:
             absent = absent_key(keys[0])
-            named = [*keys, absent] if isinstance(client, RedisCluster) else keys
+            named = [*keys, absent] if is_cluster(client) else keys
             try:
                 if wanted.writes:
                     return await client.evalsha(wanted.sha, len(named), *named, *args)
@@ -149,6 +161,10 @@ class Connection(Lanes):
         except asyncio.CancelledError:
             self._may_come_late = True
             raise
+        except StoreUnavailable:
+            await self._pause_after_fault(seconds)
+        except ClaimqError:
+            raise
         except _FOREIGN as error:
             if not (is_unknown_script(error) or is_wrong_type(error)):  # run() knows what to do about these
                 ours = translate(error, doing="waiting for items")
@@ -156,8 +172,6 @@ class Connection(Lanes):
                     raise ours from error
                 self._may_come_late = True
                 await self._pause_after_fault(seconds)
-        except StoreUnavailable:
-            await self._pause_after_fault(seconds)
         return await self.run(name, keys, args)
 
     def note_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
@@ -243,11 +257,13 @@ class Connection(Lanes):
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         client = self.client("waiting")
         try:
-            if isinstance(client, DirectClient):  # which has a timeout of its own
+            if isinstance(client, DirectClient | ClusterClient):  # which have their own timeouts
                 reply = await client.blpop(keys, timeout=seconds)
             else:
                 async with asyncio.timeout(seconds + self.settings.reply_timeout):
                     reply = await or_cancelled(client.blpop(list(keys), timeout=seconds))
+        except ClaimqError:
+            raise
         except _FOREIGN as error:
             raise translate(error, doing="waiting for items") from error
         return None if reply is None else _text(reply[0])
@@ -266,8 +282,12 @@ class Connection(Lanes):
             except asyncio.CancelledError:
                 self._may_come_late = True
                 raise
+            except ClaimqError:
+                raise
             except _FOREIGN as error:
                 ours = translate(error, doing=doing)
+                if backoff is None and not isinstance(error, _EXPECTED):
+                    _log.warning("%s: unexpected %s in the client library", doing, type(error).__name__)
                 if not isinstance(ours, StoreUnavailable):
                     raise ours from error
                 self._may_come_late = True
@@ -282,7 +302,7 @@ class Connection(Lanes):
     def is_cluster(self) -> bool:
         """Whether the server is a Redis Cluster, where a command may name keys of one queue only."""
         if self.shared is not None:
-            return isinstance(self.shared, RedisCluster)
+            return is_cluster(self.shared)
         return parse_url(self.settings.url).mode == "cluster"
 
     def client(self, use: str) -> Any:

@@ -57,9 +57,11 @@ class DirectClient:
         """One round trip on a connection that the next call then takes. Raises as :meth:`evalsha`."""
         return await self._call(("PING",), self._reply_timeout)
 
-    async def blpop(self, keys: Sequence[str], timeout: float) -> Any:
-        """Waits on a connection of its own. If cancelled, it closes that connection."""
-        return await self._call(("BLPOP", *keys, timeout), timeout + self._reply_timeout)
+    async def blpop(
+        self, keys: Sequence[str], timeout: float, *, before: Sequence[Word] | None = None
+    ) -> Any:
+        """Waits on a connection of its own. If cancelled, it closes that connection. ``before`` as in :meth:`plain`."""
+        return await self._call(("BLPOP", *keys, timeout), timeout + self._reply_timeout, guard=before)
 
     async def evalsha_after_blpop(
         self, key: str, timeout: float, sha: str, numkeys: int, *words: Word
@@ -72,9 +74,10 @@ class DirectClient:
         script = ("EVALSHA", sha, numkeys, *words)
         return await self._call(("BLPOP", key, timeout), timeout + self._reply_timeout, then=script)
 
-    async def plain(self, *words: Word) -> Any:
-        """A command whose reply needs no conversion, on a connection for scripts. Raises as :meth:`evalsha`."""
-        return await self._call(words, self._reply_timeout)
+    async def plain(self, *words: Word, before: Sequence[Word] | None = None) -> Any:
+        """A command whose reply needs no conversion, on a connection for scripts. ``before``: a command that is sent
+        before it, whose reply does not matter. Raises as :meth:`evalsha`."""
+        return await self._call(words, self._reply_timeout, guard=before)
 
     async def execute_command(self, *words: Word, **options: Any) -> Any:
         """Any other command, by the client library's client, which converts the reply."""
@@ -83,6 +86,13 @@ class DirectClient:
     def pipeline(self, *, transaction: bool) -> Any:
         """A pipeline of the client library: commands that are sent together on one connection."""
         return self._client.pipeline(transaction=transaction)
+
+    async def together(self, *commands: Sequence[Word]) -> list[Any]:
+        """Sends commands together on one connection; returns their replies, errors among them."""
+        pipe = self._client.pipeline(transaction=False)
+        for words in commands:
+            pipe.execute_command(*words)
+        return list(await pipe.execute(raise_on_error=False))
 
     async def _call(
         self,

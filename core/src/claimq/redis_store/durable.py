@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import AskError, MovedError, TryAgainError
 
 from claimq.errors import StoreMisused
-from claimq.redis_store.clients import together
+from claimq.redis_store.clients import is_cluster, together
+from claimq.redis_store.cluster_client import ClusterClient
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import is_unknown_script, translate
 from claimq.redis_store.keys import absent_key
@@ -17,8 +19,8 @@ from claimq.redis_store.scripts import Arg, script
 
 LONGEST_WAIT = 2.0
 """Longest wait for a replica, in seconds; at most four fifths of the reply timeout."""
-_WAITS: dict[str, tuple[str | int, ...]] = {"replicated": ("WAIT", 1), "fsynced": ("WAITAOF", 1, 1)}
-_LEVELS = {level.encode(): level for level in _WAITS}
+_WAITS: dict[str, tuple[str | int, ...]] = {"replicated": ("WAIT",), "fsynced": ("WAITAOF", 1)}
+_WANTED = re.compile(rb"\|(replicated|fsynced):([0-9]{1,2})$")
 
 
 async def run_durably(
@@ -33,36 +35,42 @@ async def run_durably(
     together with WAIT from the start.
     """
     kind = (name, *keys)  # verdicts of a queue may need no replica where its new items do
-    level = connection.durable.get(kind)
-    if level is None:
+    wanted = connection.durable.get(kind)
+    if wanted is None:
         reply = await connection.run(name, keys, args, use=use)
-        level = _wanted(reply)
-        if not level:
+        wanted = _wanted(reply)
+        if wanted is None:
             return reply, ""
-        connection.durable[kind] = level
-    wait = (*_WAITS[level], round(min(LONGEST_WAIT, connection.settings.reply_timeout * 0.8) * 1000))
+        connection.durable[kind] = wanted
+    level, replicas = wanted
+    wait = (
+        *_WAITS[level],
+        replicas,
+        round(min(LONGEST_WAIT, connection.settings.reply_timeout * 0.8) * 1000),
+    )
 
     async def call(client: Any) -> list[Any]:
         return await _call_and_wait(client, name, keys, args, wait)
 
     reply, confirmed = await connection.retry(call, doing=name, use=use)
-    if (wanted := _wanted(reply)) != level:  # the policy has changed
+    if (now := _wanted(reply)) != wanted:  # the policy has changed
         connection.durable.pop(kind, None)
-        return await run_durably(connection, name, keys, args, use=use) if wanted else (reply, "")
-    missing = _missing(level, wait, confirmed)
+        return await run_durably(connection, name, keys, args, use=use) if now else (reply, "")
+    missing = _missing(level, replicas, wait, confirmed)
     return reply, missing and f"{name}: the primary has carried it out, but it is not confirmed{missing}"
 
 
-def _missing(level: str, wait: Sequence[str | int], confirmed: Any) -> str:
+def _missing(level: str, replicas: int, wait: Sequence[str | int], confirmed: Any) -> str:
     """What the reply to WAIT says is missing; "" for nothing."""
     if isinstance(confirmed, Exception):
         refusal = translate(confirmed, doing=str(wait[0]))
         return f": the server refused {refusal}, and repeat an enqueue with the same ids"
-    if min(confirmed if isinstance(confirmed, list) else [confirmed]) >= 1:
+    *primary, on_replicas = confirmed if isinstance(confirmed, list) else [confirmed]
+    if all(primary) and on_replicas >= replicas:
         return ""
-    safe = (
-        "a replica has it" if level == "replicated" else "it is on the disks of the primary and of a replica"
-    )
+    some = "a replica" if replicas == 1 else f"{replicas} replicas"
+    has = "has" if replicas == 1 else "have"
+    safe = f"{some} {has} it" if level == "replicated" else f"it is on the disks of the primary and of {some}"
     return (
         f" in {wait[-1]} ms that {safe}; check the server's replicas, and repeat an enqueue with the same ids"
     )
@@ -74,8 +82,7 @@ async def _call_and_wait(
     """Sends the script and WAIT on one connection; returns both replies. That to WAIT may be the server's refusal: the
     script has run then, so it is no error of the call."""
     wanted = script(name)
-    in_cluster = isinstance(client, RedisCluster)
-    named = [*keys, absent_key(keys[0])] if in_cluster else list(keys)
+    named = [*keys, absent_key(keys[0])] if is_cluster(client) else list(keys)
     for _ in range(2):
         replies = await _together(client, keys[0], ["EVALSHA", wanted.sha, len(named), *named, *args], wait)
         error = next((reply for reply in replies if isinstance(reply, Exception)), None)
@@ -90,6 +97,8 @@ async def _call_and_wait(
 
 
 async def _together(client: Any, key: str, first: Sequence[Arg], second: Sequence[str | int]) -> list[Any]:
+    if isinstance(client, ClusterClient):
+        return await client.together(key, first, second)
     if isinstance(client, RedisCluster):
         cluster: Any = client
         await cluster.initialize()
@@ -100,7 +109,7 @@ async def _together(client: Any, key: str, first: Sequence[Arg], second: Sequenc
     return await together(client, first, second)
 
 
-def _wanted(reply: Any) -> str:
-    """The durability that a reply asks its caller to wait for; empty for none."""
-    words = reply[1] if len(reply) > 1 and isinstance(reply[1], bytes) else b""
-    return _LEVELS.get(words.rpartition(b"|")[2], "")
+def _wanted(reply: Any) -> tuple[str, int] | None:
+    """The durability that a reply asks its caller to wait for, and the number of replicas; None for no wait."""
+    found = _WANTED.search(reply[1]) if len(reply) > 1 and isinstance(reply[1], bytes) else None
+    return None if found is None else (found[1].decode(), int(found[2]))

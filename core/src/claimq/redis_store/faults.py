@@ -41,6 +41,9 @@ _PERSON = {
     "NOAUTH": "the server requires a password; give one in the URL or the settings",
     "ERR Protocol error: unauthenticated": "the server requires a password; give one in the URL or the settings",
     "WRONGPASS": "the server refuses this user and password; correct them",
+    "ERR WAITAOF is no proof": "durability fsynced is refused: this server (Redis before 8.2, or Valkey) can confirm "
+    "WAITAOF before its fsync; set appendfsync always on all its servers and declare that (appendfsync_always in the "
+    "policy), or use durability replicated",
     "ERR WAITAOF cannot be used": "durability fsynced needs appendonly yes on the server; set it",
     "ERR unknown command": "the server is too old or a command was renamed; use Redis 7.0 or Valkey 7.2 or later",
     "ERR Error compiling script": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
@@ -105,6 +108,11 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     if to_change := _advice(error, text):
         about = refused_right(text) if to_change == _RIGHTS else ""
         return StoreMisused(f"{doing}: {to_change}{about}")
+    return _by_class(error, text, doing)
+
+
+def _by_class(error: Exception, text: str, doing: str) -> ClaimqError:
+    """The exception for an error whose text says nothing."""
     if isinstance(error, client.MaxConnectionsError):
         return StoreUnavailable(
             f"{doing}: all connections are in use; make fewer calls at once or raise max_connections"
@@ -119,6 +127,12 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
         | EOFError,
     ):
         return StoreUnavailable(f"{doing}: no answer from the server ({why(error)})")
+    if isinstance(error, UnicodeError):
+        return StoreMisused(f"{doing}: the name of the host is not valid; correct it in the server's address")
+    if isinstance(error, RuntimeError) and "loop" in text:
+        return StoreMisused(f"{doing}: the connection belongs to another event loop; connect in this one")
+    if not isinstance(error, client.RedisError):
+        return StoreUnavailable(f"{doing}: the client library failed ({type(error).__name__})")
     return StoreMisused(f"{doing}: the server returned an unknown error ({why(error)})")
 
 

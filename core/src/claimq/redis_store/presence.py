@@ -15,13 +15,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from redis.asyncio import RedisCluster
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import RedisClusterException, RedisError
 
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.redis_store.clients import close, make_client
+from claimq.redis_store.cluster_client import ClusterClient
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import translate
 from claimq.redis_store.settings import RedisSettings
@@ -31,7 +30,7 @@ _PERIOD = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _UNSEEN_PAUSE, _REFUSED_PAUSE = 10.0, 600.0
 _QUICK, _LONGEST_LEAVE = 1.0, 60.0
-_FOREIGN = (RedisError, RedisClusterException, OSError, EOFError)
+_FOREIGN = Exception
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +91,7 @@ class Presence:
             await asyncio.wait({keeping}, timeout=_FIRST_PAUSE)
         # If a cancellation came while the client was closed, it still has open connections.
         if self._client is not None:
-            with suppress(*_FOREIGN):
+            with suppress(_FOREIGN):
                 await close(self._client)
         with suppress(ClaimqError):
             await self._connection.close()
@@ -104,7 +103,7 @@ class Presence:
             try:
                 await self._subscribed(backoff)
                 pause = _UNSEEN_PAUSE
-            except (*_FOREIGN, ClaimqError) as error:
+            except _FOREIGN as error:
                 ours = error if isinstance(error, ClaimqError) else translate(error, doing="presence")
                 is_outage = isinstance(ours, StoreUnavailable)
                 if not is_outage:
@@ -114,10 +113,6 @@ class Presence:
                         ours,
                     )
                 pause = backoff.next() if is_outage else _REFUSED_PAUSE
-                await self._leave()
-            except Exception:  # noqa: BLE001 - the leases decide; a thread must not end unnoticed
-                _log.exception("unexpected error in the presence of %s", self._channel)
-                pause = _UNSEEN_PAUSE
                 await self._leave()
             await asyncio.sleep(pause)
 
@@ -133,10 +128,8 @@ class Presence:
         client = self._client = make_client(self._settings, waiting=True)
         connection: Any = None
         try:
-            if isinstance(client, RedisCluster):
-                cluster: Any = client
-                await cluster.initialize()
-                connection = cluster.get_node_from_key(self._channel).acquire_connection()
+            if isinstance(client, ClusterClient):
+                connection = await client.new_connection(self._channel)
             else:
                 connection = client.connection_pool.make_connection()
             await connection.connect()
@@ -146,7 +139,7 @@ class Presence:
         finally:
             if connection is not None:
                 await connection.disconnect(nowait=True)
-            with suppress(*_FOREIGN):
+            with suppress(_FOREIGN):
                 await close(client)
 
     async def _quiet(self, connection: Any) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreFull, StoreMisused
-from claimq.fsync_setting import with_declared
+from claimq.fsync_setting import with_declared, with_refused
 from claimq.model import ServerReport
+from claimq.policy import Policy
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.work_watch import WorkWatch
 from claimq_operator.fault import Fault
@@ -119,15 +120,18 @@ class QueueServer:
         terminations = cache.terminations(resource.key)
         maintained = await self._maintenance.run(
             queue,
-            None if resource.is_paused else spec.policy_fields(),
+            None if resource.is_paused else spec.policy_fields(redis),
             terminations,
             now=now,
             has_pods=not all(map(is_finished, cache.pods(resource.key))),
         )
         cache.mark_handled(terminations, resource.key)
         report = await shared.current_report(now)
-        declared = redis.declared_appendfsync
-        return ServerState(maintained, None if report is None else with_declared(report, declared))
+        if report is not None:
+            policy = Policy(**spec.policy_fields(redis))
+            report = with_declared(report, redis.declared_appendfsync)
+            report = with_refused(report, policy.durability, is_always=policy.appendfsync_always)
+        return ServerState(maintained, report)
 
     def _located(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> Fault:
         """The fault with the field of the address, and whether TLS was used: wrong TLS looks like an outage."""

@@ -223,10 +223,17 @@ class QueueSpec:
         absent="a value that a program has set with update_policy is kept",
     )
     durability: DurabilitySpec = choice(
-        "Where an item is stored when its enqueue returns. Primary: on the primary server. Replicated: also on at "
-        "least one replica. Fsynced: on the disks of the primary and of a replica, both with appendonly. If the "
+        "Where an item is stored when its enqueue returns. Primary: on the primary server. Replicated: also on "
+        "durabilityReplicas replicas. Fsynced: on the disks of the primary and of these replicas, all with appendonly; "
+        "Redis before 8.2 and Valkey refuse it unless redis.appendfsync declares Always. If the "
         "confirmation does not arrive in time, the producer gets an error that the outcome is unknown.",
         DurabilitySpec.PRIMARY,
+    )
+    durability_replicas: int = integer(
+        "The number of replicas that have to confirm, if durability requires replicas.",
+        default=_LIBRARY.durability_replicas,
+        least=1,
+        most=99,
     )
     durable_done: bool = boolean(
         "Whether done also waits for the durability of the queue, so that no finished item is claimed again after a "
@@ -249,13 +256,15 @@ class QueueSpec:
         DeletionPolicy.RETAIN,
     )
 
-    def policy_fields(self) -> PolicyFields:
+    def policy_fields(self, redis: RedisSpec | None = None) -> PolicyFields:
         """The fields of the policy that this manifest sets: ``suspended`` while ``suspend`` is true.
+
+        ``redis``: the server that is used, if it is not that of the manifest.
 
         ``claim_wait_timeout`` and ``id_window`` are among them only if the manifest sets them; otherwise their values
         on the server are kept. Every other field has the manifest's value or its default.
         """
-        retry, failed = self.retry_delay, self.failed_items
+        retry, failed, redis = self.retry_delay, self.failed_items, redis or self.redis
         fields = PolicyFields(
             requeue_limit=self.requeue_limit,
             busy_expiry=self.busy_expiry,
@@ -273,6 +282,8 @@ class QueueSpec:
                 remove_match=Match(failed.remove.match.value.lower()),
             ),
             durability=Durability(self.durability.value.lower()),
+            durability_replicas=self.durability_replicas,
+            appendfsync_always=redis is not None and redis.declared_appendfsync == "always",
             durable_done=self.durable_done,
             suspended=self.suspend,
         )

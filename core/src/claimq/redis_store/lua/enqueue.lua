@@ -6,7 +6,7 @@
 --   config, levels, exclusive, stats, calls:INSTANCE (HASH), wake (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
 -- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items whose id is known)
---   with "|replicated" or "|fsynced" at its end if the caller must wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
+--   with "|replicated:N" or "|fsynced:N" at its end if the caller must wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
 local queues, duplicates = open_others(open(KEYS[1])), {}
 local kept = kept_reply(queues[1])

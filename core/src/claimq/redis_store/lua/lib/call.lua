@@ -2,6 +2,7 @@
 -- sending it again after a lost reply changes nothing and is answered as the first time. An instance's replies are forgotten
 -- after an hour without a call; each lane puts that off every ten minutes.
 local KEEP_MS, REFRESH_MS = 3600000, 600000
+local PROVING_SERVER, MOST_REPLICAS = 524800, 99
 
 -- The kept reply of this very call, or nil if it is new. An older call than the lane's last must not run any more.
 local function kept_reply(q)
@@ -22,25 +23,30 @@ local function keep_reply(q, reply)
   if late then redis.call('PEXPIRE', q.calls, KEEP_MS) end
 end
 
--- What the caller must wait for after a write: '' (nothing), 'replicated' (a replica has it) or 'fsynced' (it is on the disks of the server and of a
--- replica). Checks the permission before anything is written.
-local function durability(level)
+-- What the caller must wait for after a write: '' (nothing), '|replicated:N' (N replicas have it) or '|fsynced:N' (it is on the disks of the server and of N
+-- replicas). Refuses the call, before anything is written, without the permission, and 'fsynced' on a server whose WAITAOF is no proof of an fsync:
+-- before Redis 8.2, and on every Valkey (which names itself 7.2.4 here), it can answer before the fsync unless appendfsync is always.
+local function durability(q, level)
   if level ~= 'replicated' and level ~= 'fsynced' then return '' end
+  local config = redis.call('HMGET', q.config, 'durability_replicas', 'appendfsync_always')
+  if level == 'fsynced' and config[2] ~= '1' and (redis.REDIS_VERSION_NUM or 0) < PROVING_SERVER then
+    error({err = 'ERR WAITAOF is no proof of an fsync on this server'})
+  end
   local command, is_allowed = 'WAIT', level == 'replicated' and redis.acl_check_cmd('WAIT', '1', '0')
   if level == 'fsynced' then command, is_allowed = 'WAITAOF', redis.acl_check_cmd('WAITAOF', '1', '1', '0') end
   if not is_allowed then error({err = 'NOPERM this user has no permissions to run ' .. command}) end
-  return '|' .. level
+  return '|' .. level .. ':' .. whole(math.floor(setting(config[1], 1, 1, MOST_REPLICAS)))
 end
 
 -- The same after a done, which waits only if the policy says so.
 local function durability_of_done(q)
   local config = redis.call('HMGET', q.config, 'durability', 'durable_done')
-  return config[2] == '1' and durability(config[1]) or ''
+  return config[2] == '1' and durability(q, config[1]) or ''
 end
 
 -- On demand: replies are seldom lost.
 -- Answers a call that was sent again. What WAIT waits for is the last write of its own connection, so a caller that waits needs one here.
 local function answer_again(q, kept)
-  if string.find(kept, '|%a+$') then keep_reply(q, kept) end
+  if string.find(kept, '|%a+:%d+$') then keep_reply(q, kept) end
   return {'OK', kept}
 end

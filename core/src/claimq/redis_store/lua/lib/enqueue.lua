@@ -60,7 +60,7 @@ local function read_limits(q, group)
   if not q.limit then
     local config = redis.call('HMGET', q.config, 'max_payload', 'id_window_ms', 'durability')
     q.limit, q.id_window = setting(config[1], DEFAULT_MAX_PAYLOAD, 1, HIGHEST_MAX_PAYLOAD), setting(config[2], 3600000, 1000, 31622400000)
-    q.durability = durability(config[3])
+    q.durability = durability(q, config[3])
     q.wake_tokens = redis.call('LLEN', q.wake)
   end
   if group.due ~= '' then redis.call('ZCARD', q.delayed) end  -- or WRONGTYPE
@@ -173,12 +173,15 @@ local function write_group(group)
   else tail(q, group.client, group.envelopes) end
 end
 
--- What the caller must wait for: the strictest durability of its queues.
+-- What the caller must wait for: the strictest durability of its queues, on the most replicas that one of them asks for.
 local function strictest(queues)
-  local found = ''
+  local strict, most = nil, 0
   for _, q in ipairs(queues) do
-    local wanted = q.durability or ''
-    if wanted == '|fsynced' or found == '' then found = wanted end
+    local level, replicas = string.match(q.durability or '', '^|(%a+):(%d+)$')
+    if level then
+      strict = strict == 'fsynced' and strict or level
+      most = math.max(most, tonumber(replicas))
+    end
   end
-  return found
+  return strict and '|' .. strict .. ':' .. whole(most) or ''
 end

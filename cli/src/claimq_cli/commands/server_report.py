@@ -1,0 +1,27 @@
+"""The report on a server, with what its queues ask for and it refuses."""
+
+from __future__ import annotations
+
+import claimq
+from claimq.errors import ClaimqError
+from claimq.fsync_setting import with_refused
+from claimq.model import ServerReport
+
+_MOST_QUEUES = 100
+"""Most queues of the server's index whose policies are compared with the server."""
+
+
+async def server_report(server: claimq.Server) -> ServerReport:
+    """The report, also with a warning for each listed queue whose ``durability`` the server refuses.
+
+    A user who may not read the index or a policy gets no such warning. Raises as :meth:`claimq.Server.report`.
+    """
+    found = await server.report()
+    try:
+        for name in (await server.queues(only_existing=False))[:_MOST_QUEUES]:
+            policy = await server.queue(name).policy()
+            always = policy.appendfsync_always
+            found = with_refused(found, policy.durability, is_always=always, queue=f"queue {name}")
+    except ClaimqError:
+        return found
+    return found

@@ -1,0 +1,124 @@
+"""A primary of a Redis Cluster dies under load and its replica takes over: calls are retried, and nothing ends."""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from redis.asyncio import RedisCluster as LibraryClient
+
+import claimq
+from claimq import Consumed, StoreUnavailable
+from testkit.cluster import RedisCluster
+from testkit.patient import patient
+from testkit.plugin import started
+from testkit.server import Server
+from testkit.waiting import PATIENCE, eventually
+
+CALLS = 40
+
+
+class Failovers:
+    """A cluster whose primaries have a replica each."""
+
+    def __init__(self) -> None:
+        self.cluster = started(RedisCluster)
+        self._replicas = {node: self.cluster.add_replica(node) for node in self.cluster.nodes[:2]}
+
+    def queue_on_a_primary(self, number: int) -> str:
+        """A queue of a primary that can fail over."""
+        primary = list(self._replicas)[number]
+        names = (f"queue-{number}" for number in range(200))
+        return next(name for name in names if self.cluster.owner(f"cq:{{{name}}}:main") is primary)
+
+    def fail_over(self, number: int) -> Server:
+        """The primary dies, and its replica takes over."""
+        primary = list(self._replicas)[number]
+        primary.kill9()
+        self._replicas[primary].call("CLUSTER", "FAILOVER", "TAKEOVER")
+        return primary
+
+    def close(self) -> None:
+        self.cluster.close()
+
+
+@pytest.fixture
+def failovers() -> Iterator[Failovers]:
+    made = Failovers()
+    yield made
+    made.close()
+
+
+async def test_calls_in_flight_at_a_failover_all_succeed(failovers: Failovers) -> None:
+    names = [failovers.queue_on_a_primary(number) for number in (0, 1)]
+    async with claimq.connect(settings=patient(failovers.cluster.url)) as store:
+        queues = [store.queue(name) for name in names]
+        stop = asyncio.Event()
+        stored = {name: set[str]() for name in names}
+
+        async def produce(number: int) -> None:
+            queue = queues[number % 2]
+            for count in range(100_000):
+                item = f"{number}-{count}"
+                await queue.enqueue(item, id=item)
+                stored[queue.name].add(item)
+                if stop.is_set():
+                    return
+
+        def total() -> int:
+            return sum(map(len, stored.values()))
+
+        def has_stored(wanted: int) -> bool:
+            return total() >= wanted
+
+        producers = [asyncio.ensure_future(produce(number)) for number in range(CALLS)]
+        for number in (0, 1):
+            wanted = total() + CALLS
+            await eventually(partial(has_stored, wanted), why="items are stored")
+            await asyncio.to_thread(failovers.fail_over, number)
+        lengths = {name: len(items) for name, items in stored.items()}
+        await eventually(
+            lambda: all(len(stored[name]) > length + CALLS for name, length in lengths.items()),
+            why="both queues take items again",
+        )
+        stop.set()
+        assert await asyncio.gather(*producers, return_exceptions=True) == [None] * CALLS
+
+
+async def test_a_callers_cluster_client_raises_nothing_but_unavailable(failovers: Failovers) -> None:
+    """The client library's cluster client raises errors of any class while a node is down."""
+    name, nodes = failovers.queue_on_a_primary(0), failovers.cluster.nodes
+    client = LibraryClient(
+        host="127.0.0.1", port=nodes[1].port, require_full_coverage=False, socket_timeout=PATIENCE
+    )
+    async with claimq.connect(client=client) as store:
+        queue = store.queue(name)
+        await queue.enqueue("before")
+        enqueuing = [asyncio.ensure_future(queue.enqueue("x", id=f"{number}")) for number in range(CALLS)]
+        await asyncio.to_thread(failovers.fail_over, 0)
+        reading = [asyncio.ensure_future(queue.length()) for _ in range(CALLS)]
+        await asyncio.wait([*enqueuing, *reading])
+        errors = [call.exception() for call in (*enqueuing, *reading)]
+        assert {type(error) for error in errors} <= {StoreUnavailable, type(None)}
+    await client.aclose()
+
+
+async def test_consume_outlives_the_failovers_of_its_primary(failovers: Failovers) -> None:
+    name = failovers.queue_on_a_primary(0)
+    async with claimq.connect(settings=patient(failovers.cluster.url)) as store:
+        queue, done = store.queue(name, worker="w"), set[str]()
+        stop = asyncio.Event()
+
+        async def handle(item: claimq.Item) -> None:
+            done.add(item.text)
+
+        consuming = asyncio.ensure_future(queue.consume(handle, concurrency=20, stop=stop))
+        await queue.enqueue("before")
+        await eventually(lambda: "before" in done)
+        await asyncio.to_thread(failovers.fail_over, 0)
+        await queue.enqueue("after", id="after")
+        await eventually(lambda: "after" in done or consuming.done())
+        stop.set()
+        async with asyncio.timeout(PATIENCE):
+            assert isinstance(await consuming, Consumed)
+        assert done == {"before", "after"}

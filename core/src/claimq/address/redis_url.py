@@ -28,7 +28,7 @@ class UrlParts(NamedTuple):
 
     @property
     def addresses(self) -> list[str]:
-        """Each HOST:PORT; see :func:`split_address`."""
+        """Each HOST:PORT; see :func:`split_server_address`."""
         return self.netloc.rpartition("@")[2].split(",")
 
     def __str__(self) -> str:
@@ -109,11 +109,17 @@ def with_namespace(url: str, namespace: str) -> str:
 
 def split_address(address: str) -> tuple[str, int | None]:
     """Host ("" for none) and port of HOST:PORT; an IPv6 address is in brackets. Raises ValueError, whose message may
-    contain a part of the address, also for port 0."""
+    contain a part of the address."""
     split = urlsplit(f"//{address}")
-    if split.port == 0:
-        raise ValueError("port 0")
     return split.hostname or "", split.port
+
+
+def split_server_address(address: str) -> tuple[str, int | None]:
+    """The same for the address of a server, whose port cannot be 0."""
+    host, port = split_address(address)
+    if port == 0:
+        raise ValueError("a server has no port 0")
+    return host, port
 
 
 def parse_url(url: str) -> Endpoint:
@@ -171,7 +177,7 @@ def _split(url: str) -> UrlParts:
 
 def _addresses(addresses: list[str], default_port: int) -> tuple[tuple[str, int], ...]:
     try:
-        split = map(split_address, addresses)
+        split = map(split_server_address, addresses)
         return tuple((host or "localhost", default_port if port is None else port) for host, port in split)
     except ValueError:
         # The text after the colon may be a password without its host, and the first error repeats it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, TypedDict
 
-from claimq.address.redis_url import split_address, split_url, with_topology
+from claimq.address.redis_url import split_server_address, split_url, with_topology
 from claimq_spec.manifest.declaring import boolean, choice, nested, text
 
 _NAME = "^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
@@ -30,7 +30,7 @@ def url_fault(url: str) -> str | None:
     """What is wrong with an address whose scheme is known, as a message that says the fix; None if nothing is."""
     try:
         parts = split_url(url)
-        hosts = [split_address(address)[0] for address in parts.addresses]
+        hosts = [split_server_address(address)[0] for address in parts.addresses]
     except ValueError:
         if url.startswith("unix:"):
             return "has a host before the path of a socket; write unix:///path/to/socket?db=0"

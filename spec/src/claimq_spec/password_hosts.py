@@ -10,6 +10,12 @@ from claimq_spec.wildcards import matches
 
 HOSTS_KEY = "hosts"
 """The key of a Secret that lists the hosts of its password, separated by commas or whitespace."""
+MOST_HOSTS = 64
+"""Entries of one Secret. Further ones are ignored."""
+LONGEST_HOST = 280
+"""Characters of an entry: a DNS name, a port and ``rediss://``. Longer ones are ignored."""
+MOST_ADDRESSES = 64
+"""Of one URL. No entry allows an address with more."""
 _TLS = "rediss://"
 
 
@@ -23,8 +29,9 @@ def password_refs(redis: RedisSpec) -> tuple[PasswordSecretRef, ...]:
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
-    """Parses the key ``hosts`` of a Secret."""
-    return tuple(text.replace(",", " ").split())
+    """Parses the key ``hosts`` of a Secret. A host has no ``?``, so there an entry with one stands for nothing."""
+    entries = text.replace(",", " ").split()
+    return tuple(one for one in entries if len(one) <= LONGEST_HOST and "?" not in one)[:MOST_HOSTS]
 
 
 def is_allowed(endpoint: Endpoint, entries: Iterable[str], namespace: str) -> bool:
@@ -32,7 +39,7 @@ def is_allowed(endpoint: Endpoint, entries: Iterable[str], namespace: str) -> bo
     requires TLS. A Unix socket has no host, so no entry matches it. ``namespace``: of the queue; short names in the
     entries are Services there, as those of the endpoint must be already (``with_namespace``)."""
     known = tuple(_full(entry, namespace) for entry in entries)
-    return bool(endpoint.addresses) and all(
+    return 0 < len(endpoint.addresses) <= MOST_ADDRESSES and all(
         any(_covers(entry, host, port, tls=endpoint.tls) for entry in known)
         for host, port in endpoint.addresses
     )

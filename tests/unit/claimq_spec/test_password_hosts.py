@@ -51,6 +51,23 @@ def test_entries_are_separated_by_commas_blanks_and_lines() -> None:
     assert parse_hosts(" a:1, b\n*.c\n") == ("a:1", "b", "*.c")
 
 
+def test_entries_are_bounded_in_number_and_length() -> None:
+    assert parse_hosts(",".join(f"h{number}" for number in range(1000)))[-2:] == ("h62", "h63")
+    assert parse_hosts(f"{'h' * 281} a?c b") == ("b",)
+    many = parse_url("redis+cluster://" + ",".join(["redis"] * 65))
+    assert not is_allowed(many, ["*"], "")
+    assert is_allowed(replace(many, addresses=many.addresses[:64]), ["*"], "")
+
+
+@pytest.mark.timeout(
+    60
+)  # the time of a regular expression for it would grow with the power of the number of wildcards
+def test_the_largest_list_of_wildcards_is_compared_in_time() -> None:
+    entries = parse_hosts(" ".join(["*a" * 125 + "b"] * 64))
+    endpoint = parse_url("redis+cluster://" + ",".join(["a" * 253] * 64))
+    assert not is_allowed(endpoint, entries, "")
+
+
 def test_a_password_in_the_secret_of_the_address_goes_to_that_address() -> None:
     password, other = PasswordSecretRef(name="redis"), PasswordSecretRef(name="watch")
     sentinel = SentinelSpec(master_name="main", password_secret_ref=other)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ from claimq.redis_store.settings import RedisSettings
 from claimq.redis_store.threaded_client import ThreadedClient
 
 P = ParamSpec("P")
+_is_finalizing = sys.is_finalizing  # modules may be emptied before the last __del__
 R = TypeVar("R")
 
 
@@ -221,6 +223,8 @@ class BlockingServer:
         if self._is_closed or not self._loop.is_of_this_process:
             return
         self._loop.refuse_own_thread()
+        if _is_finalizing():  # in a __del__: the connections end with the process
+            return
         try:
             self._loop.run(self._server.close)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -14,6 +15,10 @@ from claimq.errors import StoreUnavailable
 R = TypeVar("R")
 
 _CLOSED = "this connection was closed during the call"
+_ENDING = "the interpreter is ending, and threads with it; make calls and close connections before"
+_LOOK_SECONDS = 1.0
+"""How often a call looks whether the loop's thread can still end it."""
+_is_finalizing = sys.is_finalizing  # modules may be emptied before the last __del__
 
 
 class BackgroundLoop:
@@ -63,6 +68,8 @@ class BackgroundLoop:
         StoreUnavailable once the loop is stopped, and RuntimeError on the loop's own thread.
         """
         self.refuse_own_thread()
+        if _is_finalizing():
+            raise StoreUnavailable(_ENDING)
         if not self.is_of_this_process:
             raise RuntimeError("this connection was made before a fork; connect again in the child process")
         call = _Call(work)
@@ -83,6 +90,8 @@ class BackgroundLoop:
 
         Other threads that wait for a call get StoreUnavailable.
         """
+        if _is_finalizing():  # its thread does not run any more, and the connections end with the process
+            return
         if self.is_of_this_process and self.soon(lambda: self.loop.create_task(self._end())):
             # A plain handler cannot be interrupted; the loop ends when it has returned.
             self._thread.join(timeout=5)
@@ -159,8 +168,10 @@ class _Call(Generic[R]):
             self._ended.release()
 
     def wait(self) -> None:
-        """In the caller's thread: waits for the end."""
-        self._ended.acquire()
+        """In the caller's thread: waits for the end. Raises StoreUnavailable if the interpreter ends in between."""
+        while not self._ended.acquire(timeout=_LOOK_SECONDS):
+            if _is_finalizing():
+                raise StoreUnavailable(_ENDING)
 
     def result(self) -> R:
         """In the caller's thread: waits, then returns the result or raises the error."""

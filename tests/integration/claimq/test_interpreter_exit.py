@@ -1,0 +1,48 @@
+"""Calls while the interpreter ends, when the thread of the event loop does not run any more."""
+
+import subprocess
+import sys
+
+import pytest
+
+from testkit.server import Server
+
+PROGRAM = """
+import sys
+import claimq.blocking
+
+class Client:
+    def __init__(self, url):
+        self.server = claimq.blocking.connect(url)
+        self.queue = self.server.queue("q")
+        self.queue.length()
+
+    def __del__(self):
+        assert sys.is_finalizing()
+        {call}
+
+client = Client(sys.argv[1])
+client.itself = client  # so that it lives until the interpreter ends
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_refused"),
+    [
+        ("self.server.close()", False),
+        ("self.queue.enqueue_many(['a'])", True),
+        ("self.queue.length()", True),
+        ("self.server.ping()", True),
+        ("self.queue.enqueue('a')", None),
+    ],
+)
+def test_a_call_while_the_interpreter_ends_does_not_wait_forever(
+    valkey: Server, call: str, is_refused: bool | None
+) -> None:
+    program = PROGRAM.replace("{call}", call)
+    command = [sys.executable, "-c", program, valkey.url]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0
+    if is_refused is not None:
+        assert ("the interpreter is ending" in ended.stderr) == is_refused, ended.stderr
+    assert "AssertionError" not in ended.stderr

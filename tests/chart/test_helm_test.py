@@ -17,7 +17,13 @@ PROGRAM = FOLDER / "files" / "helm_test.py"
 
 
 def run(server: Server, timeout: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "REDIS_URL": server.url, "QUEUE": "media.q-test", "TIMEOUT": timeout}
+    env = {
+        **os.environ,
+        "REDIS_URL": server.url,
+        "QUEUE": "media.q-test",
+        "NAMESPACE": "media",
+        "TIMEOUT": timeout,
+    }
     return subprocess.run(
         [sys.executable, "-c", PROGRAM.read_text()],
         env=env,

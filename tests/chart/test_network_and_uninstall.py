@@ -112,7 +112,9 @@ def test_an_uninstall_that_keeps_nothing_deletes_the_queues_first(chart: Chart) 
         (["reliablequeues"], ["list", "delete"]),
         (["deployments"], ["list"]),
         (["poddisruptionbudgets"], ["list"]),
+        (["leases"], ["list", "delete"]),
     ]
+    assert role["rules"][3]["resourceNames"] == ["queues.claimq.dev"]
     pod = job["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == found[0]["metadata"]["name"] != "release-claimq"
     assert pod["imagePullSecrets"] == [{"name": "registry"}]

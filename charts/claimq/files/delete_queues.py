@@ -1,7 +1,8 @@
 """Deletes all queues for `helm uninstall` with crds.keep=false, and waits until they and their children are gone.
 
 The operator removes its finalizer from the queues, and the cluster collects their children. It does so only while the
-definition of their owner exists, so this waits for the children too.
+definition of their owner exists, so this waits for the children too. The Leases that record which release manages a
+namespace have no owner and are deleted last.
 """
 
 import json
@@ -12,14 +13,16 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 ACCOUNT = Path(os.environ.get("ACCOUNT", "/var/run/secrets/kubernetes.io/serviceaccount"))
 PATH = "/apis/claimq.dev/v1alpha1"
 CHILDREN = {"deployment": "/apis/apps/v1/deployments", "pdb": "/apis/policy/v1/poddisruptionbudgets"}
-SELECTOR = "claimq.dev/queue,app.kubernetes.io/managed-by=claimq-operator"
+SELECTOR = {"labelSelector": "claimq.dev/queue,app.kubernetes.io/managed-by=claimq-operator"}
+LEASES = "/apis/coordination.k8s.io/v1"
+LEASE = "queues.claimq.dev"
 PAGE = 100
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 """What lists ask for: an object can have a megabyte, and the Job has little memory."""
@@ -43,9 +46,9 @@ def ask(method: str, path: str) -> Any:
         raise
 
 
-def listed(path: str, selector: str = "") -> Iterator[dict[str, Any]]:
+def listed(path: str, selector: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
     """Name, namespace and deletion time of all objects, read in pages; none if there is no such path."""
-    query = {"limit": str(PAGE), "labelSelector": selector, "continue": ""}
+    query = {"limit": str(PAGE), "continue": "", **(selector or {})}
     while found := ask("GET", f"{path}?{urllib.parse.urlencode(query)}"):
         for one in found["items"] or []:  # null in an empty list of metadata
             kept = ("name", "namespace", "deletionTimestamp")
@@ -79,6 +82,12 @@ def left_over() -> tuple[list[dict[str, Any]], list[str]]:
     return left, [] if left else children()
 
 
+def delete_leases() -> None:
+    """Deletes the Lease of each namespace that had queues. The permission is for Leases of this name only."""
+    for one in list(listed(f"{LEASES}/leases", {"fieldSelector": f"metadata.name={LEASE}"})):
+        ask("DELETE", f"{LEASES}/namespaces/{one['namespace']}/leases/{one['name']}")
+
+
 def main() -> int:
     """Exit code 0 when no queue is left; otherwise 1, and the log has the queues and the fix."""
     patience = float(os.environ["TIMEOUT"].removesuffix("s"))
@@ -86,6 +95,8 @@ def main() -> int:
     while True:
         try:
             left, rest = left_over()
+            if not (left or rest):
+                delete_leases()
             last_error = ""
         except OSError as error:  # the API server restarts or does not know the permissions yet: retry
             left, rest = [], []

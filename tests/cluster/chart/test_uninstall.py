@@ -90,6 +90,7 @@ def _uninstalled_but_for_the_queue(kubernetes: Cluster, release: Release, team: 
         f"ReliableQueue {team}/work",
         f"Deployment {team}/work-worker",
         f"PodDisruptionBudget {team}/work-worker",
+        f"Lease {team}/queues.claimq.dev",
     }
 
     wait_for_no_trace(kubernetes, lambda one: one not in left and f" {team}/work-worker-" not in one)

@@ -23,6 +23,7 @@ FULL: dict[str, Any] = {
         "passwordSecretRef": {"name": "redis"},
         "sentinel": {"masterName": "main", "user": "s", "passwordSecretRef": {"name": "sentinels"}},
         "tls": {"caSecretRef": {"name": "ca"}, "certSecretRef": {"name": "cert"}},
+        "appendfsync": "Always",
     },
     "queueName": "media.thumbnails",
     "requeueLimit": 3,
@@ -39,6 +40,7 @@ FULL: dict[str, Any] = {
     "claimWaitTimeout": "0s",
     "idWindow": "2h",
     "durability": "Replicated",
+    "durabilityReplicas": 2,
     "durableDone": True,
     "worker": {
         "image": "registry.example:5000/app@sha256:" + "0" * 64,
@@ -52,6 +54,7 @@ FULL: dict[str, Any] = {
         "resources": {"requests": {"cpu": 1, "memory": "64Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         "concurrency": 10,
         "drainTimeout": "1m",
+        "maxUnavailable": 1,
         "delivery": "push",
         "push": {
             "port": 8080,

@@ -277,6 +277,7 @@ def test_a_dead_sidecars_claims_go_back_at_once_with_the_cause(world: World, ite
         "reason": "OOMKilled",
         "startedAt": "2026-01-01T00:00:00Z",
         "finishedAt": "2026-01-01T00:10:00Z",
+        "message": old.worker,  # as the sidecar leaves it
     }
     running = {"running": {"startedAt": "2026-01-01T00:10:05Z"}}
     again = container("claimq-sidecar", running, restartCount=1, lastState={"terminated": ended})

@@ -18,7 +18,7 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     queue: QueueOnCluster, release: Release, far: str
 ) -> None:
     apply_one_on_each_node(queue)
-    queue.wait("a worker is ready on each node", lambda: all(lives(queue)) and len(lives(queue)) == 2)
+    queue.wait("a worker is ready on each node", lambda: len(since := lives(queue)) == 2 and all(since))
     cut_off = next(name for name, pod in queue.pods().items() if pod["spec"]["nodeName"] == far)
     # So few that the other worker has nothing else to do when the lease ends.
     queue.enqueue(10, "first")

@@ -40,8 +40,6 @@ from claimq.redis_store.scripts import Arg, script
 from claimq.redis_store.settings import RedisSettings
 
 _LISTED = 50
-_LONGEST_ERROR = 1000
-"""Characters of a server's error that are searched."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _FORGET_SECONDS = 1.0
 _FOREIGN = Exception
@@ -136,7 +134,7 @@ class Connection(Lanes):
             if not is_wrong_type(error.__cause__):
                 raise
             named = [
-                *_NOT_A_LIST.findall(str(error.__cause__)[:_LONGEST_ERROR]),
+                *_NOT_A_LIST.findall(str(error.__cause__)[:1000]),
                 *(arg for arg in args if isinstance(arg, str)),
             ]
             found = await self._of_another_type(keys, named)

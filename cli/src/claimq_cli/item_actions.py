@@ -3,13 +3,14 @@ action."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 import claimq
-from claimq.errors import ClaimqError
+from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Located, Outcome, State, Verdict
 from claimq_cli.errors import CommandError
 
@@ -24,9 +25,9 @@ class Record(Protocol):
         ...
 
 
-def recorded_in(queue: claimq.ReliableQueue, actor: str) -> Record:
-    """Records the actions of ``actor`` in the audit log of the queue."""
-    return partial(queue.record_action, actor)
+def recorded_in(queue: claimq.ReliableQueue, actor: str, *, adds: bool = False) -> Record:
+    """Records the actions of ``actor`` in the audit log of the queue. ``adds``: they only add items to it."""
+    return partial(queue.record_action, actor, adds=adds)
 
 
 class ItemActions:
@@ -43,10 +44,10 @@ class ItemActions:
 
         Returns what was done. CommandError if there is no such item, or it has failed already.
         """
-        found, claim = await self._begin("cancel", item_id)
-        if found.state is State.FAILED:
-            raise CommandError(f"{item_id} has failed already; `claimq failed show` shows why")
-        check_settled(item_id, await self._queue.fail(claim or found.name, error, permanent=True))
+        async with self._acting("cancel", item_id) as (found, claim):
+            if found.state is State.FAILED:
+                raise CommandError(f"{item_id} has failed already; `claimq failed show` shows why")
+            check_settled(item_id, await self._queue.fail(claim or found.name, error, permanent=True))
         return f"{item_id} cancelled; it is in failed now"
 
     async def remove(self, item_id: str) -> str:
@@ -54,12 +55,12 @@ class ItemActions:
 
         CommandError if there is no such item.
         """
-        found, claim = await self._begin("remove", item_id)
-        if found.state is State.FAILED:
-            if not await self._queue.remove_failed_item(found.name, failed_at=found.failed_at):
-                raise _moved(item_id)
-        else:
-            check_settled(item_id, await self._queue.drop(claim or found.name, "removed by hand"))
+        async with self._acting("remove", item_id) as (found, claim):
+            if found.state is State.FAILED:
+                if not await self._queue.remove_failed_item(found.name, failed_at=found.failed_at):
+                    raise _moved(item_id)
+            else:
+                check_settled(item_id, await self._queue.drop(claim or found.name, "removed by hand"))
         return f"{item_id} removed"
 
     async def run_now(self, item_id: str) -> str:
@@ -67,12 +68,13 @@ class ItemActions:
 
         CommandError if there is no such item, or a worker has it.
         """
-        found, claim = await self._begin("run-now", item_id)
-        _check_not_busy(found)
-        if found.state is State.FAILED:
-            claim = await _requeue_failed(self._queue, found, claimed=True)
-        if claim:
-            check_settled(item_id, await self._queue.unclaim(claim, why="run now"))
+        async with self._acting("run-now", item_id) as (found, taken):
+            _check_not_busy(found)
+            claim = taken
+            if found.state is State.FAILED:
+                claim = await _requeue_failed(self._queue, found, claimed=True)
+            if claim:
+                check_settled(item_id, await self._queue.unclaim(claim, why="run now"))
         return f"{item_id} is next"
 
     async def requeue(self, item_id: str, delay: float | None) -> str:
@@ -80,34 +82,48 @@ class ItemActions:
 
         CommandError if there is no such item.
         """
-        found, claim = await self._begin("requeue", item_id)
-        if found.state is State.FAILED:
-            claim = await _requeue_failed(self._queue, found, claimed=delay is not None)
-            if claim is None:
-                return f"{item_id} requeued"
-        (outcome,) = outcomes = await self._queue.requeue(claim or found.name, delay=delay)
-        check_settled(item_id, outcomes)
+        async with self._acting("requeue", item_id) as (found, taken):
+            claim = taken
+            if found.state is State.FAILED:
+                claim = await _requeue_failed(self._queue, found, claimed=delay is not None)
+                if claim is None:
+                    return f"{item_id} requeued"
+            (outcome,) = outcomes = await self._queue.requeue(claim or found.name, delay=delay)
+            check_settled(item_id, outcomes)
         return f"{item_id} {outcome.verdict.value}"
 
-    async def move(self, item_id: str, target: claimq.ReliableQueue) -> str:
+    async def move(self, item_id: str, target: claimq.ReliableQueue, record_there: Record) -> str:
         """Moves an item that waits, is delayed or has failed to another queue, with id, client, headers and due time.
 
         Its counters and history end. It is enqueued there before it leaves here: a crash in between leaves it in both.
+        ``record_there`` records it in the audit log of the other queue.
 
         CommandError if there is no such item, a worker has it, or the other queue already knows the id.
         """
-        found, claim = await self._begin("move", item_id, f" to {target.name}")
-        _check_not_busy(found)
-        if claim:
-            await move_claimed(self._queue, target, found, claim)
-        else:
-            await copy_to(target, found)
-            await self._queue.remove_failed_item(found.name, failed_at=found.failed_at)
+        async with self._acting("move", item_id, f" to {target.name}") as (found, claim):
+            _check_not_busy(found)
+            await record_there("move here", f"{item_id} from {self._queue.name}", count=1)
+            if claim:
+                await move_claimed(self._queue, target, found, claim)
+            else:
+                await copy_to(target, found)
+                await self._queue.remove_failed_item(found.name, failed_at=found.failed_at)
         return f"{item_id} moved to {target.name}"
 
-    async def _begin(self, action: str, item_id: str, where: str = "") -> tuple[Located, Claim | None]:
-        await self._record(action, f"{item_id}{where}", count=1)
-        return await _take(self._queue, item_id)
+    @asynccontextmanager
+    async def _acting(
+        self, action: str, item_id: str, where: str = ""
+    ) -> AsyncGenerator[tuple[Located, Claim | None]]:
+        """Records the action, takes the item for the block, and records too if the action was not carried out."""
+        what = f"{item_id}{where}"
+        await self._record(action, what, count=1)
+        try:
+            yield await _take(self._queue, item_id)
+        except StoreUnavailable:  # the outcome is unknown
+            raise
+        except (CommandError, ClaimqError):
+            await self._record(f"{action}: not done", what, count=0)
+            raise
 
 
 async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:

@@ -38,6 +38,8 @@ class Change:
     by: tuple[str, ...] = ()
     is_to_head: bool = False
     where: str = ""
+    record_there: Record | None = None
+    """Records in the audit log of that queue."""
 
 
 @dataclass
@@ -99,7 +101,7 @@ class SelectedItems:
 
         return Change("remove failed", one, all_of_them, ("min_age", "min_given_up_count"))
 
-    def moving_to(self, target: claimq.ReliableQueue) -> Change:
+    def moving_to(self, target: claimq.ReliableQueue, record_there: Record) -> Change:
         """Moves the items to another queue, as :meth:`ItemActions.move` does. Those that it refuses stay."""
 
         async def failed(found: Located, _: int) -> object:
@@ -113,7 +115,7 @@ class SelectedItems:
             return claim
 
         move = failed if self.state is State.FAILED else waiting
-        return Change(f"move {self.state.value}", move, where=target.name)
+        return Change(f"move {self.state.value}", move, where=target.name, record_there=record_there)
 
     def cancelling(self, error: str) -> Change:
         """Moves waiting or delayed items to failed."""
@@ -164,10 +166,15 @@ class SelectedItems:
         """Changes the failed items of these ids; returns those that are not in failed."""
         missing: list[str] = []
         for name in dict.fromkeys(names):
-            await record(change.action, f"{name} to {change.where}" if change.where else name, count=1)
+            what, before = f"{name} to {change.where}" if change.where else name, self.changed
+            await record(change.action, what, count=1)
+            if change.record_there:
+                await change.record_there("move here", f"{name} from {self.queue.name}", count=1)
             found = await self.queue.failed_item(name)
             if found is None or not await self._try(change, found, 0):
                 missing.append(name)
+            if self.changed == before:
+                await record(f"{change.action}: not done", what, count=0)
         return missing
 
     async def run(self, change: Change, record: Record, pace: Pace, stop: asyncio.Event) -> None:
@@ -182,6 +189,9 @@ class SelectedItems:
 
         about = f"to {change.where}: {self.wanted}" if change.where else str(self.wanted)
         await record(change.action, about)
+        here = f"from {self.queue.name}: {self.wanted}"
+        if change.record_there:
+            await change.record_there("move here", here)
         try:
             if change.all and pace.is_unlimited and self.wanted.only(*change.by):
                 self.changed = self.matched = await change.all()
@@ -190,6 +200,8 @@ class SelectedItems:
         finally:
             what = f"{change.action}: ended"
             await record(what, about, count=self.changed)
+            if change.record_there:
+                await change.record_there("move here: ended", here, count=self.changed)
 
     async def _try(self, change: Change, found: Located, position: int) -> bool:
         """Changes an item; False if it is not there any more. Notes why it must stay, if so."""

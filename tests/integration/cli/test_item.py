@@ -349,7 +349,27 @@ def test_a_move_keeps_another_item_of_the_same_id(valkey: Server, queue: Queue) 
         async with claimq.connect(valkey.url) as server:
             late, other = server.queue("q", worker="w2"), server.queue("other")
             late.__class__ = Late
-            await ItemActions(late, recorded_in(late, "ann")).move("x", other)
+            await ItemActions(late, recorded_in(late, "ann")).move(
+                "x", other, recorded_in(other, "ann", adds=True)
+            )
             assert [item.text for item in await other.peek(2)] == ["new"]
 
     asyncio.run(move())
+
+
+def test_a_move_is_recorded_in_both_queues(on: Claimq, queue: Queue, valkey: Server) -> None:
+    queue.enqueue("a", id="x")
+    assert on("item", "move", "q", "other", "x").code == 0
+    (here,) = [one for one in queue.audit_log() if one.action == "move"]
+    assert (here.target, here.count) == ("x to other", 1)
+    with claimq.blocking.connect(valkey.url) as server:
+        (there,) = server.queue("other").audit_log()
+    assert (there.action, there.target, there.count, there.actor) == ("move here", "x from q", 1, here.actor)
+
+
+def test_a_cancel_that_failed_is_recorded_as_not_done(on: Claimq, queue: Queue) -> None:
+    assert on("item", "cancel", "q", "absent").code == 1
+    assert [(one.action, one.count) for one in queue.audit_log()] == [
+        ("cancel: not done", 0),
+        ("cancel", 1),
+    ]

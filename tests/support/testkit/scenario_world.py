@@ -12,7 +12,7 @@ from testkit.server import Server
 
 FIXED = (
     "main", "clients", "heads", "delayed", "leases", "claims", "workers", "present", "failed", "failed:items", "config",
-    "stats", "wake", "ids", "removed", "audit",
+    "stats", "wake", "ids", "removed", "audit", "added",
 )  # fmt: skip
 CANDIDATES = [
     *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",

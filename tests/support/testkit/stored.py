@@ -82,6 +82,7 @@ class Stored:
     removed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Reason and id of what was removed without having been done, oldest first."""
     audit: list[str] = field(default_factory=list[str])
+    added: list[str] = field(default_factory=list[str])
     wake: int = 0
     strange: list[str] = field(default_factory=list[str])
 
@@ -165,6 +166,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     ),
     "wake": ("list", "wake", len),
     "audit": ("list", "audit", lambda value: [raw.decode() for raw in reversed(value)]),
+    "added": ("list", "added", lambda value: [raw.decode() for raw in reversed(value)]),
     "removed": ("list", "removed", lambda value: [_removed(raw) for raw in reversed(value)]),
     **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids")},
     "levels": ("hash", "passed", _texts),

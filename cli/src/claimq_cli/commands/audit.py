@@ -19,7 +19,8 @@ from claimq_cli.output.answers import instant
 async def audit(context: Context, name: str, number: int, offset: int) -> None:
     """List who changed the queue NAME by hand, latest first.
 
-    Every change by a command of claimq or the web page is recorded before it is made. The queue keeps the last 1,000.
+    Every change by a command of claimq or the web page is recorded before it is made. The queue keeps the last 1,000,
+    and those of 30 days.
 
     \b
     claimq audit thumbnails --limit 100

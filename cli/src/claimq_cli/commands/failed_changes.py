@@ -9,6 +9,8 @@ from claimq_cli.commands.item_selection import Selection, failed_selection
 from claimq_cli.commands.page_changes import changes_of
 from claimq_cli.commands.selected_changes import carry_out, confirm_removal
 from claimq_cli.errors import USAGE, CommandError
+from claimq_cli.item_actions import recorded_in
+from claimq_cli.local_user import local_user
 from claimq_cli.output.owners import owner_note
 from claimq_cli.selected_items import SelectedItems
 
@@ -72,4 +74,11 @@ async def move(context: Context, name: str, chosen: Selection, target: str) -> i
         return await changes.selected(chosen, "move", "moved", target=changes.name_on_page(target))
     async with context.queue(name) as queue, context.queue(target) as other:
         items = SelectedItems(queue, chosen.wanted, chosen.limit)
-        return await carry_out(context, name, chosen, items, items.moving_to(other), "moved")
+        return await carry_out(
+            context,
+            name,
+            chosen,
+            items,
+            items.moving_to(other, recorded_in(other, local_user(), adds=True)),
+            "moved",
+        )

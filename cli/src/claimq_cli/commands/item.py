@@ -16,7 +16,7 @@ from claimq_cli.commands.page_changes import changes_of
 from claimq_cli.commands.queue_argument import QueueArgument
 from claimq_cli.commands.selected_changes import carry_out, confirm_removal
 from claimq_cli.errors import NOT_DONE, USAGE, CommandError
-from claimq_cli.item_actions import ItemActions, recorded_in
+from claimq_cli.item_actions import ItemActions, Record, recorded_in
 from claimq_cli.local_user import local_user
 from claimq_cli.output import terminal
 from claimq_cli.output.owners import owner_note
@@ -168,13 +168,21 @@ async def move(context: Context, name: str, target: str, chosen: Selection) -> i
     async with context.queue(name) as queue, context.queue(target) as other:
         if chosen.ids:
             actions = _actions(queue)
-            return await _each(context, name, chosen.ids, lambda one: actions.move(one, other))
+            return await _each(
+                context, name, chosen.ids, lambda one: actions.move(one, other, _adding_to(other))
+            )
         items = _selected(queue, chosen)
-        return await carry_out(context, name, chosen, items, items.moving_to(other), "moved")
+        return await carry_out(
+            context, name, chosen, items, items.moving_to(other, _adding_to(other)), "moved"
+        )
 
 
 def _actions(queue: claimq.ReliableQueue) -> ItemActions:
     return ItemActions(queue, recorded_in(queue, local_user()))
+
+
+def _adding_to(queue: claimq.ReliableQueue) -> Record:
+    return recorded_in(queue, local_user(), adds=True)
 
 
 def _selected(queue: claimq.ReliableQueue, chosen: Selection) -> SelectedItems:

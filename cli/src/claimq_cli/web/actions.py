@@ -16,7 +16,7 @@ import claimq
 from claimq.errors import ItemTooLarge, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import State
 from claimq_cli.errors import CommandError
-from claimq_cli.item_actions import ItemActions
+from claimq_cli.item_actions import ItemActions, Record
 from claimq_cli.output import documents
 from claimq_cli.output.answers import count
 from claimq_cli.selected_items import Change, SelectedItems
@@ -87,7 +87,8 @@ class Actions:
         async with self._enqueues.slot(name, session.user):
             try:
                 new = items_of(await read_body(request, _ENQUEUE_SECONDS))
-                await self._queues.recorder(name, session.user)("enqueue", count=len(new))
+                record = self._queues.recorder(name, session.user, adds=True)
+                await record("enqueue", count=len(new))
                 async with asyncio.timeout(_ENQUEUE_SECONDS):
                     enqueued = await queue.enqueue_many(new)
             except TimeoutError as error:
@@ -125,7 +126,8 @@ class Actions:
             return _not_carried_out(request, error, path)
 
     async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
-        return await items.move(item_id, await self._target(session, name, form))
+        target = await self._target(session, name, form)
+        return await items.move(item_id, target, self._record_there(session, form))
 
     async def _change_selected(self, request: Request) -> Response:
         """Starts a change of all items of a state that pass a filter."""
@@ -157,7 +159,9 @@ class Actions:
             case "remove":
                 return items.removing()
             case "move":
-                return items.moving_to(await self._target(session, name, form))
+                return items.moving_to(
+                    await self._target(session, name, form), self._record_there(session, form)
+                )
             case "cancel" if items.state is not State.FAILED:
                 return items.cancelling(form.get("because", "")[:LONGEST_TEXT] or _CANCELLED)
             case "run-now" if items.state is not State.FAILED:
@@ -174,6 +178,10 @@ class Actions:
             raise HTTPException(404, "there is no such change")
         run.stop.set()
         return _carried_out(request, "", _path(name, f"runs/{run_id}"))
+
+    def _record_there(self, session: Session, form: Form) -> Record:
+        """Records in the queue that items are moved to."""
+        return self._queues.recorder(form.get("target", ""), session.user, adds=True)
 
     async def _target(self, session: Session, name: str, form: Form) -> claimq.ReliableQueue:
         target = form.get("target", "")

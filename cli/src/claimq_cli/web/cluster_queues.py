@@ -194,13 +194,13 @@ class ClusterQueues:
         found.sort(key=lambda one: one.get("lastTimestamp") or "", reverse=True)
         return found[:MOST_EVENTS]
 
-    def recorder(self, name: str, actor: str) -> Record:
+    def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
         """Records actions of a user in the audit log of the queue and as an Event about its object."""
 
         async def record(action: str, target: str = "", *, count: int | None = None) -> None:
             queue = self.queue(name)
             if queue is not None:
-                await queue.record_action(actor, action, target, count=count)
+                await queue.record_action(actor, action, target, count=count, adds=adds)
             what = " ".join(word for word in (action, target) if word)
             number = "" if count is None else f" ({counted(count)})"
             if (known := self._known.get(name)) is not None:

@@ -46,8 +46,8 @@ class Queues(Protocol):
         """The servers of the queues."""
         ...
 
-    def recorder(self, name: str, actor: str) -> Record:
-        """Records actions of a user on a queue of the page."""
+    def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
+        """Records actions of a user on a queue of the page. ``adds``: they only add items to it."""
         ...
 
     def unreadable(self) -> Mapping[str, str]:
@@ -87,12 +87,12 @@ class QueuesWithoutObjects:
     async def check(self, name: str) -> None:
         """Every queue of the server may be shown."""
 
-    def recorder(self, name: str, actor: str) -> Record:
+    def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
         """Records in the audit log of the queue."""
         queue = self.queue(name)
         if queue is None:
             raise CommandError(f"there is no queue {name}")
-        return recorded_in(queue, actor)
+        return recorded_in(queue, actor, adds=adds)
 
     def unreadable(self) -> Mapping[str, str]:
         """None."""

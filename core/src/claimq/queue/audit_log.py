@@ -17,29 +17,40 @@ class AuditLog(QueuePart):
     """Actions that people take on a queue and its items. Programs that offer such actions record them here."""
 
     async def record_action(
-        self, actor: str, action: str, target: str = "", *, count: int | None = None
+        self,
+        actor: str,
+        action: str,
+        target: str = "",
+        *,
+        count: int | None = None,
+        adds: bool = False,
     ) -> None:
         """Adds an entry to the audit log, with the present time of the queue's clock.
 
         ``actor``: who acts, for example a user and a machine. ``target``: what it is done to, for example the id of an
         item or a filter. ``count``: how many items it is done to, if that is known. Record an action before taking it:
         what cannot be recorded then does not happen, and no crash hides what did. Texts are cut at 128, 64 and 400
-        characters. The log keeps the last 1,000 entries; a flush leaves it, deleting the queue removes it. Raises
-        StoreUnavailable. O(1).
+        characters. A flush leaves the log, deleting the queue removes it. It keeps the last 1,000 entries and those of
+        the last 30 days, at most 10,000. ``adds``: the action only adds items to the queue; of these entries it keeps
+        the last 1,000, and they push out no others. Raises StoreUnavailable. O(1).
         """
         values = {"actor": actor, "action": action, "target": target}
         entry: dict[str, Any] = {name: text(name, value)[: _LONGEST[name]] for name, value in values.items()}
         entry["count"] = optional_count("count", count)
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         with self._connection.lane() as call:
-            await self._connection.run("record_action", [self._keys.main], [*call, line])
+            await self._connection.run("record_action", [self._keys.main], [*call, line, int(adds)])
 
     async def audit_log(self, count: int = 100, *, offset: int = 0) -> list[AuditRecord]:
         """The entries of the audit log, newest first. Raises StoreUnavailable. O(offset + count)."""
         if not is_page(count, offset):
             return []
-        log = await self._read("LRANGE", self._keys["audit"], offset, offset + count - 1)
-        return [_record(line) for line in log]
+        logs = [
+            await self._read("LRANGE", self._keys[one], 0, offset + count - 1) for one in ("audit", "added")
+        ]
+        changed, added = ([_record(line) for line in log] for log in logs)
+        records = sorted(changed + added, key=lambda one: one.at, reverse=True) if added else changed
+        return records[offset : offset + count]
 
 
 def _record(line: bytes) -> AuditRecord:

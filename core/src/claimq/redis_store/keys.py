@@ -20,7 +20,8 @@
 ``failed``             zset    id -> failed at (ms)
 ``failed:items``       hash    id -> envelope
 ``removed``            list    log of items that were removed without having been done, newest left, at most 1,000
-``audit``              list    audit log: what people did by hand, newest left, at most 1,000 entries
+``audit``              list    audit log: what people did by hand, newest left, at most 10,000 entries
+``added``              list    the same for items that they enqueued or moved here, at most 1,000 entries
 ``config``             hash    the policy
 ``stats``              hash    counters, sequence number, the queue's clock
 ``wake``               list    at most one token: there is work
@@ -52,6 +53,7 @@ TYPES = {
     "failed:items": "hash",
     "removed": "list",
     "audit": "list",
+    "added": "list",
     "config": "hash",
     "stats": "hash",
     "wake": "list",

@@ -20,7 +20,7 @@ end
 local plan = plan_flush(q)
 local flushed = flush(q, plan)
 if plan.is_last then
-  for _, key in ipairs({q.workers, q.present, q.audit, q.config, q.stats}) do redis.call('UNLINK', key) end
+  for _, key in ipairs({q.workers, q.present, q.audit, q.added, q.config, q.stats}) do redis.call('UNLINK', key) end
 else close(q, {flushed = flushed, client_items = -plan.of_clients}) end
 counts = plan.counts
 local text = format_text('%d %d %d %d %d', counts[1], counts[2], counts[3], counts[4], plan.is_last and 0 or 1)

@@ -151,6 +151,7 @@ local function new_queue(main_key, base, seen, time)
     failed_items = base .. 'failed:items',  -- hash: id -> envelope
     removed = base .. 'removed',      -- list: log of removed items
     audit = base .. 'audit',          -- list: audit log
+    added = base .. 'added',          -- list: audit log of items that were enqueued or moved here by hand
     config = base .. 'config',        -- hash: the policy
     stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
     wake = base .. 'wake',            -- list: at most one wake token

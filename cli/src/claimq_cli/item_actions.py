@@ -14,6 +14,8 @@ from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Located, Outcome, State, Verdict
 from claimq_cli.errors import CommandError
 
+MOVE_HERE = "move here"
+"""What the audit log of the target calls a move."""
 _ATTEMPTS = 3
 
 
@@ -98,32 +100,53 @@ class ItemActions:
         Its counters and history end. It is enqueued there before it leaves here: a crash in between leaves it in both.
         ``record_there`` records it in the audit log of the other queue.
 
-        CommandError if there is no such item, a worker has it, or the other queue already knows the id.
+        CommandError if there is no such item, a worker has it, or the other queue already knows the id; InBoth if it
+        left its place here at the same time.
         """
-        async with self._acting("move", item_id, f" to {target.name}") as (found, claim):
+        there = _recorded(record_there, MOVE_HERE, f"{item_id} from {self._queue.name}")
+        async with there, self._acting("move", item_id, f" to {target.name}") as (found, claim):
             _check_not_busy(found)
-            await record_there("move here", f"{item_id} from {self._queue.name}", count=1)
             if claim:
                 await move_claimed(self._queue, target, found, claim)
             else:
-                await copy_to(target, found)
-                await self._queue.remove_failed_item(found.name, failed_at=found.failed_at)
+                await move_failed(self._queue, target, found)
         return f"{item_id} moved to {target.name}"
 
     @asynccontextmanager
     async def _acting(
         self, action: str, item_id: str, where: str = ""
     ) -> AsyncGenerator[tuple[Located, Claim | None]]:
-        """Records the action, takes the item for the block, and records too if the action was not carried out."""
-        what = f"{item_id}{where}"
-        await self._record(action, what, count=1)
-        try:
+        """Records the action, and takes the item for the block."""
+        async with _recorded(self._record, action, f"{item_id}{where}"):
             yield await _take(self._queue, item_id)
-        except StoreUnavailable:  # the outcome is unknown
-            raise
-        except (CommandError, ClaimqError):
-            await self._record(f"{action}: not done", what, count=0)
-            raise
+
+
+@asynccontextmanager
+async def _recorded(record: Record, action: str, what: str) -> AsyncGenerator[None]:
+    """Records the action that the block carries out on one item, and records too if it was not carried out."""
+    await record(action, what, count=1)
+    try:
+        yield
+    except (StoreUnavailable, InBoth):  # it may have been carried out, or was in part
+        raise
+    except (CommandError, ClaimqError):
+        await record(not_done(action), what, count=0)
+        raise
+
+
+def not_done(action: str) -> str:
+    """What the audit log calls an action that was recorded and then not carried out."""
+    return f"{action}: not done"
+
+
+class InBoth(CommandError):
+    """A move enqueued the item in the other queue, and could not remove it here."""
+
+    def __init__(self, queue: claimq.ReliableQueue, target: claimq.ReliableQueue, item_id: str) -> None:
+        super().__init__(
+            f"{item_id} was enqueued in {target.name}, but changed its state in {queue.name} at the same time, so it "
+            f"may be in both; `claimq find {queue.name} {item_id}` shows whether it is still there"
+        )
 
 
 async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
@@ -158,7 +181,15 @@ async def move_claimed(
     except (ClaimqError, CommandError):
         await queue.unclaim(claim, why="it could not be moved")
         raise
-    check_settled(claim.item.id, await queue.done(claim))
+    if any(outcome.verdict is Verdict.LOST for outcome in await queue.done(claim)):
+        raise InBoth(queue, target, claim.item.id)
+
+
+async def move_failed(queue: claimq.ReliableQueue, target: claimq.ReliableQueue, found: Located) -> None:
+    """Moves a failed item to another queue."""
+    await copy_to(target, found)
+    if not await queue.remove_failed_item(found.name, failed_at=found.failed_at):
+        raise InBoth(queue, target, found.item.id)
 
 
 async def _take(queue: claimq.ReliableQueue, item_id: str) -> tuple[Located, Claim | None]:

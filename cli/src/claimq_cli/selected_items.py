@@ -14,7 +14,7 @@ from claimq.codec import BARE_ID
 from claimq.errors import ItemOutOfReach, ItemTooLarge
 from claimq.model import Claim, Located, State
 from claimq_cli.errors import CommandError
-from claimq_cli.item_actions import Record, check_settled, copy_to, move_claimed
+from claimq_cli.item_actions import MOVE_HERE, Record, check_settled, move_claimed, move_failed, not_done
 from claimq_cli.item_filter import ItemFilter, entered_at
 from claimq_cli.queue_reads import MOST_BYTES, bytes_of, page_of
 from claimq_cli.rate_limit import UNLIMITED, Pace
@@ -105,8 +105,8 @@ class SelectedItems:
         """Moves the items to another queue, as :meth:`ItemActions.move` does. Those that it refuses stay."""
 
         async def failed(found: Located, _: int) -> object:
-            await copy_to(target, found)
-            return await self.queue.remove_failed_item(found.name, failed_at=found.failed_at)
+            await move_failed(self.queue, target, found)
+            return True
 
         async def waiting(found: Located, position: int) -> object:
             claim = await self._claim(found, position)
@@ -166,15 +166,20 @@ class SelectedItems:
         """Changes the failed items of these ids; returns those that are not in failed."""
         missing: list[str] = []
         for name in dict.fromkeys(names):
-            what, before = f"{name} to {change.where}" if change.where else name, self.changed
-            await record(change.action, what, count=1)
+            before, entries = (
+                self.changed,
+                [(record, change.action, f"{name} to {change.where}" if change.where else name)],
+            )
             if change.record_there:
-                await change.record_there("move here", f"{name} from {self.queue.name}", count=1)
+                entries.append((change.record_there, MOVE_HERE, f"{name} from {self.queue.name}"))
+            for add, action, what in entries:
+                await add(action, what, count=1)
             found = await self.queue.failed_item(name)
             if found is None or not await self._try(change, found, 0):
                 missing.append(name)
             if self.changed == before:
-                await record(f"{change.action}: not done", what, count=0)
+                for add, action, what in entries:
+                    await add(not_done(action), what, count=0)
         return missing
 
     async def run(self, change: Change, record: Record, pace: Pace, stop: asyncio.Event) -> None:
@@ -191,7 +196,7 @@ class SelectedItems:
         await record(change.action, about)
         here = f"from {self.queue.name}: {self.wanted}"
         if change.record_there:
-            await change.record_there("move here", here)
+            await change.record_there(MOVE_HERE, here)
         try:
             if change.all and pace.is_unlimited and self.wanted.only(*change.by):
                 self.changed = self.matched = await change.all()
@@ -201,7 +206,7 @@ class SelectedItems:
             what = f"{change.action}: ended"
             await record(what, about, count=self.changed)
             if change.record_there:
-                await change.record_there("move here: ended", here, count=self.changed)
+                await change.record_there(f"{MOVE_HERE}: ended", here, count=self.changed)
 
     async def _try(self, change: Change, found: Located, position: int) -> bool:
         """Changes an item; False if it is not there any more. Notes why it must stay, if so."""

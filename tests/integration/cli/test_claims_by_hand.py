@@ -188,6 +188,21 @@ def test_each_command_is_recorded_in_the_audit_log(on: Claimq, queue: Queue) -> 
     assert records == [("claim", "up to 1 item", None), ("done", token, 1), ("claim", "b", None)]
 
 
+def test_what_was_not_claimed_or_ended_is_recorded_as_not_done(on: Claimq, queue: Queue) -> None:
+    token = on("claim", "q", "-o", "name").out.strip()
+    on("claim", "q", "--id", "absent")
+    on("done", "q", token)
+    on("fail", "q", token, "--error", "late")
+    records = [(one.action, one.target, one.count) for one in reversed(queue.audit_log())]
+    assert records[1:] == [
+        ("claim", "absent", None),
+        ("claim: not done", "absent", 0),
+        ("done", token, 1),
+        ("fail", token, 1),
+        ("fail: not done", token, 0),
+    ]
+
+
 def test_held_claims_are_renewed_until_they_are_done(
     on: Claimq, queue: Queue, hold: Callable[..., Held]
 ) -> None:

@@ -239,7 +239,7 @@ def test_each_action_on_an_item_does_what_the_command_does(user: User, queue: Bl
     done = [(one.action, one.target) for one in reversed(queue.audit_log())]
     assert done == [
         ("run-now", "bytes"), ("cancel", "waits"), ("requeue", "later"), ("requeue", "later"),
-        ("move", "bytes to other"), ("remove", "later"), ("remove", "nothing"),
+        ("move", "bytes to other"), ("remove", "later"), ("remove", "nothing"), ("remove: not done", "nothing"),
     ]  # fmt: skip
     assert len({one.actor for one in queue.audit_log()}) == 1
 

@@ -18,6 +18,7 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.option_types import Command, Duration
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, UNAVAILABLE, USAGE, CommandError
+from claimq_cli.item_actions import not_done
 from claimq_cli.local_user import local_user
 from claimq_cli.output import documents, terminal
 from claimq_cli.output.answers import count, instant, payload
@@ -66,6 +67,7 @@ async def claim(
         if not claims and stop.is_set():
             raise CommandError("interrupted; no item was claimed", INTERRUPTED)
         if not claims:
+            await queue.record_action(local_user(), not_done("claim"), target, count=0)
             raise CommandError(await _why_none(queue, name, item_id))
         try:
             _show(context, name, claims)
@@ -194,7 +196,9 @@ async def _settle(
     async with context.changed_queue(name) as queue:
         await queue.record_action(local_user(), action, " ".join(tokens), count=len(tokens))
         outcomes = await settle(queue)
-    lost = [one.token for one in outcomes if one.verdict is Verdict.LOST]
+        lost = [one.token for one in outcomes if one.verdict is Verdict.LOST]
+        if lost:
+            await queue.record_action(local_user(), not_done(action), " ".join(lost), count=0)
     for token in lost:
         terminal.say_error(
             f"the claim {token} was lost: its lease ended, or it was ended before; nothing was changed "

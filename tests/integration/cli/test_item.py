@@ -421,7 +421,7 @@ def test_a_failed_item_requeued_during_its_move_is_reported_in_both(
                 "x", there, recorded_in(there, "ann", adds=True)
             )
 
-    with pytest.raises(CommandError, match="x was enqueued in other, but .* so it may be in both"):
+    with pytest.raises(CommandError, match=r"x was enqueued in other, but .* so it may be in both"):
         asyncio.run(move())
     assert [one.count for one in (*queue.audit_log(), *other.audit_log())] == [1, 1]
 

@@ -56,6 +56,16 @@ def test_a_function_fits_on_a_screen() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
 
 
+def test_the_input_of_the_scaling_rule_is_built_in_one_module() -> None:
+    builders = {
+        shown(path)
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Seen"
+    }
+    assert builders == {"spec/src/claimq_spec/scaling/observation.py"}
+
+
 def test_the_name_of_a_test_fits_in_a_line() -> None:
     lengths = {
         f"{shown(path)} {one.name}": len(one.name)

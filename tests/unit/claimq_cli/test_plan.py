@@ -16,6 +16,8 @@ from claimq_cli.local.plan import (
     next_step,
     seen_for_scaling,
 )
+from claimq_spec.manifest import ScalingSpec
+from claimq_spec.scaling import Estimates, ScalingRule, ScalingState, decide
 
 PATIENCE = Patience(start=30.0, drain=25.0, end=5.0)
 NOW = 1000.0
@@ -216,6 +218,14 @@ def test_scaling_sees_the_items_and_the_workers_that_stay() -> None:
 def test_a_delayed_item_that_is_due_counts_as_waiting() -> None:
     assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=0.0), [], 1, NOW).delayed_due == 1
     assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=3.0), [], 1, NOW).delayed_due == 0
+
+
+def test_scaling_sees_when_the_next_delayed_item_is_due() -> None:
+    # An app that takes 40 s to start: the worker for an item that is due in 30 s is ordered now.
+    seen = seen_for_scaling(snapshot(0, 0, 1, next_due_in=30.0), [], 1, NOW)
+    slow = ScalingState(estimates=Estimates(start=40.0, start_variance=0.0, starts=9.0))
+    decision = decide(ScalingSpec(), seen, slow, 0.0)
+    assert (decision.replicas, decision.rule) == (1, ScalingRule.FROM_ZERO)
 
 
 def test_scaling_sees_how_long_each_worker_has_been_starting() -> None:

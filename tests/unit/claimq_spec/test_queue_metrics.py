@@ -5,7 +5,8 @@ import math
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_spec.manifest import ScalingSpec
 from claimq_spec.queue_metrics import QueueMetrics
-from claimq_spec.scaling import Decision, ScalingState, Seen, decide
+from claimq_spec.scaling import Decision, ScalingState, decide
+from testkit.scaling_input import scaling_input
 
 KEY = ("team", "thumbs")
 
@@ -27,7 +28,7 @@ def snapshot(**counters: int) -> Snapshot:
 def decision(main: int) -> Decision:
     """The decision on a queue at 8 items per worker."""
     spec = ScalingSpec(max_replicas=2, items_per_replica=8)
-    return decide(spec, Seen(main=main, busy=0, replicas=0, ready=0), ScalingState(), 0.0)
+    return decide(spec, scaling_input(main=main, busy=0, replicas=0, ready=0), ScalingState(), 0.0)
 
 
 def series(metrics: QueueMetrics, start: str) -> dict[str, float]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from claimq_spec.manifest import ScaleDownSpec, ScaleUpSpec, ScalingMode, ScalingSpec
 from claimq_spec.scaling import MOST_WANTED, Decision, Estimates, ScalingRule, ScalingState, Seen, decide
+from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(
     max_replicas=10,
@@ -22,8 +24,8 @@ SHORT_ITEMS = ScalingState(estimates=Estimates.from_json({"busySeconds": 20.0, "
 
 
 def seen(main: int = 0, replicas: int = 0, **more: float | None) -> Seen:
-    values: dict[str, object] = {"busy": 0, "ready": replicas, "oldest_age": 1.0 if main else None, **more}
-    return Seen(main=main, replicas=replicas, **values)  # type: ignore[arg-type] # the names are those of Seen
+    values: dict[str, Any] = {"busy": 0, "ready": replicas, "oldest_age": 1.0 if main else None, **more}
+    return scaling_input(main=main, replicas=replicas, **values)
 
 
 def run(

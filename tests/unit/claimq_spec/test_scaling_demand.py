@@ -10,6 +10,7 @@ from claimq_spec.manifest import ScalingSpec
 from claimq_spec.scaling import Estimates, ScalingRule, ScalingState, Seen
 from claimq_spec.scaling.demand import Demand, demand
 from claimq_spec.scaling.limits import Wish, idle_after, up, window
+from testkit.scaling_input import scaling_input
 
 TARGET = 30.0
 
@@ -29,7 +30,7 @@ def learned(*, service: float = 2.0, rate: float = 0.0, start: float = 8.0) -> E
 
 def seen(main: int, replicas: int = 0, *, age: float = 0.0, **more: Any) -> Seen:
     values: dict[str, Any] = {"busy": 0, "ready": replicas, **more}
-    return Seen(main=main, replicas=replicas, oldest_age=age, **values)
+    return scaling_input(main=main, replicas=replicas, oldest_age=age, **values)
 
 
 @pytest.mark.parametrize(("target", "service"), [(30.0, 3.0), (300.0, 30.0), (600.0, 30.0)])
@@ -126,7 +127,7 @@ def test_claims_of_workers_that_are_gone_take_no_slots() -> None:
 @pytest.mark.parametrize(("main", "more"), [(81, 1), (82, 2)])
 def test_workers_that_are_starting_have_a_rest_of_at_least_a_second(main: int, more: int) -> None:
     # In 25.5 s the worker with a rest of 1 s starts 25.5 items, the two of unknown age (and any new one) 18.5 each.
-    look = seen(main, 3, ready=0, starting=3, starting_for=(8.0,))
+    look = seen(main, 3, ready=0, starting_for=(8.0,))
     assert demand(TARGET, look, learned(service=1.0)).more == more
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from claimq_spec.manifest import ScalingMode, ScalingSpec
 from claimq_spec.scaling import Decision, Estimates, Explanation, Limit, ScalingState, Seen, decide, document
+from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(max_replicas=100, target_age=30.0, items_per_replica=8)
-BURST = Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
+BURST = scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
 
 
 def decided(what: Seen | None, spec: ScalingSpec = SPEC, **learned: float) -> Decision:
@@ -73,7 +74,7 @@ def test_what_is_unknown_or_fixed_by_the_manifest_has_no_arithmetic() -> None:
 
 
 def test_an_idle_queue_shows_its_estimates_too() -> None:
-    found = explanation(Seen(main=0, busy=0, replicas=0, ready=0))
+    found = explanation(scaling_input(main=0, busy=0, replicas=0, ready=0))
     assert (found.wanted, found.service.value) == (0, 4.0)
 
 

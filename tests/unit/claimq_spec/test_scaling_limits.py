@@ -17,6 +17,7 @@ from claimq_spec.scaling import (
     decide,
 )
 from claimq_spec.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
+from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(
     max_replicas=100,
@@ -36,7 +37,7 @@ def wish(replicas: int, rule: ScalingRule = ScalingRule.TARGET_AGE) -> Wish:
 
 
 def seen(replicas: int, **more: Any) -> Seen:
-    return Seen(main=0, busy=0, replicas=replicas, ready=replicas, **more)
+    return scaling_input(main=0, busy=0, replicas=replicas, ready=replicas, **more)
 
 
 def wanted(*counts: int, **more: Any) -> ScalingState:
@@ -94,7 +95,7 @@ def test_a_wish_without_patience_does_not_wait_however_short_the_target() -> Non
 def test_a_number_that_stays_begins_no_period_of_steps() -> None:
     decision = down(STEPS, seen(10), wanted(10, changed_at=0.0), 0.0, wish(10))
     assert (decision.replicas, decision.rule, decision.state.down) == (10, ScalingRule.TARGET_AGE, None)
-    stays = decide(replace(STEPS, items_per_replica=10), Seen(15, 0, 2, 2), ScalingState(), 0.0)
+    stays = decide(replace(STEPS, items_per_replica=10), scaling_input(15, 0, 2, 2), ScalingState(), 0.0)
     assert (stays.replicas, stays.state.up) == (2, None)
 
 
@@ -187,13 +188,15 @@ def test_a_change_long_ago_is_not_recent() -> None:
 
 
 def test_a_target_within_max_has_no_limit() -> None:
-    decision = decide(SPEC, seen(2, starting=0), ScalingState(), 0.0)
-    waiting = decide(SPEC, Seen(main=5, busy=0, replicas=2, ready=2, oldest_age=1.0), ScalingState(), 0.0)
+    decision = decide(SPEC, seen(2), ScalingState(), 0.0)
+    waiting = decide(
+        SPEC, scaling_input(main=5, busy=0, replicas=2, ready=2, oldest_age=1.0), ScalingState(), 0.0
+    )
     assert (decision.limit, decision.needed, waiting.limit) == (None, 0, None)
 
 
 def test_without_waiting_items_only_the_workers_with_claims_are_needed() -> None:
-    look = Seen(main=0, busy=2, replicas=2, ready=2, busy_workers=2)
+    look = scaling_input(main=0, busy=2, replicas=2, ready=2, busy_workers=2)
     assert decide(SPEC, look, ScalingState(), 0.0).rule is ScalingRule.WORK_LEFT
 
 
@@ -227,6 +230,6 @@ def test_a_spare_worker_is_ordered_where_the_only_one_may_start_late(
     replicas: int, age: float, has_spare: bool
 ) -> None:
     estimates = Estimates(start=20.0, start_variance=64.0, starts=1.0)
-    waiting = Seen(main=1, busy=0, replicas=replicas, ready=0, starting=replicas, oldest_age=age)
+    waiting = scaling_input(main=1, busy=0, replicas=replicas, ready=0, oldest_age=age)
     decision = decide(SPEC, waiting, ScalingState(estimates=estimates), 0.0)
     assert ("2, since a worker may take 40 s to start" in decision.reason) == has_spare

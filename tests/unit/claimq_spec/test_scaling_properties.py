@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from claimq_spec.manifest import ScaleDownSpec, ScaleUpSpec, ScalingSpec
 from claimq_spec.scaling import MOST_WANTED, ScalingState, Seen, decide
+from testkit.scaling_input import scaling_input
 
 counts = st.integers(min_value=0, max_value=60)
 ages = st.floats(min_value=0, max_value=10_000)
@@ -38,7 +39,7 @@ def specs(draw: st.DrawFn) -> ScalingSpec:
 def queues(draw: st.DrawFn) -> Seen:
     """What may be seen of a queue; the workers are filled in by what was decided."""
     main, busy = draw(counts | st.integers(min_value=0, max_value=100_000)), draw(counts)
-    return Seen(
+    return scaling_input(
         main=main,
         busy=busy,
         replicas=0,
@@ -51,7 +52,7 @@ def queues(draw: st.DrawFn) -> Seen:
 
 def with_workers(what: Seen, replicas: int, share_ready: float = 1.0) -> Seen:
     ready = int(replicas * share_ready)
-    return replace(what, replicas=replicas, ready=ready, starting=replicas - ready)
+    return replace(what, replicas=replicas, ready=ready)
 
 
 class Past:
@@ -114,7 +115,7 @@ def test_workers_that_hold_claims_are_never_taken_unless_max_says_so(
     ),
     0,
     [],
-    Seen(main=10, busy=2, replicas=0, ready=0, oldest_age=9.0),
+    scaling_input(main=10, busy=2, replicas=0, ready=0, oldest_age=9.0),
     False,
 )
 @settings(deadline=None)
@@ -122,7 +123,7 @@ def test_a_repeated_observation_adds_workers_first_and_never_after_a_removal(
     spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]], what: Seen, is_idle: bool
 ) -> None:
     if is_idle:
-        what = Seen(main=0, busy=0, replicas=0, ready=0)
+        what = scaling_input(main=0, busy=0, replicas=0, ready=0)
     run = Past(spec, replicas)
     for seen, after, ready in past:
         run.step(seen, after, ready)
@@ -212,7 +213,7 @@ def test_zero_comes_only_after_idle_after_of_seen_idleness(
 @given(specs(), st.lists(st.sampled_from([0.5, 2.0, 10.0]), min_size=1, max_size=60))
 def test_an_idle_queue_does_get_to_zero(spec: ScalingSpec, pauses: list[float]) -> None:
     run = Past(replace(spec, min_replicas=0), 7)
-    idle = Seen(main=0, busy=0, replicas=0, ready=0)
+    idle = scaling_input(main=0, busy=0, replicas=0, ready=0)
     run.step(idle)
     for after in pauses:
         run.step(idle, after)
@@ -247,7 +248,7 @@ def test_steps_are_limited(
 def test_the_state_stays_small(spec: ScalingSpec, replicas: int, mains: list[int]) -> None:
     run = Past(replace(spec, max_replicas=1000, items_per_replica=1), replicas)
     for main in [*sorted(mains, reverse=True), *mains]:
-        run.step(Seen(main=main, busy=0, replicas=0, ready=0, oldest_age=0.0 if main else None), 0.5)
+        run.step(scaling_input(main=main, busy=0, replicas=0, ready=0, oldest_age=0.0 if main else None), 0.5)
         assert len(run.state.wanted) <= MOST_WANTED
         assert all(earlier[1] > later[1] for earlier, later in pairwise(run.state.wanted))
 
@@ -265,7 +266,7 @@ def test_in_the_window_after_a_wish_none_of_its_workers_is_removed(
     raised_at, raised_to = 0.0, 0
     for main in mains:
         before, decided = run.step(
-            Seen(main=main, busy=0, replicas=0, ready=0, oldest_age=0.0 if main else None), 3.0
+            scaling_input(main=main, busy=0, replicas=0, ready=0, oldest_age=0.0 if main else None), 3.0
         )
         if decided > before:
             raised_at, raised_to = run.now, decided

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from claimq_spec.manifest import ScalingSpec
 from claimq_spec.scaling import Estimates, Limit, ScalingRule, ScalingState, Seen, decide
+from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(max_replicas=100, target_age=30.0)
 
@@ -30,15 +32,15 @@ def decided(what: Seen, estimates: Estimates, spec: ScalingSpec = SPEC) -> tuple
     return decision.replicas, decision.rule
 
 
-def busy_queue(main: int, replicas: int, *, age: float = 1.0, **more: object) -> Seen:
+def busy_queue(main: int, replicas: int, *, age: float = 1.0, **more: Any) -> Seen:
     """A queue whose ready workers all hold an item."""
-    values: dict[str, object] = {"ready": replicas, "busy": replicas, "busy_workers": replicas, **more}
-    return Seen(main=main, replicas=replicas, oldest_age=age, **values)  # type: ignore[arg-type] # the names are those of Seen
+    values: dict[str, Any] = {"ready": replicas, "busy": replicas, "busy_workers": replicas, **more}
+    return scaling_input(main=main, replicas=replicas, oldest_age=age, **values)
 
 
 def test_a_burst_gets_as_many_workers_as_start_its_last_item_in_time() -> None:
     # 25.5 s are planned for, 8 s pass until a new worker claims: then it starts 1 + 17.5 / 2 = 9.75 items in time.
-    assert decided(Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), learned())[0] == 62
+    assert decided(scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), learned())[0] == 62
 
 
 def test_older_items_leave_less_time_and_need_more_workers() -> None:
@@ -51,14 +53,13 @@ def test_older_items_leave_less_time_and_need_more_workers() -> None:
 
 def test_workers_that_are_starting_count_before_others_are_ordered() -> None:
     estimates = learned()
-    first, _ = decided(Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), estimates)
+    first, _ = decided(scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), estimates)
     assert first is not None
-    starting = Seen(
+    starting = scaling_input(
         main=600,
         busy=0,
         replicas=first,
         ready=0,
-        starting=first,
         starting_for=(2.0,) * first,
         oldest_age=2.0,
     )
@@ -68,12 +69,11 @@ def test_workers_that_are_starting_count_before_others_are_ordered() -> None:
 def test_a_worker_that_has_nearly_started_counts_for_more_than_a_new_one() -> None:
     new, nearly = (
         decided(
-            Seen(
+            scaling_input(
                 main=300,
                 busy=0,
                 replicas=20,
                 ready=0,
-                starting=20,
                 starting_for=(since,) * 16,
                 oldest_age=1.0,
             ),
@@ -87,14 +87,14 @@ def test_a_worker_that_has_nearly_started_counts_for_more_than_a_new_one() -> No
 
 
 def test_workers_that_never_start_are_not_answered_with_ever_more() -> None:
-    what = Seen(main=100, busy=0, replicas=1, ready=0, starting=1, starting_for=(5.0,), oldest_age=50.0)
+    what = scaling_input(main=100, busy=0, replicas=1, ready=0, starting_for=(5.0,), oldest_age=50.0)
     state, orders = ScalingState(estimates=learned()), set[int]()
     for now in range(300):
         decision = decide(SPEC, what, state, float(now))
         state, replicas = decision.state, decision.replicas or 0
         orders.add(replicas)
         waited = (float(now),) * replicas
-        what = replace(what, replicas=replicas, starting=replicas, starting_for=waited, oldest_age=50.0 + now)
+        what = replace(what, replicas=replicas, starting_for=waited, oldest_age=50.0 + now)
     assert max(orders) == min(orders) <= 100
 
 
@@ -113,16 +113,18 @@ def test_arrivals_keep_as_many_workers_as_little_s_law_says() -> None:
 
 
 def test_a_worker_with_many_slots_counts_for_as_many() -> None:
-    one = decided(Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), learned())[0]
-    ten = decided(Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0, slots=10), learned())[0]
+    one = decided(scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), learned())[0]
+    ten = decided(scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0, slots=10), learned())[
+        0
+    ]
     assert (one, ten) == (62, 7)
 
 
 def test_a_long_target_needs_few_workers_for_a_few_items() -> None:
     spec = replace(SPEC, target_age=3600.0)
-    first = Seen(main=8, busy=0, replicas=0, ready=0, oldest_age=0.1, claimed=0)
+    first = scaling_input(main=8, busy=0, replicas=0, ready=0, oldest_age=0.1, claimed=0)
     assert decided(first, Estimates(), spec)[0] == 1
-    empty = decide(spec, Seen(main=0, busy=0, replicas=0, ready=0, claimed=0), ScalingState(), 0.0)
+    empty = decide(spec, scaling_input(main=0, busy=0, replicas=0, ready=0, claimed=0), ScalingState(), 0.0)
     assert decide(spec, first, empty.state, 1.0).replicas == 1  # eight at once are no lasting rate
 
 
@@ -131,7 +133,7 @@ def test_items_longer_than_the_target_get_a_worker_each() -> None:
 
 
 def test_delayed_items_that_are_due_soon_are_scaled_for_ahead_of_time() -> None:
-    idle = Seen(main=0, busy=0, replicas=0, ready=0)
+    idle = scaling_input(main=0, busy=0, replicas=0, ready=0)
     assert decided(idle, learned())[0] == 0
     assert decided(replace(idle, delayed_soon=1), learned()) == (1, ScalingRule.FROM_ZERO)
     many, rule = decided(replace(idle, delayed_soon=600), learned())
@@ -140,13 +142,13 @@ def test_delayed_items_that_are_due_soon_are_scaled_for_ahead_of_time() -> None:
 
 def test_a_paused_queue_keeps_its_workers_and_gets_no_more() -> None:
     decision = decided(
-        Seen(main=5000, busy=0, replicas=3, ready=3, oldest_age=900.0, is_paused=True), learned()
+        scaling_input(main=5000, busy=0, replicas=3, ready=3, oldest_age=900.0, is_paused=True), learned()
     )
     assert decision == (3, ScalingRule.PAUSED)
 
 
 def test_a_paused_queue_with_items_and_no_worker_gets_one() -> None:
-    waiting = Seen(main=5000, busy=0, replicas=0, ready=0, oldest_age=900.0, is_paused=True)
+    waiting = scaling_input(main=5000, busy=0, replicas=0, ready=0, oldest_age=900.0, is_paused=True)
     assert decided(waiting, learned()) == (1, ScalingRule.PAUSED)
     assert decided(replace(waiting, main=0), learned())[0] == 0
 
@@ -155,7 +157,7 @@ def test_a_queue_that_needs_more_than_max_reports_how_many() -> None:
     spec = replace(SPEC, max_replicas=10)
     decision = decide(
         spec,
-        Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0),
+        scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0),
         ScalingState(estimates=learned()),
         0.0,
     )
@@ -163,19 +165,22 @@ def test_a_queue_that_needs_more_than_max_reports_how_many() -> None:
 
 
 def test_a_max_that_is_just_enough_is_no_limit() -> None:
-    burst = Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    burst = scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
     decision = decide(replace(SPEC, max_replicas=62), burst, ScalingState(estimates=learned()), 0.0)
     assert (decision.replicas, decision.limit) == (62, None)
 
 
 def test_items_as_long_as_the_target_do_not_need_a_worker_each() -> None:
-    spec, waiting = replace(SPEC, max_replicas=2), Seen(main=50, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    spec, waiting = (
+        replace(SPEC, max_replicas=2),
+        scaling_input(main=50, busy=0, replicas=0, ready=0, oldest_age=0.0),
+    )
     decision = decide(spec, waiting, ScalingState(estimates=learned(service=30.0)), 0.0)
     assert decision.limit is Limit.MAX_REPLICAS
 
 
 def test_workers_that_start_slower_than_the_target_are_reported() -> None:
-    what = Seen(main=1, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    what = scaling_input(main=1, busy=0, replicas=0, ready=0, oldest_age=0.0)
     state = ScalingState(estimates=learned(start=40.0))
     assert decide(SPEC, what, state, 0.0).limit is Limit.SLOW_START
     assert decide(replace(SPEC, min_replicas=1), what, state, 0.0).limit is None
@@ -206,7 +211,7 @@ def test_the_reason_counts_in_singular_and_plural() -> None:
 
 @pytest.mark.parametrize(("unproven", "is_shown"), [(50.0, False), (200.0, True)])
 def test_the_reason_shows_a_doubt_of_a_fifth_or_more(unproven: float, is_shown: bool) -> None:
-    burst = Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
+    burst = scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
     state = ScalingState(estimates=replace(learned(), unproven=unproven))
     assert ("that was learned long ago" in decide(SPEC, burst, state, 0.0).reason) is is_shown
 
@@ -215,7 +220,7 @@ def test_the_reason_shows_a_doubt_of_a_fifth_or_more(unproven: float, is_shown: 
 
 
 def observed(estimates: Estimates, now: float, **seen: object) -> Estimates:
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "main": 0,
         "busy": 0,
         "claimed": 0,
@@ -224,7 +229,7 @@ def observed(estimates: Estimates, now: float, **seen: object) -> Estimates:
         "horizon": 30.0,
         **seen,
     }
-    return estimates.after(now, **values)  # type: ignore[arg-type] # the names are those of after()
+    return estimates.after(now, **values)
 
 
 def test_service_time_is_time_in_progress_by_ended_claims() -> None:

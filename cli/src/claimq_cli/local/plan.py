@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from claimq.model import Snapshot, State
-from claimq_spec.scaling import Seen
+from claimq.model import Snapshot
+from claimq_spec.scaling import Seen, Workers, observation
 
 
 class Part(StrEnum):
@@ -143,24 +143,15 @@ def _next_stop_step(worker: WorkerSeen, drain: Drain, patience: Patience, now: f
 
 
 def seen_for_scaling(snapshot: Snapshot, workers: Sequence[WorkerSeen], slots: int, now: float) -> Seen:
-    """Input of the scaling rule: the numbers of the queue, and the workers that do not drain.
-
-    Delayed items that are due count as one: the reaper moves them to main within a second.
-    """
+    """Input of the scaling rule: the numbers of the queue, and the workers that do not drain."""
     there = [worker for worker in workers if worker.drain is None]
-    ready = sum(worker.is_ready for worker in there)
-    return Seen(
-        main=snapshot.lengths[State.MAIN],
-        busy=snapshot.lengths[State.BUSY],
-        replicas=len(there),
-        ready=ready,
-        busy_workers=sum(worker.busy > 0 for worker in there),
-        starting=len(there) - ready,
-        delayed_due=1 if snapshot.next_due_in == 0 else 0,
-        delayed_soon=snapshot.due_soon,
-        oldest_age=snapshot.ages[State.MAIN],
-        claimed=snapshot.counters["claimed"],
-        slots=slots,
-        starting_for=tuple(max(0.0, now - worker.ordered_at) for worker in there if not worker.is_ready),
-        is_paused=snapshot.paused,
+    return observation(
+        snapshot,
+        Workers(
+            replicas=len(there),
+            ready=sum(worker.is_ready for worker in there),
+            busy=sum(worker.busy > 0 for worker in there),
+            slots=slots,
+            starting_for=tuple(now - worker.ordered_at for worker in there if not worker.is_ready),
+        ),
     )

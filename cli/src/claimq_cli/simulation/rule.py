@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from claimq.model import COUNTERS, Snapshot, State
 from claimq_cli.simulation.world import Victims, View
 from claimq_spec.manifest import ScalingSpec
-from claimq_spec.scaling import Decision, ScalingState, Seen, decide
+from claimq_spec.scaling import Decision, ScalingState, Workers, decide, observation
 
 
 @dataclass(slots=True)
@@ -27,18 +28,27 @@ class Claimq:
 
     def decide(self, view: View) -> int | None:
         """The decision of :func:`claimq_spec.scaling.decide`."""
-        seen = Seen(
-            main=view.waiting,
-            busy=view.busy,
+        workers = Workers(
             replicas=view.replicas,
             ready=view.ready,
-            busy_workers=view.busy_pods,
-            starting=view.replicas - view.ready,
-            oldest_age=view.oldest_age,
-            claimed=view.claimed,
+            busy=view.busy_pods,
             slots=self.slots,
             starting_for=view.starting,
         )
+        seen = observation(_snapshot(view), workers)
         self.last = decide(self.spec, seen, self.state, view.now)
         self.state = self.last.state
         return self.last.replicas
+
+
+def _snapshot(view: View) -> Snapshot:
+    """What the server would answer. A simulated queue has no delayed items and is never paused."""
+    return Snapshot(
+        now=view.now,
+        seq=0,
+        lengths={**dict.fromkeys(State, 0), State.MAIN: view.waiting, State.BUSY: view.busy},
+        ages={**dict.fromkeys(State), State.MAIN: view.oldest_age},
+        counters={**dict.fromkeys(COUNTERS, 0), "claimed": view.claimed},
+        next_due_in=None,
+        paused=False,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from claimq.model import State
 from claimq_operator.children.budget import budget
 from claimq_operator.children.deployment import deployment
 from claimq_operator.children.restrictions import refused
@@ -20,7 +19,15 @@ from claimq_operator.settings import OperatorSettings
 from claimq_spec.kubernetes_api.port import Json, part
 from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.manifest import QueueSpec
-from claimq_spec.scaling import Decision, Estimates, ScalingState, Seen, decide
+from claimq_spec.scaling import (
+    Decision,
+    Estimates,
+    ScalingState,
+    Seen,
+    Workers,
+    decide,
+    observation,
+)
 
 CONTEST_SECONDS = 600.0
 """How long another owner of the number of workers is reported after it set the number last."""
@@ -126,28 +133,13 @@ def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
     snapshot = observed.snapshot
     if snapshot is None:
         return None
-    replicas = observed.replicas
-    ready = min(observed.ready, replicas)
-    return Seen(
-        main=snapshot.lengths[State.MAIN],
-        busy=snapshot.lengths[State.BUSY],
-        replicas=replicas,
-        ready=ready,
-        busy_workers=min(observed.busy_workers, replicas),
-        starting=replicas - ready,
-        delayed_due=1 if snapshot.next_due_in == 0 else 0,
-        delayed_soon=snapshot.due_soon,
-        next_due_in=snapshot.next_due_in,
-        oldest_age=snapshot.ages[State.MAIN],
-        claimed=snapshot.counters["claimed"],
-        slots=slots,
-        starting_for=tuple(
-            max(0.0, now - created)
-            for pod in observed.live_pods
-            if not pod.is_ready and (created := parse_time(pod.created_at))
-        ),
-        is_paused=snapshot.paused,
+    starting_for = tuple(
+        now - created
+        for pod in observed.live_pods
+        if not pod.is_ready and (created := parse_time(pod.created_at))
     )
+    workers = Workers(observed.replicas, observed.ready, observed.busy_workers, slots, starting_for)
+    return observation(snapshot, workers)
 
 
 def _contest(observed: Observed, decision: Decision, memory: Memory, clock: float) -> Contest | None:

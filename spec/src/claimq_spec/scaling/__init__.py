@@ -12,6 +12,7 @@ were enough, never below the workers that hold claims; to zero when idle. An unk
 from claimq_spec.scaling.decision import LONGEST_GAP, decide
 from claimq_spec.scaling.estimates import Estimates
 from claimq_spec.scaling.explanation import document
+from claimq_spec.scaling.observation import Workers, observation
 from claimq_spec.scaling.values import (
     MOST_WANTED,
     NOT_AUTO,
@@ -36,6 +37,8 @@ __all__ = [
     "ScalingState",
     "Seen",
     "StepPeriod",
+    "Workers",
     "decide",
     "document",
+    "observation",
 ]

@@ -45,8 +45,8 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One observation of a queue and its workers, all at the same moment. Failed items do not count, and
-    neither do delayed items that are not due soon.
+    """One observation of a queue and its workers, all at the same moment: see :func:`observation`. Failed items do not
+    count, and neither do delayed items that are not due soon.
     """
 
     main: int
@@ -57,26 +57,29 @@ class Seen:
     """Workers ordered now: ready, starting, or not there yet."""
     ready: int
     """Workers that can claim."""
-    busy_workers: int = 0
+    busy_workers: int
     """Workers that hold at least one claim."""
-    starting: int = 0
-    """Workers that were ordered and cannot claim yet; they count as capacity."""
-    delayed_due: int = 0
+    delayed_due: int
     """Delayed items that are due now and not yet in main."""
-    delayed_soon: int = 0
+    delayed_soon: int
     """Delayed items that become due within the next seconds (``Snapshot.due_soon``)."""
-    oldest_age: float | None = None
+    oldest_age: float | None
     """Seconds since the oldest item of main last entered it, by the server's clock; None when main is empty."""
-    claimed: int | None = None
+    claimed: int | None
     """Claims since the queue began; None: unknown, and nothing is learned about arrivals and service times."""
-    slots: int = 1
+    slots: int
     """Items that one worker works on at the same time."""
-    starting_for: tuple[float, ...] = ()
+    starting_for: tuple[float, ...]
     """For workers that are starting: seconds since each was ordered."""
-    next_due_in: float | None = None
+    next_due_in: float | None
     """Seconds until the next delayed item is due; None if there is none, or it is unknown."""
-    is_paused: bool = False
+    is_paused: bool
     """Whether claims are paused: more workers would only wait, so one is enough until claims resume."""
+
+    @property
+    def starting(self) -> int:
+        """Workers that were ordered and cannot claim yet; they count as capacity."""
+        return self.replicas - self.ready
 
     @property
     def waiting(self) -> int:

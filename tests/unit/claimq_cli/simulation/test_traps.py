@@ -11,7 +11,8 @@ from claimq_cli.simulation.simulate import Moment, Result, simulate
 from claimq_cli.simulation.traces import Service, Trace, make_trace
 from claimq_cli.simulation.world import PodSettings, Victims, World
 from claimq_spec.manifest import ScalingSpec
-from claimq_spec.scaling import Estimates, ScalingState, Seen, decide
+from claimq_spec.scaling import Estimates, ScalingState, decide
+from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(target_age=30.0, max_replicas=100)
 KNOWN = ScalingState(
@@ -40,7 +41,7 @@ def regular(every: float, service: float, seconds: float) -> Trace:
 def test_a3_a_step_of_items_orders_slow_starting_pods_once() -> None:
     spec = ScalingSpec(target_age=120.0, max_replicas=1000)
     step = Trace("step", (5.0,) * 600, (2.0,) * 600, 60.0)
-    at_once = decide(spec, Seen(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), KNOWN, 0.0)
+    at_once = decide(spec, scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0), KNOWN, 0.0)
     assert at_once.replicas is not None
     assert run(step, PodSettings(start=40.0), spec, KNOWN).pods_started <= 1.2 * at_once.replicas
 

@@ -110,6 +110,10 @@ bench: setup-runtime ## runs the benchmarks; JSON=FILE also writes the figures, 
 bench-blocking: setup-runtime ## measures how long each operation blocks the server on a worst-case queue; QUICK=1 uses a smaller one
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py --only blocking $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)
 
+.PHONY: faults
+faults: setup ## prints what each fault of a server or process does to items, by id; QUICK=1 runs a few rows, ONLY="valkey cluster" those with these words
+	@nice $(BIN)/python bench/run_faults.py $(if $(QUICK),--quick) $(ONLY)
+
 .PHONY: simulate
 simulate: setup-runtime ## compares the scaling rule with other autoscalers in simulations; JSON=FILE, QUICK=1 (two minutes), DOCS=FILE writes the tables, BASELINES=1 computes the other autoscalers again
 	@$(BIN)/python bench/run_simulation.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick) \

@@ -95,11 +95,12 @@ class RedisCluster(Started):
         """The node that has the slot of `key` by its own account."""
         slot = self.slot(key)
         for node in self.nodes:
-            if slot in self._owned(node):
+            if slot in self.slots_of(node):
                 return node
         raise LookupError(f"no node has slot {slot} of {key!r}")
 
-    def _owned(self, node: Server) -> set[int]:
+    def slots_of(self, node: Server) -> set[int]:
+        """The slots that a node serves by its own account."""
         my_id = node.call("CLUSTER", "MYID")
         ranges = node.call("CLUSTER", "SLOTS")
         assert isinstance(ranges, list)

@@ -34,11 +34,12 @@ class NotedServer(Server):
         self, flavour: str, options: Mapping[str, str], *, tcp: bool = False, pause_ms: int = 0
     ) -> None:
         super().__init__(flavour, options, tcp=tcp)
-        self._notes = self.dir / "fsyncs"
+        self._notes, self._full = self.dir / "fsyncs", self.dir / "full"
         own = {
             "LD_PRELOAD": str(_library()),
             "FSYNC_NOTES": str(self._notes),
             "FSYNC_PAUSE_MS": str(pause_ms),
+            "DISK_FULL": str(self._full),
         }
         self.binary = replace(self.binary, env={**self.binary.env, **own})
 
@@ -66,6 +67,14 @@ class NotedServer(Server):
         size = self.stored_bytes()
         os.truncate(self.append_only_file(), size)
         self._notes.write_text(f"{size} {os.path.realpath(self.append_only_file())}\n")
+
+    def fill_disk(self) -> None:
+        """From now on every write to a file fails for lack of space, until :meth:`free_disk`."""
+        self._full.touch()
+
+    def free_disk(self) -> None:
+        """Writes succeed again."""
+        self._full.unlink()
 
 
 NotedFactory = Callable[..., NotedServer]

@@ -32,7 +32,7 @@ class Processes:
             "claimq_faults.load",
             kind,
             self._url,
-            self._place / f"{name}.log",
+            str(self._place / f"{name}.log"),
             name,
         ]
         env = {"PYTHONPATH": ":".join(_FOLDERS)}

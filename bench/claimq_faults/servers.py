@@ -54,7 +54,7 @@ class Single(Servers):
         for replica in replicas:
             replica.options["replicaof"] = f"127.0.0.1 {primary.port}"
             replica.start()
-            eventually_sync(lambda one=replica: b"master_link_status:up" in _replication(one))
+            wait_for_link(replica)
         self.url = primary.tcp_url
         return self
 
@@ -91,16 +91,12 @@ class Watched(Servers):
         old.options["replicaof"] = f"127.0.0.1 {new.port}"
         new.options.pop("replicaof", None)
         old.start()
-        self._wait_for(old)
+        wait_for_link(old)
 
     def hand_over(self) -> None:
         old = self.primary()
         self._group.hand_over()
-        self._wait_for(old)
-
-    def _wait_for(self, replica: Server) -> None:
-        """Until it follows, and all sentinels have heard of it."""
-        eventually_sync(lambda: b"master_link_status:up" in _replication(replica), why="the replica follows")
+        wait_for_link(old)
 
     def close(self) -> None:
         self._group.close()
@@ -148,24 +144,19 @@ class Clustered(Servers):
         self._promote(new, "TAKEOVER")
         old.start()
         self._pairs[at] = (new, old)
-        self._wait_for(old)
+        wait_for_link(old)
 
     def hand_over(self) -> None:
         at = self._at()
         old, new = self._pairs[at]
-        new.call("CLUSTER", "FAILOVER")
-        eventually_sync(lambda: b"role:master" in _replication(new), why="the replica has taken over")
+        self._promote(new)
         self._pairs[at] = (new, old)
-        self._wait_for(old)
+        wait_for_link(old)
 
-    def _promote(self, new: Server, how: str) -> None:
-        new.call("CLUSTER", "FAILOVER", how)
+    @staticmethod
+    def _promote(new: Server, *how: str) -> None:
+        new.call("CLUSTER", "FAILOVER", *how)
         eventually_sync(lambda: b"role:master" in _replication(new), why="the replica has taken over")
-
-    def _wait_for(self, replica: Server) -> None:
-        eventually_sync(
-            lambda: b"master_link_status:up" in _replication(replica), why="the old primary follows"
-        )
 
     def move_slot(self) -> None:
         """To the next primary, with all that is in it."""
@@ -174,6 +165,11 @@ class Clustered(Servers):
 
     def close(self) -> None:
         self._cluster.close()
+
+
+def wait_for_link(replica: Server) -> None:
+    """Until a replica follows its primary."""
+    eventually_sync(lambda: b"master_link_status:up" in _replication(replica), why="the replica follows")
 
 
 def _replication(server: Server) -> bytes:

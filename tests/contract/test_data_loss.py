@@ -318,8 +318,12 @@ async def test_after_a_flush_of_scripts_a_crash_is_not_counted(server: Server, q
     await queue.enqueue("a")
     await queue.claim(wait=0)
     before = address_of_process(server)
-    while address_of_process(server) == before:
+    for _ in range(100):
         server.call("SCRIPT", "FLUSH")
+        if address_of_process(server) != before:
+            break
+    else:  # Redis 8.2 with jemalloc gives the scripts the same memory again
+        server.call("HSET", STATS, "server", "another")
     await move_clock(queue, 21)
     assert [one.verdict for one in (await queue.reap()).expired] == [Verdict.UNCLAIMED]
     (item,) = await queue.peek()

@@ -23,13 +23,15 @@ KEY = "cq:{q}:"
 PROBE = re.compile(r"\b(?:acl_check_cmd|check_permission)\((?P<words>[^()]*)\)")
 DEFINITION = "command, base, ..."
 """The words of check_permission's own probe, which are those of its callers."""
-KEYLESS = {"PUBSUB", "WAIT", "WAITAOF"}
+LISTED = re.compile(r"\{(?P<words>'[A-Z]{3,}'(?:, (?:base|'[^']*'))*)\}")
+"""A probe of trial.lua, which lists them."""
+KEYLESS = {"PUBSUB", "TIME", "WAIT", "WAITAOF"}
 
 
 def probes(name: str) -> set[tuple[str, ...]]:
     """The commands with their words that a script asks about, as the server gets them."""
-    asked = set[tuple[str, ...]]()
-    for found in PROBE.finditer(re.sub(r"--[^\n]*", "", script(name).text)):
+    asked, text = set[tuple[str, ...]](), re.sub(r"--[^\n]*", "", script(name).text)
+    for found in [*PROBE.finditer(text), *(LISTED.finditer(text) if name == "trial" else ())]:
         if found["words"] in (DEFINITION, DEFINITION.replace("command, base", "base, command")):
             continue
         words = found["words"].split(", ")
@@ -68,3 +70,14 @@ def test_each_probe_names_the_keys_of_the_queue_and_no_others(server: Server, na
     for words in probes(name):
         if words[0] not in KEYLESS:
             assert server.call("COMMAND", "GETKEYS", *words) == [KEY.encode()], words
+
+
+def test_the_trial_tries_every_command_that_another_script_calls() -> None:
+    called = {word for name in NAMES for word in re.findall(r"redis\.p?call\('([A-Z]+)'", script(name).text)}
+    assert {words[0] for words in probes("trial")} == called
+
+
+def test_the_trial_asks_in_the_words_of_the_other_scripts() -> None:
+    asked = {words for name in NAMES if name != "trial" for words in probes(name)}
+    tried = {words[0]: words for words in probes("trial")}
+    assert {words for words in asked if words[0] in tried} <= set(tried.values())

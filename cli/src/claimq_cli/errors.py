@@ -26,7 +26,15 @@ REFUSED = 4
 BAD_MANIFEST = 5
 INTERRUPTED = 130
 
-_START_IT = "- start the server and try again, or correct --redis or CLAIMQ_REDIS_URL"
+_NO_ANSWER = "no answer from the server"
+_ADDRESS = "correct --redis or CLAIMQ_REDIS_URL"
+_NO_START = {
+    "the connection was closed": "if the server runs, a proxy or a port with TLS may be at this address",
+    "timed out": "if the server runs, it is busy, or a firewall drops the packets",
+    "TLS": "the port may be without TLS (then use redis://), or the certificates may be wrong",
+    "cannot be resolved": "the name of the host may be wrong",
+}
+"""Part of the cause of a call without an answer -> what it can mean other than that the server does not run."""
 
 
 class CommandError(Exception):
@@ -78,5 +86,17 @@ def lines_of(error: Exception) -> list[str]:
     if isinstance(error, InvalidSpec):
         return [str(problem) for problem in error.problems]
     line = text_of(error)
-    is_away = isinstance(error, StoreUnavailable) and not isinstance(error, NotReplicated)
-    return [f"{line} {_START_IT}" if is_away else line]
+    advice = advice_for(error)
+    return [f"{line} - {advice}" if advice else line]
+
+
+def advice_for(error: Exception) -> str:
+    """What to do if a call got no answer, by the cause that the message names; empty for all other errors, whose
+    messages have their advice."""
+    line = text_of(error)
+    if not isinstance(error, StoreUnavailable) or isinstance(error, NotReplicated) or _NO_ANSWER not in line:
+        return ""
+    for cause, advice in _NO_START.items():
+        if cause in line:
+            return f"{advice}; otherwise start it and try again, or {_ADDRESS}"
+    return f"start the server and try again, or {_ADDRESS}"

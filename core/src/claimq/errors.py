@@ -55,6 +55,10 @@ class StoreMisused(ClaimqError):
     """
 
 
+class ScriptsRefused(StoreMisused):
+    """The server cannot run claimq's scripts: it is too old, or neither Redis nor Valkey. Nothing was changed."""
+
+
 class CrossSlot(StoreMisused):
     """The queues of one call are in different slots of a Redis Cluster. Make one call per queue."""
 

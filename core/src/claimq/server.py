@@ -12,13 +12,14 @@ from typing import Any, Self
 
 from claimq.arguments import of_type, several
 from claimq.codec import name_part
-from claimq.errors import NotReplicated, StoreMisused
+from claimq.errors import NotReplicated, ScriptsRefused, StoreFull, StoreMisused, StoreUnavailable
 from claimq.fsync_setting import fsync_warnings
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
 from claimq.queue.batches import batch_of, check_one_step
 from claimq.queue.producing import run_enqueue
 from claimq.queue.reliable_queue import ReliableQueue
+from claimq.queue.trial import server_name, try_scripts
 from claimq.redis_store.clients import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
@@ -68,6 +69,7 @@ class Server:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._is_config_hidden = False
+        self._is_trial_hidden = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -143,12 +145,12 @@ class Server:
 
     async def report(self) -> ServerReport:
         """The server's kind and version, and a warning for each setting that weakens the guarantees, with the value to
-        set. Changes nothing."""
+        set; also if it cannot run the scripts, which a script that writes nothing finds out. Changes nothing."""
         raw = await self._connection.info("", _PROBE)
         info = {key: text for key, value in raw.items() if _WORD.fullmatch(text := str(value))}
-        flavour = "valkey" if "valkey_version" in info else "redis"
-        version = info.get("valkey_version", info.get("redis_version", "0"))
+        flavour, version = await server_name(self._connection, _PROBE) or _name_in(info)
         warnings = [
+            *await self._script_warnings(),
             *_version_warnings(flavour, version),
             *_durability_warnings(info),
             *_memory_warnings(info),
@@ -164,6 +166,23 @@ class Server:
             (*warnings, *fsync_warnings(fsync, pauses=pauses)),
             fsync,
         )
+
+    async def _script_warnings(self) -> list[ServerWarning]:
+        """Why the server runs no scripts. A user of some queues only may not try it here: it is refused once, and
+        internals(queue).try_scripts() finds it out for a queue."""
+        if self._is_trial_hidden:
+            return []
+        try:
+            await try_scripts(self._connection, _PROBE)
+        except ScriptsRefused as error:
+            return [ServerWarning("ScriptsRefused", str(error))]
+        except StoreFull:
+            return []  # which has a warning of its own
+        except StoreUnavailable as error:
+            return [ServerWarning("WritesRefused", str(error))]
+        except StoreMisused:
+            self._is_trial_hidden = True
+        return []
 
     async def _fsync_setting(self) -> tuple[str | None, bool]:
         """appendfsync (None: unknown), and whether no-appendfsync-on-rewrite is yes.
@@ -181,9 +200,27 @@ class Server:
         return fsync, pauses
 
 
+_SNAPSHOT_FAILS = ServerWarning(
+    "SnapshotFailing",
+    "the last snapshot (RDB) failed, and with save points the server refuses writes then; free its disk, or see its "
+    "log",
+)
+
+
+def _name_in(info: Mapping[str, str]) -> tuple[str, str]:
+    """Name and version of a server that does not answer HELLO, from its INFO."""
+    for flavour in reversed(_OLDEST):
+        if version := info.get(f"{flavour}_version"):
+            return flavour, version
+    return "unknown", "unknown"
+
+
 def _version_warnings(flavour: str, version: str) -> list[ServerWarning]:
+    oldest = _OLDEST.get(flavour)
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    oldest = _OLDEST[flavour]
+    if oldest is None or not numbers:
+        text = f"the server calls itself {flavour} {version}; claimq is tested with Redis and Valkey (docs/servers.md)"
+        return [ServerWarning("OtherServer", text)]
     if numbers >= oldest:
         return []
     return [
@@ -214,6 +251,8 @@ def _durability_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
         warnings.append(
             ServerWarning("AppendOnlyFailing", "the last write to the append-only file failed; free its disk")
         )
+    if info.get("rdb_last_bgsave_status", "ok") != "ok":
+        warnings.append(_SNAPSHOT_FAILS)
     if info.get("role", "master") != "master":
         warnings.append(
             ServerWarning(
@@ -232,7 +271,7 @@ def _durability_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
 
 
 def _memory_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
-    used, most = int(info.get("used_memory", "0")), int(info.get("maxmemory", "0"))
+    used, most = _whole(info, "used_memory"), _whole(info, "maxmemory")
     if not 0 < most <= used or info.get("maxmemory_policy") != "noeviction":
         return []  # a server that evicts is never full, and eviction has its own warning
     text = (
@@ -240,6 +279,12 @@ def _memory_warnings(info: Mapping[str, str]) -> list[ServerWarning]:
         "failed items (spec.failedItems, or `claimq failed remove`), or give it more memory"
     )
     return [ServerWarning("Full", text)]
+
+
+def _whole(info: Mapping[str, str], field: str) -> int:
+    """A number of INFO; 0 if it is missing or no number."""
+    text = info.get(field, "0")
+    return int(text) if text.isdecimal() else 0
 
 
 def default_worker() -> str:

@@ -7,7 +7,8 @@ from claimq_operator.reconcile.context import Context
 from claimq_spec.kubernetes_api.port import QUEUES, ClusterError, ClusterUnavailable, Json, Refused
 from testkit.operator_in_memory import DownApi, MemoryApi, conditions, operator, queue_body, replicas
 from testkit.patient import patient
-from testkit.server import Server
+from testkit.plugin import ServerFactory
+from testkit.server import DURABLE, Server
 from testkit.waiting import eventually
 
 BY_ITEMS = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
@@ -73,3 +74,26 @@ async def test_the_status_follows_the_queue_while_a_webhook_for_its_children_fai
         await queue.pause()
         await eventually(lambda: conditions(api)["Suspended"] == "True PausedByHand", within=60)
         assert replicas(api) == 2
+
+
+async def test_a_server_that_cannot_run_the_scripts_is_named_in_the_condition(
+    start_server: ServerFactory, tmp_path: Path
+) -> None:
+    """Also after it has run them, as after a failover to a server of another release."""
+    server = start_server(options=dict(DURABLE))
+    api = MemoryApi()
+    async with operator(api, tmp_path) as context:
+        context.cache.update_queue(await api.create(QUEUES, queue_body(server, scaling=BY_ITEMS)))
+        await eventually(lambda: conditions(api).get("RedisReachable", "").startswith("True"))
+        server.kill9()
+        server.options["rename-command"] = 'TIME ""'
+        server.start()
+        refused = "the server cannot run claimq's scripts: valkey "
+        await eventually(lambda: refused in message_of(api, "RedisReachable"), within=60)
+        assert conditions(api)["RedisReachable"] == "False ScriptsRefused"
+
+
+def message_of(api: MemoryApi, kind: str) -> str:
+    """The message of a condition of the queue."""
+    listed = api.objects["ReliableQueue", "thumbs"]["status"]["conditions"]
+    return str(next(one["message"] for one in listed if one["type"] == kind))

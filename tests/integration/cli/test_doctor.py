@@ -7,8 +7,9 @@ from typing import Any
 import yaml
 
 from claimq.policy import Policy
+from testkit.plugin import ServerFactory
 from testkit.ports import free_port
-from testkit.server import Server
+from testkit.server import DURABLE, Server
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[..., Any]
@@ -92,3 +93,24 @@ def test_what_the_user_may_not_read_hides_no_other_check(on: Claimq, valkey: Ser
     assert checks["memory of the server"]["state"] == "warning"
     assert checks["queue q: claims"]["state"] == "warning"
     assert "pw" not in checks["queue q: claims"]["fix"]
+
+
+def test_a_server_that_cannot_run_the_scripts_is_a_problem(
+    claimq: Claimq, start_server: ServerFactory
+) -> None:
+    server = start_server("valkey", dict(DURABLE))
+    claimq("--redis", server.url, "enqueue", "q", "a")
+    server.kill9()
+    server.options["rename-command"] = 'TIME ""'
+    server.start()
+    refused = "the server cannot run claimq's scripts: valkey "
+    answer = claimq("--redis", server.url, "doctor", "-o", "json")
+    assert (answer.code, answer.err) == (1, "")
+    (found,) = [
+        one for one in answer.json["checks"] if one["message"].startswith("ScriptsRefused: " + refused)
+    ]
+    assert (found["state"], found["fix"]) == ("problem", "use a server of the table in docs/servers.md")
+    shown = claimq("--redis", server.url, "check")
+    assert (shown.code, refused in shown.out) == (1, True)
+    monitored = claimq("--redis", server.url, "check", "q")
+    assert (monitored.code, monitored.out.startswith(f"CRITICAL - {refused}")) == (2, True)

@@ -300,3 +300,27 @@ def test_what_the_ghost_of_a_killed_sidecar_claims_comes_back_with_its_lease(
     assert [(claim["text"], claim["crash_count"]) for claim in claims] == [("a", 1), ("b", 1)]
     assert [verdict_on(two_items, claim["token"]) for claim in claims] == ["done"] * 2
     assert not any(queue.lengths().values())
+
+
+def test_a_server_that_refuses_the_scripts_is_reported_until_it_runs_them(
+    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    """As after a failover to a server of another release: it answers reads, and no item can be claimed."""
+    server = start_server(options=dict(DURABLE))
+    sidecar = start_sidecar(server.url)
+    assert sidecar.metric("claimq_sidecar_scripts_refused") == 0
+    server.kill9()
+    server.options["rename-command"] = 'TIME ""'
+    server.start()
+    eventually_sync(lambda: sidecar.metric("claimq_sidecar_scripts_refused") == 1)
+    assert "event=scripts_refused" in sidecar.log_text
+    assert "the server cannot run claimq's scripts: valkey " in sidecar.log_text
+    errors = sidecar.metric('claimq_sidecar_store_errors_total{kind="misused"}')
+    eventually_sync(lambda: sidecar.metric('claimq_sidecar_store_errors_total{kind="misused"}') >= errors + 2)
+    assert "event=store_recovered" not in sidecar.log_text
+    assert sidecar.health("/readyz").status == 200
+    server.kill9()
+    del server.options["rename-command"]
+    server.start()
+    eventually_sync(lambda: "event=store_recovered" in sidecar.log_text)
+    assert sidecar.metric("claimq_sidecar_scripts_refused") == 0

@@ -91,6 +91,7 @@ class Metrics:
             "store_response_age_seconds", "Time since the last successful call to the server."
         )
         self.store_errors = self._counter("store_errors", "Failed calls to the server, by kind.", "kind")
+        self.scripts_refused = self._gauge("scripts_refused", "1 while the server refuses the scripts.")
         self.reconnects = self._counter(
             "store_reconnects", "Connections replaced because the server did not respond."
         )

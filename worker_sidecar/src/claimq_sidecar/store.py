@@ -8,9 +8,10 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError, ScriptsRefused, StoreUnavailable
 from claimq.metrics import kind_of
 from claimq.policy import Policy
+from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq.tokens import calls_of
@@ -57,6 +58,7 @@ class Store:
         self._closing: set[asyncio.Task[None]] = set()
         self._responded_at: float | None = None
         self._last_error = ""
+        self._refuses_scripts = False
         self._clock_ahead: float | None = None
         self._responding_since: float | None = None
         self.generation = 0
@@ -134,6 +136,8 @@ class Store:
 
     def _note_success(self) -> None:
         self._responded_at = asyncio.get_running_loop().time()
+        if self._refuses_scripts:  # a call that only reads may succeed all the same
+            return
         if not self.ready.is_set():
             self.ready.set()
             _log.info(LogEvent("ready"))
@@ -146,7 +150,8 @@ class Store:
         self._metrics.store_errors.labels(kind).inc()
         if kind != "refused" and not self._last_error:
             event = "store_misused" if kind == "misused" else "store_unavailable"
-            _log.warning(LogEvent(event, error=error))
+            if not self._refuses_scripts:
+                _log.warning(LogEvent(event, error=error))
             self._last_error = str(error)
 
     async def watch(self) -> None:
@@ -188,13 +193,25 @@ class Store:
 
     async def _open_connections(self) -> None:
         """Opens the sockets for calls, verdicts and renewals before they are needed: a lease can then be renewed even
-        if the server's name no longer resolves."""
+        if the server's name no longer resolves. The call tries whether the server can run the scripts."""
         try:
-            await self._server.ping()
+            await internals(self._of_server).try_scripts()
             await self._server.ping(verdicts=True)
+        except ScriptsRefused as error:
+            if not self._refuses_scripts:
+                _log.error(LogEvent("scripts_refused", error=error))
+            self._set_refuses_scripts(True)
+            self._last_error = ""
+            self._note_error(error)
+            raise
         except ClaimqError as error:
             self._note_error(error)
             raise
+        self._set_refuses_scripts(False)
+
+    def _set_refuses_scripts(self, refuses: bool) -> None:
+        self._refuses_scripts = refuses
+        self._metrics.scripts_refused.set(refuses)
 
     def _replace(self) -> None:
         """Connects again with the secrets that the files contain now. The old connection is closed after its calls."""

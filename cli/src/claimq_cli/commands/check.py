@@ -8,12 +8,14 @@ from typing import Any
 import click
 
 import claimq
+from claimq.errors import ScriptsRefused
+from claimq.queue.internals import internals
 from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.monitoring import Finding, Result, Thresholds, finding_of, measures_of
 from claimq_cli.commands.option_types import Command, Duration
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.server_report import server_report
-from claimq_cli.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of
+from claimq_cli.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of, text_of
 from claimq_cli.output import documents
 from claimq_cli.remote.remote_queue import RemoteQueue
 
@@ -121,6 +123,8 @@ async def _checked(context: Context, name: str | None, limits: Mapping[str, floa
         if name is None:
             raise CommandError("the thresholds are for one queue; give its name too", USAGE)
         return await _measured(context, name, thresholds)
+    except ScriptsRefused as error:  # no item can be enqueued, claimed or ended
+        return Finding(Result.CRITICAL, text_of(error))
     except EXPECTED as error:
         return Finding(Result.UNKNOWN, "; ".join(lines_of(error)))
 
@@ -135,6 +139,8 @@ def _thresholds(name: str, limits: Mapping[str, float | None]) -> Thresholds:
 async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresholds]) -> Finding:
     share = None
     async with context.read_queue(name) as queue:
+        if not isinstance(queue, RemoteQueue):
+            await internals(queue).try_scripts()
         snapshot = await queue.snapshot()
         if thresholds["memory"].are_set:
             if isinstance(queue, RemoteQueue):

@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 import claimq
+from claimq.errors import ScriptsRefused
 from claimq.model import State
+from claimq.queue.internals import internals
 from claimq_cli.cluster.access import ClusterAccess
 from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.cluster.server_settings import ClusterQueue
@@ -23,12 +25,13 @@ from claimq_cli.commands.diagnosis import (
     failed,
     has_problem,
     not_checked,
+    ok,
     problem,
 )
 from claimq_cli.commands.queue_argument import optional_queue_argument
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.commands.server_report import server_report
-from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, text_of
+from claimq_cli.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
 from claimq_cli.item_filter import groups_of
 from claimq_cli.queue_reads import newest_failed, workers_of
 from claimq_cli.server_choice import Chosen
@@ -187,10 +190,12 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
         try:
             await server.ping()
         except EXPECTED as error:
-            fix = "start the server, or correct its address, user and password"
+            fix = advice_for(error) or "as the message says, or correct the address, user and password"
             return [problem(subject, text_of(error), f"{fix}; docs/troubleshooting.md#redisreachable")]
         some_queue = server.queue(chosen.queue_name(name or next(iter(chosen.queues), "doctor")))
         found = await _checked(subject, _report(subject, server))
+        if not any("ScriptsRefused" in one.message for one in found):
+            found += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
         found += await _checked(f"clock of the {subject}", _clock(subject, some_queue))
         found += await _checked(f"memory of the {subject}", _memory(subject, some_queue))
         if name:
@@ -201,12 +206,20 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
 async def _checked(check: str, found: Awaitable[list[Check]]) -> list[Check]:
     try:
         return await found
+    except ScriptsRefused as error:
+        return [problem(check, text_of(error), "use a server of the table in docs/servers.md")]
     except EXPECTED as error:
         return [not_checked(check, error, "docs/acl.md lists the permissions")]
 
 
 async def _report(subject: str, server: claimq.Server) -> list[Check]:
     return server_checks.report_checks(subject, await server_report(server))
+
+
+async def _scripts(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
+    """Tries them on a queue that the user may use: the report tries them on a name of its own."""
+    await internals(queue).try_scripts()
+    return [ok(f"scripts on the {subject}", "the server can run them")]
 
 
 async def _clock(subject: str, queue: claimq.ReliableQueue) -> list[Check]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from claimq.arguments import choice, is_page, text
 from claimq.codec import check_name, read_envelope
+from claimq.errors import StoreMisused
 from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 from claimq.queue.failed_items import FailedItems, read_fields
 from claimq.queue.queue_part import instant_ms, seconds_until
@@ -277,7 +278,10 @@ class Inspecting(FailedItems):
     async def _server_memory(self) -> tuple[int, int]:
         """The used bytes of the queue's server and its limit (0: none)."""
         info = await self._connection.info("memory", self._keys.main)
-        return int(info["used_memory"]), int(info.get("maxmemory", 0))
+        used, limit = (str(info.get(field, "")) for field in ("used_memory", "maxmemory"))
+        if not used.isdecimal():
+            raise StoreMisused("INFO memory: the server does not report used_memory, as Redis and Valkey do")
+        return int(used), int(limit) if limit.isdecimal() else 0
 
 
 def _state(state: State | str) -> State:

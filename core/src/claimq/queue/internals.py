@@ -16,6 +16,7 @@ from claimq.model import State
 from claimq.queue.owner import Owner, read_owner
 from claimq.queue.queue_part import QueuePart, with_operations_of
 from claimq.queue.token_groups import BATCH
+from claimq.queue.trial import try_scripts
 from claimq.redis_store.scripts import Arg
 
 
@@ -31,6 +32,11 @@ class Internals(QueuePart):
     def wake_key(self) -> str:
         """The key of the list in which the wake token is."""
         return self._keys.wake
+
+    async def try_scripts(self) -> None:
+        """Runs a script that makes the kinds of calls of all others and writes nothing. Raises ScriptsRefused, with the
+        server's name and version, if the server cannot run it; otherwise what any script raises. One round trip."""
+        await try_scripts(self._connection, self._keys.main)
 
     async def wake(self) -> None:
         """Leaves a wake token if there is work and no token. Any process may do so at any time. O(1)."""

@@ -239,6 +239,14 @@ class Connection(Lanes):
         reply: Any = await self.retry(lambda client: at_node(client, key, *words), doing="INFO", use="calls")
         return dict(reply)
 
+    async def hello(self, key: str) -> dict[str, Any]:
+        """What the server says of itself (in a cluster: the node that serves ``key``), by field. Every user may ask."""
+        reply: Any = await self.retry(
+            lambda client: at_node(client, key, "HELLO"), doing="HELLO", use="calls"
+        )
+        pairs: Any = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=False)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the client library answers either
+        return {_text(name): value for name, value in pairs}
+
     async def config_get(self, name: str, key: str) -> str | None:
         """One setting of the server (in a cluster: of the node that serves ``key``); settings are never changed."""
         reply: Any = await self.retry(

@@ -11,7 +11,7 @@ from typing import Any
 
 from redis import exceptions as client
 
-from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
+from claimq.errors import ClaimqError, CrossSlot, ScriptsRefused, StoreFull, StoreMisused, StoreUnavailable
 from claimq.redis_store.causes import refused_right, why
 from claimq.redis_store.parsers import ReplyTooLarge
 
@@ -23,8 +23,10 @@ _LATER = {
     "CLUSTERDOWN": "the cluster cannot serve the queue's slot; repair or wait for its failover",
     "TRYAGAIN": "the queue's slot is being moved; trying again",
     "BUSY ": "another client's script blocks the server; trying again",
-    "MISCONF": "the server refuses writes since it cannot persist them; free its disk",
+    "MISCONF": "the server refuses writes since it cannot persist them (a snapshot or its append-only file failed); "
+    "free its disk, or see its log",
     "NOREPLICAS": "the server has fewer healthy replicas than min-replicas-to-write requires",
+    "max number of clients": "the server has its maximum of connections; close some, or raise its maxclients",
     "UNBLOCKED": "the server became a replica during a wait; reconnecting",
     "Slot": "no node of the cluster serves the slot",
 }
@@ -33,6 +35,10 @@ NEEDS_CLUSTER = (
     "spec.redis.cluster: true"
 )
 _RIGHTS = "the user may not do this; grant its ACL ~cq:{NAME}:* and all the rights in docs/acl.md"
+_UNKNOWN = (
+    "the server does not know a command: it is too old, or its configuration renames the command; use Redis 7.0 or "
+    "Valkey 7.2 or later"
+)
 _PERSON = {
     "WRONGTYPE": "a key of the queue is of another type; see which with TYPE, and rename or delete it",
     "NOPERM": _RIGHTS,
@@ -45,10 +51,17 @@ _PERSON = {
     "WAITAOF before its fsync; set appendfsync always on all its servers and declare that (appendfsync_always in the "
     "policy), or use durability replicated",
     "ERR WAITAOF cannot be used": "durability fsynced needs appendonly yes on the server; set it",
-    "ERR unknown command": "the server is too old or a command was renamed; use Redis 7.0 or Valkey 7.2 or later",
-    "ERR Error compiling script": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
-    "ERR Unexpected engine": "the server is too old for these scripts; use Redis 7.0 or Valkey 7.2 or later",
+    "ERR unknown command": _UNKNOWN,
 }
+_SCRIPTS = {
+    "Error compiling script": "it is too old, or neither Redis nor Valkey; use Redis 7.0 or Valkey 7.2 or later",
+    "Unexpected engine": "it is too old, or neither Redis nor Valkey; use Redis 7.0 or Valkey 7.2 or later",
+    "nexpected flag": "it is neither Redis nor Valkey; `claimq check` names it",
+    "acl_check_cmd": "`claimq check` names it, and docs/servers.md a server that can",
+    "command called from script": "it does not know a command that they call; `claimq check` names the command",
+    "attempt to call": "`claimq check` names it, and docs/servers.md a server that can",
+}
+"""Part of a reply to a script that the server cannot run -> what to do."""
 
 
 # Part of the TLS library's message -> the message.
@@ -56,6 +69,8 @@ _TLS = {
     "CERTIFICATE_VERIFY_FAILED": "the server's certificate is not signed by a trusted authority, or is for another "
     "host; give the right ca_file and host",
     "CERTIFICATE_REQUIRED": "the server requires a client certificate; give cert_file and key_file",
+    "WRONG_VERSION_NUMBER": "the port of the server is without TLS; use redis://, or the port with TLS",
+    "RECORD_LAYER_FAILURE": "the port of the server is without TLS; use redis://, or the port with TLS",
     "UNKNOWN_CA": "the server does not trust the client certificate; give another cert_file and key_file",
 }
 
@@ -105,9 +120,8 @@ def translate(error: Exception, *, doing: str) -> ClaimqError:
     for start, advice in _LATER.items():
         if text.startswith(start) or f" {start}" in text[:40] or _is_named(error, start):
             return StoreUnavailable(f"{doing}: {advice}")
-    if to_change := _advice(error, text):
-        about = refused_right(text) if to_change == _RIGHTS else ""
-        return StoreMisused(f"{doing}: {to_change}{about}")
+    if misuse := _misuse(error, text, doing):
+        return misuse
     return _by_class(error, text, doing)
 
 
@@ -134,6 +148,19 @@ def _by_class(error: Exception, text: str, doing: str) -> ClaimqError:
     if not isinstance(error, client.RedisError):
         return StoreUnavailable(f"{doing}: the client library failed ({type(error).__name__})")
     return StoreMisused(f"{doing}: the server returned an unknown error ({why(error)})")
+
+
+def _misuse(error: Exception, text: str, doing: str) -> StoreMisused | None:
+    """The exception for an error that lasts until someone changes something, if it is known."""
+    scripts = _SCRIPTS.items() if isinstance(error, client.ResponseError) else ()
+    for part, advice in scripts:
+        if part in text:
+            return ScriptsRefused(f"{doing}: the server cannot run claimq's scripts: {advice}")
+    to_change = _advice(error, text)
+    if not to_change:
+        return None
+    about = refused_right(text) if to_change in (_RIGHTS, _UNKNOWN) else ""
+    return StoreMisused(f"{doing}: {to_change}{about}")
 
 
 _WRAPPERS = (client.ConnectionError, client.RedisClusterException)

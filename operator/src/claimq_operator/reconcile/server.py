@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
-from claimq.errors import ClaimqError, StoreFull, StoreMisused
+from claimq.errors import ClaimqError, ScriptsRefused, StoreFull, StoreMisused
 from claimq.fsync_setting import with_declared, with_refused
 from claimq.model import ServerReport
 from claimq.policy import Policy
@@ -45,7 +45,12 @@ async def open_queue(
     context.ownership.check_name(resource, spec)
     shared = await context.connections.server_for(resource.key, redis)
     queue = shared.server.queue(spec.queue_name, worker="claimq-operator")
-    await context.ownership.own(resource, queue)
+    await shared.try_scripts(queue, asyncio.get_running_loop().time())
+    try:
+        await context.ownership.own(resource, queue)
+    except ScriptsRefused:
+        await shared.name_refusal(queue)
+        raise
     return shared, queue
 
 
@@ -56,6 +61,8 @@ def unreachable(seconds: float) -> Fault:
 
 def fault_of(error: ClaimqError) -> Fault:
     """The fault that a condition reports for an error of the server."""
+    if isinstance(error, ScriptsRefused):
+        return Fault("ScriptsRefused", str(error), needs_action=True)
     if isinstance(error, StoreMisused):
         return Fault("Misused", str(error), needs_action=True)
     if isinstance(error, StoreFull):
@@ -118,13 +125,17 @@ class QueueServer:
         self._watched = shared.work, queue
         cache = self._context.cache
         terminations = cache.terminations(resource.key)
-        maintained = await self._maintenance.run(
-            queue,
-            None if resource.is_paused else spec.policy_fields(redis),
-            terminations,
-            now=now,
-            has_pods=not all(map(is_finished, cache.pods(resource.key))),
-        )
+        try:
+            maintained = await self._maintenance.run(
+                queue,
+                None if resource.is_paused else spec.policy_fields(redis),
+                terminations,
+                now=now,
+                has_pods=not all(map(is_finished, cache.pods(resource.key))),
+            )
+        except ScriptsRefused:
+            await shared.name_refusal(queue)
+            raise
         cache.mark_handled(terminations, resource.key)
         report = await shared.current_report(now)
         if report is not None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from claimq.address.redis_url import Endpoint, parse_url, with_namespace
 from claimq.errors import ClaimqError
 from claimq.model import ServerReport
+from claimq.queue.internals import internals
+from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.work_watch import WorkWatch
 from claimq.redis_store.settings import RedisSettings
 from claimq.server import Server, connect
@@ -62,6 +64,19 @@ class SharedServer:
     users: set[Key] = field(default_factory=set[Key])
     report: ServerReport | None = None
     reported_at: float = float("-inf")
+    tried_at: float = float("-inf")
+
+    async def try_scripts(self, queue: ReliableQueue, now: float) -> None:
+        """Tries once a minute whether the server can run claimq's scripts. Raises ScriptsRefused with its name and
+        version, and what any script raises."""
+        if now - self.tried_at >= REPORT_SECONDS:
+            await internals(queue).try_scripts()
+            self.tried_at = now
+
+    async def name_refusal(self, queue: ReliableQueue) -> None:
+        """After a script that was refused: raises the error that names the server, which may be another one by now."""
+        self.tried_at = float("-inf")
+        await internals(queue).try_scripts()
 
     async def current_report(self, now: float) -> ServerReport | None:
         """The server's version and settings, read once a minute. Raises StoreUnavailable, StoreMisused."""

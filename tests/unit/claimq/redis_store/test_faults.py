@@ -1,11 +1,12 @@
 """The client library's exceptions as ours: what to try later, what a person must change, and what."""
 
+import re
 import socket
 
 import pytest
 from redis import exceptions as client
 
-from claimq.errors import ClaimqError, CrossSlot, StoreFull, StoreMisused, StoreUnavailable
+from claimq.errors import ClaimqError, CrossSlot, ScriptsRefused, StoreFull, StoreMisused, StoreUnavailable
 from claimq.redis_store.causes import COMMANDS
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
 from testkit import roles
@@ -38,9 +39,18 @@ PERSON: list[Exception] = [
     client.NoPermissionError("this user has no permissions to run the 'evalsha' command"),
     client.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
     client.ResponseError("unknown command 'EVALSHA', with args beginning with:"),
-    client.ResponseError("Error compiling script (new function): user_script:1: unexpected symbol near '#'"),
     client.ResponseError("ERR something unheard of"),
     client.DataError("Invalid input"),
+]
+
+
+SCRIPTS = [
+    client.ResponseError("Error compiling script (new function): user_script:1: unexpected symbol near '#'"),
+    client.ResponseError("Wrong number of args for redis.acl_check_cmd() script: 4f, on @user_script:38."),
+    client.ResponseError("Invalid command passed to redis.acl_check_cmd() script: 4f, on @user_script:38."),
+    client.ResponseError("Unknown Redis command called from script script: 4f, on @user_script:9."),
+    client.ResponseError("user_script:9: attempt to call field 'acl_check_cmd' (a nil value)"),
+    client.ResponseError("Unexpected flag in script shebang: flags=allow-oom"),
 ]
 
 
@@ -54,7 +64,28 @@ def test_what_a_person_must_change_is_misused(error: Exception) -> None:
     assert type(translate(error, doing="claim")) is StoreMisused
 
 
-@pytest.mark.parametrize("error", [*LATER, *PERSON], ids=repr)
+@pytest.mark.parametrize("error", SCRIPTS, ids=repr)
+def test_a_server_that_cannot_run_the_scripts_refuses_them(error: Exception) -> None:
+    assert type(translate(error, doing="claim")) is ScriptsRefused
+
+
+def test_the_advice_follows_what_the_server_said() -> None:
+    for said, advice in {
+        client.ConnectionError("max number of clients reached"): "raise its maxclients",
+        client.ResponseError("ERR max number of clients reached"): "raise its maxclients",
+        client.ResponseError(
+            "MISCONF Redis is configured to save RDB snapshots"
+        ): "a snapshot or its append-only file",
+        client.ResponseError(
+            "unknown command 'TIME', with args beginning with: "
+        ): r"renames the command.*TIME",
+        client.ConnectionError("Error 1: [SSL: WRONG_VERSION_NUMBER] wrong version number"): "use redis://",
+        client.ConnectionError("Error 1: [SSL] record layer failure"): "use redis://",
+    }.items():
+        assert re.search(advice, str(translate(said, doing="claim"))), said
+
+
+@pytest.mark.parametrize("error", [*LATER, *PERSON, *SCRIPTS], ids=repr)
 def test_every_message_begins_with_what_was_being_done(error: Exception) -> None:
     ours = translate(error, doing="claim")
     assert isinstance(ours, ClaimqError)

@@ -1,0 +1,50 @@
+"""Whether a server can run claimq's scripts, and what it calls itself."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from claimq.errors import ClaimqError, ScriptsRefused
+from claimq.redis_store.connection import Connection
+
+_WORD = re.compile("[a-z0-9.-]{1,40}")
+"""Values of a server's reply that may be shown. No Redis returns a longer text, and foreign text is not repeated."""
+_REFUSED = "the server cannot run claimq's scripts"
+_USE = "use a server of the table in docs/servers.md"
+
+
+async def try_scripts(connection: Connection, main_key: str) -> None:
+    """Runs a script that makes the kinds of calls of all others and writes nothing.
+
+    Raises ScriptsRefused, with the server's name and version, if the server cannot run it. Otherwise raises what any
+    script would: StoreUnavailable (it refuses writes now), StoreMisused (a permission is missing).
+    """
+    try:
+        reply = await connection.run("trial", [main_key], [])
+    except ScriptsRefused as error:
+        name = " ".join(await server_name(connection, main_key)) or "it"
+        raise ScriptsRefused(f"{_REFUSED}: {name} refuses them; {_USE}") from error
+    unknown = [text for word in reply[1:] if (text := _word(word).upper())]
+    if unknown:
+        name = " ".join(await server_name(connection, main_key)) or "it"
+        commands = ", ".join(unknown)
+        raise ScriptsRefused(
+            f"{_REFUSED}: {name} has no command {commands}; remove its rename-command from the configuration, or {_USE}"
+        )
+
+
+async def server_name(connection: Connection, main_key: str) -> tuple[str, ...]:
+    """What the server calls itself, and its version: ("valkey", "9.1.2"); empty if it does not answer. Every user may
+    ask."""
+    try:
+        fields = await connection.hello(main_key)
+    except ClaimqError:
+        return ()
+    name, version = _word(fields.get("server")), _word(fields.get("version"))
+    return (name, version) if name and version else ()
+
+
+def _word(value: Any) -> str:
+    text = (value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)).lower()
+    return text if _WORD.fullmatch(text) else ""

@@ -88,10 +88,7 @@ REFUSALS = {
     "NOPERM this user has no permissions": (StoreMisused, "grant its ACL"),
     "NOAUTH Authentication required.": (StoreMisused, "give one in the URL"),
     "ERR unknown command 'EVALSHA', with args": (StoreMisused, "use Redis 7.0 or Valkey 7.2 or later"),
-    "ERR Error compiling script (new function): user_script:1": (
-        ScriptsRefused,
-        "use Redis 7.0 or Valkey 7.2",
-    ),
+    "ERR Error compiling script (new function): user": (ScriptsRefused, "use Redis 7.0 or Valkey 7.2"),
     "ERR Unexpected engine in script shebang: lua": (ScriptsRefused, "use Redis 7.0 or Valkey 7.2 or later"),
     "CROSSSLOT Keys in request don't hash to the same slot": (StoreMisused, "one call per queue"),
     "ERR something new": (StoreMisused, "unknown error"),

@@ -203,3 +203,13 @@ async def at_node(client: Any, key: str, *words: str) -> Any:
     cluster: Any = client
     await cluster.initialize()
     return await cluster.execute_command(*words, target_nodes=cluster.get_node_from_key(key))
+
+
+def fields_of(reply: Any) -> dict[str, Any]:
+    """A reply of names and values, which the client library answers as a dict or as a list."""
+    pairs: dict[bytes | str, Any] = (
+        reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=False))
+    )
+    return {
+        name.decode("utf-8", "replace") if isinstance(name, bytes) else name: pairs[name] for name in pairs
+    }

@@ -26,6 +26,7 @@ from claimq.redis_store.clients import (
     at_node,
     close,
     expires_at_once,
+    fields_of,
     is_cluster,
     make_client,
     read,
@@ -235,29 +236,19 @@ class Connection(Lanes):
 
     async def info(self, section: str, key: str) -> dict[str, Any]:
         """INFO of the server (in a cluster: of the node that serves ``key``), by field."""
-        words = ["INFO", section] if section else ["INFO"]
-        reply: Any = await self.retry(lambda client: at_node(client, key, *words), doing="INFO", use="calls")
-        return dict(reply)
+        return dict(await self._ask(key, "INFO", *([section] if section else [])))
 
     async def hello(self, key: str) -> dict[str, Any]:
         """What the server says of itself (in a cluster: the node that serves ``key``), by field. Every user may ask."""
-        reply: Any = await self.retry(
-            lambda client: at_node(client, key, "HELLO"), doing="HELLO", use="calls"
-        )
-        pairs: Any = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=False)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # the client library answers either
-        return {_text(name): value for name, value in pairs}
+        return fields_of(await self._ask(key, "HELLO"))
 
     async def config_get(self, name: str, key: str) -> str | None:
         """One setting of the server (in a cluster: of the node that serves ``key``); settings are never changed."""
-        reply: Any = await self.retry(
-            lambda client: at_node(client, key, "CONFIG GET", name), doing="CONFIG GET", use="calls"
-        )
-        if isinstance(reply, dict):  # the client library answers either
-            words: dict[Any, Any] = {_text(key): value for key, value in reply.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies
-            found = words.get(name)
-        else:
-            found = reply[1] if isinstance(reply, list) and len(reply) == 2 else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # untyped replies
+        found = fields_of(await self._ask(key, "CONFIG GET", name)).get(name)
         return _text(found) if isinstance(found, bytes | str) else None
+
+    async def _ask(self, key: str, *words: str) -> Any:
+        return await self.retry(lambda client: at_node(client, key, *words), doing=words[0], use="calls")
 
     async def wait_for_wake(self, keys: Sequence[str], seconds: float) -> str | None:
         """Blocks until one of these keys has a wake token, at most ``seconds`` and :data:`LONGEST_BLOCK`; takes the

@@ -102,6 +102,10 @@ stalls: setup ## pauses tests at random points and so finds those that depend on
 mutants: setup ## changes one token of a pure module at a time and prints the changes that its tests miss; SAMPLE=90, SEED=0, ONLY=PATH
 	@$(BIN)/python scripts/mutants.py --jobs $(JOBS) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
+.PHONY: size
+size: setup ## counts syntax nodes and Lua tokens by folder at HEAD; AGAINST=COMMIT shows the ratio to a commit
+	@$(BIN)/python scripts/measure_size.py $(AGAINST)
+
 .PHONY: bench
 bench: setup-runtime ## runs the benchmarks; JSON=FILE also writes the figures, QUICK=1 takes under a minute
 	@PYTHONPATH=tests/support $(BIN)/python bench/run.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick)

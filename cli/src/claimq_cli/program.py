@@ -17,18 +17,14 @@ from claimq_cli.output import terminal
 
 _COMMANDS = {
     "audit": "audit:audit",
-    "bench": "bench:bench",
     "busy": "inspection:busy",
     "check": "check:check",
-    "claim": "claims:claim",
     "clients": "inspection:clients",
     "completion": "completion:completion",
     "delete": "change:delete",
     "doctor": "doctor:doctor",
-    "done": "claims:done",
     "enqueue": "enqueue:enqueue",
     "export": "export_items:export_items",
-    "fail": "claims:fail",
     "failed": "failed:failed",
     "find": "inspection:find",
     "flush": "change:flush",

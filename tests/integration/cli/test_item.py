@@ -13,6 +13,7 @@ import claimq
 import claimq.blocking
 from claimq import NewItem, Policy, Verdict
 from claimq.blocking import BlockingQueue as Queue
+from claimq_cli.by_hand import name_by_hand
 from claimq_cli.errors import CommandError
 from claimq_cli.item_actions import ItemActions, recorded_in
 from testkit.server import Server
@@ -53,7 +54,7 @@ def verdict_of(queue: Queue, claim: claimq.Claim | None) -> Verdict | None:
     return (queue.done(claim))[0].verdict if claim else None
 
 
-def test_a_command_is_a_worker_only_while_it_holds_an_item(on: Claimq, queue: Queue) -> None:
+def test_a_command_is_a_worker_only_while_it_holds_an_item(on: Claimq, queue: Queue, valkey: Server) -> None:
     def workers(*command: str) -> list[tuple[str, int]]:
         return [(one["worker"], one["busy"]) for one in on(*command, "q", "-o", "json").json["workers"]]
 
@@ -64,12 +65,14 @@ def test_a_command_is_a_worker_only_while_it_holds_an_item(on: Claimq, queue: Qu
     assert [one.item.id for one in queue.claim(1, wait=0)] == ["x"]
     assert workers("workers") == workers("status") == [("w1", 1)]
     assert len(queue.workers()) == 3
-    (held,) = on("claim", "q", "-o", "json").json["claims"]
-    assert workers("workers") == workers("status")
-    name, own = workers("workers")
-    assert own == ("w1", 1)
-    assert name[0].startswith("by-hand.")
-    assert on("done", "q", held["token"]).code == 0
+    with claimq.blocking.connect(valkey.url) as server:
+        by_hand = server.queue("q", worker=name_by_hand())
+        held = by_hand.claim(1, wait=0)
+        assert workers("workers") == workers("status")
+        name, own = workers("workers")
+        assert own == ("w1", 1)
+        assert name[0].startswith("by-hand.")
+        by_hand.done(held)
     assert workers("workers") == [("w1", 1)]
 
 

@@ -318,7 +318,6 @@ def test_errors_of_a_page_say_what_to_do(
         (("peek", "q", "--web-api", "svc/x"), "write svc/NAMESPACE/NAME"),
         (("peek", "q", "--web-api", address, "--redis", "redis://x"), "does not go with --redis"),
         (("delete", "q", "--web-api", address), "kubectl delete reliablequeue NAME"),
-        (("claim", "q", "--web-api", address), "use `claimq item cancel`"),
         (("failed", "export", "q", "--to", "x", "--remove", "--web-api", address), "omit --remove"),
         (("export", "q", "--to", "list:x", "--web-api", address), "for another queue system give --target"),
     ):

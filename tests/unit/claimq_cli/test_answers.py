@@ -134,4 +134,6 @@ def test_an_error_is_one_line_and_a_manifest_has_one_for_each_mistake() -> None:
     assert errors.lines_of(ValueError()) == ["ValueError"]
     problems = InvalidSpec([Problem("spec.a", "is wrong"), Problem("spec.b", "is missing")])
     assert errors.lines_of(problems) == ["spec.a: is wrong", "spec.b: is missing"]
-    assert errors.lines_of(StoreUnavailable("no answer"))[0].startswith("no answer - start the server")
+    unavailable = StoreUnavailable("claim: no answer from the server (TimeoutError)")
+    assert errors.lines_of(unavailable)[0].startswith(f"{unavailable} - start the server")
+    assert errors.lines_of(StoreUnavailable("MISCONF: cannot persist")) == ["MISCONF: cannot persist"]

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from claimq_cli.errors import USAGE, CommandError
 
-_CLAIMS = "use `claimq item cancel`, `requeue` or `remove`, or a worker that connects to the server"
 _INSTEAD = {
-    "bench": "it measures the way from here to the server, so run it where the server can be reached",
     "check": "give NAME; what is unsafe about the server is in the condition RedisReachable of a ReliableQueue",
-    "claim": _CLAIMS,
     "delete": "delete its ReliableQueue instead: kubectl delete reliablequeue NAME",
     "doctor": "omit --web-api, and give -n NAMESPACE: it checks what you may read with kubectl",
-    "done": _CLAIMS,
     "export": "omit --remove, and for another queue system give --target; `claimq failed remove` takes the ids of "
     "exported items",
-    "fail": _CLAIMS,
     "import": "use `claimq enqueue --lines`, or run it where the server can be reached",
     "record": "run it where the server can be reached; `claimq top` shows the rates",
     "url": "a page does not show the URLs of its servers",

@@ -15,12 +15,10 @@ from typing import Any, cast
 
 from claimq.model import (
     AuditRecord,
-    Claim,
     ClientInfo,
     Enqueued,
     Item,
     Located,
-    Outcome,
     RemovedItem,
     ServerReport,
     Snapshot,
@@ -112,22 +110,6 @@ def located(one: Located, *, is_exact: bool = False) -> Json:
         "failed_at": one.failed_at,
         "item": item(one.item, is_exact=is_exact),
     }
-
-
-def claim(one: Claim) -> Json:
-    """A claim that was made by hand."""
-    return {
-        "token": one.token,
-        "worker": one.worker,
-        "claimed_at": one.claimed_at,
-        "lease_until": one.lease_until,
-        "item": item(one.item),
-    }
-
-
-def outcome(one: Outcome) -> Json:
-    """The result of a verdict for one claim."""
-    return {"token": one.token, "verdict": one.verdict.value, "delay": one.delay}
 
 
 def removed(one: RemovedItem, *, is_exact: bool = False) -> Json:

@@ -13,7 +13,8 @@ really asks the API server for. */}}
   verbs: [get, list, watch, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, create, patch]
+  # list: while another budget selects the pods, ours must not.
+  verbs: [get, list, create, patch]
 # Worker pods: watched for terminated containers; their deletion cost is set by patch.
 - apiGroups: [""]
   resources: [pods]

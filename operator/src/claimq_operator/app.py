@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from claimq_operator.event_loops import run_in_loop, run_in_thread
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.kubernetes_api.leader_election import LeaderElection
 from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
@@ -72,6 +73,7 @@ async def _run(settings: OperatorSettings) -> int:
             connections=connections,
             ownership=Ownership(cluster, settings),
             namespaces=NamespaceLeases(cluster, settings, _wall_clock, controller.namespace_changed),
+            budgets=Budgets(cluster),
             recorder=EventRecorder(cluster, _wall_clock, settings.identity),
             metrics=metrics,
             liveness=liveness,

@@ -12,6 +12,7 @@ from claimq_operator.children.budget import budget
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
 from claimq_operator.decide.request_failures import NotOurs, Step
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.kubernetes_api.queue_resource import QueueResource, read_queue
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.telemetry.metrics import Metrics
@@ -60,7 +61,7 @@ async def connected(world: World) -> AsyncGenerator[KubernetesClient]:
 
 
 def applier(cluster: Any) -> Applier:
-    return Applier(cluster, Cache(lambda _: None))
+    return Applier(cluster, Cache(lambda _: None), Budgets(cluster))
 
 
 def body_of(world: World, **spec: Any) -> tuple[QueueResource, Json]:

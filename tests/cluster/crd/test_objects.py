@@ -55,6 +55,8 @@ FULL: dict[str, Any] = {
         "concurrency": 10,
         "drainTimeout": "1m",
         "maxUnavailable": 1,
+        "disruptionBudget": False,
+        "deployment": {"labels": {"cost-center": "42"}, "annotations": {"owner": "media"}},
         "delivery": "push",
         "push": {
             "port": 8080,
@@ -257,7 +259,7 @@ STATUS: dict[str, Any] = {
 
 def test_status_is_kept_apart_from_spec(api_server: ApiServer) -> None:
     stored = created(api_server, queue("two-parts", SMALLEST) | {"status": STATUS})
-    assert "status" not in stored
+    assert stored["status"] == {"observedGeneration": -1}
     path = f"{ITEMS}/two-parts"
     code, answer = api_server.request(
         "PATCH", f"{path}/status", {"status": STATUS, "spec": {"requeueLimit": 99}}

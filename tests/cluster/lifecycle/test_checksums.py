@@ -92,7 +92,7 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     enqueue(queue, paths[: FILES // 2], enqueued)
     queue.wait("one worker is there, as nothing may be claimed", lambda: ready(queue) == 1)
     wait_for_row(queue, "loaded", "False", "1/1")
-    assert queue.condition("Ready") == "False PausedByHand"
+    assert queue.condition("Ready") == "True PausedByHand"
 
     queue.items.resume()
     queue.wait("a part is done", lambda: queue.counters()["done"] >= FILES // 10, every=0.001)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
@@ -41,8 +42,9 @@ class MemoryApi:
     async def list(
         self, kind: Kind, namespace: str | None, selector: str = "", keep: Any = None, *, fields: str = ""
     ) -> list[Json]:
-        del namespace, selector, keep, fields
-        return [copy.deepcopy(body) for (name, _), body in self.objects.items() if name == kind.kind]
+        del namespace, selector, fields
+        found = [copy.deepcopy(body) for (name, _), body in self.objects.items() if name == kind.kind]
+        return found if keep is None else [keep(body) for body in found]
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         del manager, subresource, force
@@ -91,6 +93,7 @@ async def operator(api: MemoryApi, directory: Path) -> AsyncGenerator[Context]:
         connections=RedisConnections(api, directory),
         ownership=Ownership(api, SETTINGS),
         namespaces=NamespaceLeases(api, SETTINGS, lambda: 1_767_225_600.0, controller.namespace_changed),
+        budgets=Budgets(api),
         recorder=EventRecorder(api, lambda: 1_767_225_600.0, "me"),
         metrics=metrics,
         liveness=Liveness(lambda: 0.0),

@@ -74,7 +74,7 @@ def _conditions(seen: Observation) -> dict[str, bool | None]:
     has_workers = counts["desired"] == 0 or counts["ready"] > 0
     is_failing = any(one.waits_to_restart(seen.now) for one in seen.workers)
     return {
-        "Ready": is_reachable and not (is_stalled or is_suspended) and (has_workers or not is_failing),
+        "Ready": is_reachable and not is_stalled and (is_suspended or has_workers or not is_failing),
         "RedisReachable": is_reachable,
         "WorkersAvailable": has_workers,
         "ScalingActive": seen.decision.rule not in NOT_AUTO,

@@ -5,13 +5,21 @@ from __future__ import annotations
 from claimq_operator.kubernetes_api.labels import selector_labels
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_spec.kubernetes_api.port import BUDGETS, Json
+from claimq_spec.names import QUEUE_LABEL
 
 
-def budget(resource: QueueResource) -> Json:
-    """A budget of a quarter of the workers, at least one, so that it never blocks the drain of a node."""
-    spec = {
-        "maxUnavailable": "25%",
-        "selector": {"matchLabels": selector_labels(resource.name)},
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
-    }
+def budget(resource: QueueResource, *, is_on: bool = True) -> Json:
+    """A budget of a quarter of the workers, at least one, so that it never blocks the drain of a node.
+
+    One that is not on selects no pod: the operator may delete nothing.
+    """
+    selector: Json = {"matchLabels": selector_labels(resource.name)}
+    if not is_on:
+        selector["matchExpressions"] = [{"key": QUEUE_LABEL, "operator": "DoesNotExist"}]
+    spec = {"maxUnavailable": "25%", "selector": selector, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
     return resource.child(BUDGETS, spec)
+
+
+def is_off(body: Json) -> bool:
+    """Whether a budget of :func:`budget` selects no pod."""
+    return "matchExpressions" in body["spec"]["selector"]

@@ -48,8 +48,9 @@ def deployment(
     if replicas is not None:
         body["replicas"] = replicas
     # Not in the template, where another release would replace all pods.
-    labels = release_labels(OPERATOR_VERSION_LABEL)
-    return WorkerDeployment(resource.child(DEPLOYMENTS, body, labels), left_out)
+    given = spec.worker.deployment
+    labels = {**given.labels, **release_labels(OPERATOR_VERSION_LABEL)}
+    return WorkerDeployment(resource.child(DEPLOYMENTS, body, labels, given.annotations), left_out)
 
 
 def _template(

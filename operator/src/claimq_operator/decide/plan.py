@@ -100,7 +100,7 @@ def plan(observed: Observed, memory: Memory, settings: OperatorSettings, *, now:
         return _denied(observed, seen, planned, observed.redis_fault, now)
     return replace(
         planned,
-        children=(made.body, budget(resource)),
+        children=(made.body, budget(resource, is_on=spec.worker.disruption_budget)),
         hold_replicas=replicas_to_hold(observed),
         status=build(view, seen, now=now),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
-from claimq_operator.kubernetes_api.labels import FINALIZER, PAUSE, child_labels, child_name
+from claimq_operator.kubernetes_api.labels import FIELD_MANAGER, FINALIZER, PAUSE, child_labels, child_name
 from claimq_spec.kubernetes_api.port import QUEUES, Json, Kind, part, parts
 from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.manifest import Manifest, QueueSpec, parse_manifest
@@ -56,7 +56,22 @@ class QueueResource:
             for one in parts(child["metadata"], "ownerReferences")
         )
 
-    def child(self, kind: Kind, spec: Json, labels: Mapping[str, str] | None = None) -> Json:
+    def is_left_over(self, child: Mapping[str, Any]) -> bool:
+        """Whether an object without a controller is a child that the operator made for a queue of this name, as in a
+        namespace that was restored from a backup: by its labels, and by the field manager that set its spec."""
+        metadata = child["metadata"]
+        has_controller = any(one.get("controller") for one in parts(metadata, "ownerReferences"))
+        ours = [one for one in parts(metadata, "managedFields") if one.get("manager") == FIELD_MANAGER]
+        has_labels = child_labels(self.name).items() <= part(metadata, "labels").items()
+        return not has_controller and has_labels and any("f:spec" in part(one, "fieldsV1") for one in ours)
+
+    def child(
+        self,
+        kind: Kind,
+        spec: Json,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Json:
         """A child object, which the cluster deletes together with the queue. ``labels``: in addition to those of all
         children."""
         owner = {
@@ -67,12 +82,14 @@ class QueueResource:
             "controller": True,
             "blockOwnerDeletion": False,
         }
-        metadata = {
+        metadata: Json = {
             "name": child_name(self.name),
             "namespace": self.namespace,
-            "labels": {**child_labels(self.name), **(labels or {})},
+            "labels": {**(labels or {}), **child_labels(self.name)},
             "ownerReferences": [owner],
         }
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
+from claimq_operator.children.budget import budget, is_off
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
 from claimq_operator.decide.request_failures import NotOurs, Step
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.kubernetes_api.labels import (
     DELETION_COST,
     FIELD_MANAGER,
@@ -28,6 +31,7 @@ from claimq_spec.kubernetes_api.port import (
     Conflict,
     Json,
     NotFound,
+    part,
     parts,
 )
 
@@ -40,12 +44,14 @@ _STEPS = {DEPLOYMENTS.kind: Step.DEPLOYMENT, BUDGETS.kind: Step.BUDGET}
 class Applier:
     """Applies the plans of one queue; remembers what it applied last."""
 
-    def __init__(self, cluster: Cluster, cache: Cache) -> None:
+    def __init__(self, cluster: Cluster, cache: Cache, budgets: Budgets) -> None:
         """The cache gets the objects that the API server returns; the next pass need not wait for the watch."""
         self._cluster = cluster
         self._cache = cache
+        self._budgets = budgets
         self._applied: dict[str, tuple[str, float]] = {}
         self._generation: tuple[str, int] | None = None
+        self._compared: tuple[float, str] | None = None
 
     async def children(self, plan: Plan, observed: Observed, now: float) -> dict[Step, ClusterError]:
         """Applies children, deletion costs and the number of workers; returns the errors of the steps that failed.
@@ -64,7 +70,7 @@ class Applier:
         failures: dict[Step, ClusterError] = {}
         for body in plan.children:
             try:
-                await self._child(body, observed, now)
+                await self._apply(body, plan, observed, now)
             except ClusterError as error:
                 failures[_STEPS[body["kind"]]] = error
         try:
@@ -78,6 +84,26 @@ class Applier:
             except ClusterError as error:
                 failures[Step.REPLICAS] = error
         return failures
+
+    async def _apply(self, body: Json, plan: Plan, observed: Observed, now: float) -> None:
+        """Applies a child. A budget selects no pods while another one does: the API server evicts no pod of two."""
+        if body["kind"] != BUDGETS.kind:
+            await self._child(body, observed, now)
+            return
+        resource, labels = observed.resource, _pod_labels(plan, body)
+        budgets = await self._budgets.of(resource.namespace, now)
+        compared = budgets.at, json.dumps([body, labels], sort_keys=True)
+        if compared == self._compared:
+            return
+        name = body["metadata"]["name"]
+        if budgets.others_select(name, labels):
+            body = budget(resource, is_on=False)
+        if name not in budgets.selectors and budgets.at > self._applied.get(BUDGETS.kind, ("", 0.0))[1]:
+            self._applied.pop(BUDGETS.kind, None)  # it was deleted, or there never was one
+        exists = name in budgets.selectors or BUDGETS.kind in self._applied
+        if exists or not is_off(body):
+            await self._child(body, observed, now)
+        self._compared = compared
 
     async def _child(self, body: Json, observed: Observed, now: float) -> None:
         kind = body["kind"]
@@ -116,7 +142,7 @@ class Applier:
             found = await self._cluster.get(kind, metadata["namespace"], metadata["name"])
         except NotFound:
             return None
-        if resource.controls(found):
+        if resource.controls(found) or resource.is_left_over(found):
             return found
         raise NotOurs(
             f'the {kind.kind} "{metadata["name"]}" exists and does not belong to this queue ({_owner(found)}), so it '
@@ -207,6 +233,13 @@ def _as_applied(entries: list[Json]) -> list[Json] | None:
     if len(created) < len(ours):
         return [one for one in entries if one not in created]
     return [{**one, "operation": "Apply"} if one in created else one for one in entries]
+
+
+def _pod_labels(plan: Plan, body: Json) -> Mapping[str, str]:
+    """The labels of the worker pods: those of the Deployment's template, or else those of every child."""
+    made = next((one for one in plan.children if one["kind"] == DEPLOYMENTS.kind), {})
+    template = part(part(part(made, "spec"), "template"), "metadata")
+    return {**body["metadata"]["labels"], **part(template, "labels")}
 
 
 def _owner(body: Json) -> str:

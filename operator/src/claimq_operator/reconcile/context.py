@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.redis.connections import RedisConnections
 from claimq_operator.redis.ownership import Ownership
@@ -26,6 +27,7 @@ class Context:
     connections: RedisConnections
     ownership: Ownership
     namespaces: NamespaceLeases
+    budgets: Budgets
     recorder: EventRecorder
     metrics: Metrics
     liveness: Liveness

@@ -42,7 +42,7 @@ class Reconciler:
         self._context = context
         self._dirty = asyncio.Event()
         self._server = QueueServer(context)
-        self._applier = Applier(context.cluster, context.cache)
+        self._applier = Applier(context.cluster, context.cache, context.budgets)
         self._finalizer = Finalizer(context, self._applier)
         self._memory = Memory()
         self._failures = RequestFailures()

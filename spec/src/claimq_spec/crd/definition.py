@@ -56,7 +56,8 @@ def _version() -> dict[str, Any]:
             "kind": {"type": "string", "description": f"{KIND}."},
             "metadata": {"type": "object"},
             "spec": object_schema(QueueSpec, "spec", "The desired state of the queue."),
-            "status": STATUS,
+            # Below every generation, so that a new object does not look as if the operator had acted on it.
+            "status": {**STATUS, "default": {"observedGeneration": -1}},
         },
         "x-kubernetes-validations": [rule.to_schema() for rule in ROOT_RULES],
     }

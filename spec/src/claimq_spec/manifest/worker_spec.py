@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from claimq_spec.manifest.declaring import (
+    boolean,
     choice,
     duration,
     free,
@@ -81,6 +82,22 @@ class TemplateMetadata:
         "Labels for the worker pods, in addition to those of claimq.", absent="none"
     )
     annotations: Mapping[str, str] = text_map("Annotations for the worker pods.", absent="none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentSpec:
+    """Labels and annotations of the worker Deployment, for policies that require them."""
+
+    HINTS: ClassVar[dict[str, str]] = {
+        "replicas": "the number of workers is in spec.scaling",
+        "metadata": "write labels and annotations directly here",
+        "spec": "fields of the pods belong in spec.worker.template",
+    }
+
+    labels: Mapping[str, str] = text_map(
+        "Labels for the worker Deployment, in addition to those of claimq.", absent="none"
+    )
+    annotations: Mapping[str, str] = text_map("Annotations for the worker Deployment.", absent="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +190,14 @@ class WorkerSpec:
         PushSpec,
         optional=True,
         absent="see the fields below",
+    )
+    disruption_budget: bool = boolean(
+        "Whether the operator creates a PodDisruptionBudget, with which the drain of nodes interrupts a quarter of the "
+        "workers at a time. It has none while another budget selects the worker pods: two would block every drain.",
+        default=True,
+    )
+    deployment: DeploymentSpec = nested(
+        "The worker Deployment.", DeploymentSpec, absent="see the fields below"
     )
     template: TemplateSpec = nested("Other fields of the worker pods.", TemplateSpec, absent="empty")
 

@@ -233,6 +233,15 @@ def test_a_pause_by_hand_and_a_suspend_have_different_reasons(observed: Look) ->
     assert found(observed(suspend=True, seen=snapshot(paused=True)))["Suspended"].reason == "SpecSuspend"
 
 
+def test_a_queue_that_is_suspended_or_paused_on_purpose_is_ready(observed: Look) -> None:
+    for look, reason in (
+        (observed(seen=snapshot(paused=True)), "PausedByHand"),
+        (observed(suspend=True, seen=snapshot(paused=True)), "SpecSuspend"),
+    ):
+        ready = found(look)["Ready"]
+        assert (ready.status, ready.reason) == ("True", reason)
+
+
 def test_what_only_the_server_knows_is_unknown_in_an_outage(
     observed: Look, settings: OperatorSettings
 ) -> None:

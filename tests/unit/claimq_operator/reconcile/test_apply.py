@@ -13,6 +13,7 @@ from claimq_operator.children.budget import budget
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
 from claimq_operator.decide.request_failures import NotOurs, Step
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
@@ -37,6 +38,10 @@ class EmptyCluster(ABC):
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind, namespace, name
         raise NotFound("no such object")
+
+    async def list(self, kind: Kind, namespace: str, *, keep: Callable[[Json], Json]) -> list[Json]:
+        del kind, namespace, keep
+        return []
 
     async def create(self, kind: Kind, body: Json) -> Json:
         del kind
@@ -94,6 +99,10 @@ class HasAnother:
         self.owners = list(owners)
         self.applied: list[tuple[str, bool]] = []
 
+    async def list(self, kind: Kind, namespace: str, *, keep: Callable[[Json], Json]) -> list[Json]:
+        del kind, namespace, keep
+        return []
+
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del kind
         return {
@@ -112,7 +121,8 @@ UID = "11111111-2222-3333-4444-555555555555"
 def applied(
     cluster: RefusingCluster | ConflictingCluster | HasAnother, decided: Plan, look: Observed
 ) -> dict[Step, ClusterError]:
-    applier = Applier(cast("Cluster", cluster), Cache(lambda _: None))
+    api = cast("Cluster", cluster)
+    applier = Applier(api, Cache(lambda _: None), Budgets(api))
     return asyncio.run(applier.children(decided, look, 0.0))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
@@ -78,6 +79,7 @@ async def test_a_listing_that_takes_minutes_is_not_stuck(settings: OperatorSetti
             connections=RedisConnections(cluster, tmp_path),
             ownership=Ownership(cluster, settings),
             namespaces=NamespaceLeases(cluster, settings, lambda: 0.0, controller.namespace_changed),
+            budgets=Budgets(cluster),
             recorder=EventRecorder(cluster, lambda: 0.0, "me"),
             metrics=Metrics(),
             liveness=slow.liveness,
@@ -106,6 +108,7 @@ async def test_a_recreated_queue_gets_a_new_reconciler_after_the_first_has_stopp
             connections=RedisConnections(cluster, tmp_path),
             ownership=Ownership(cluster, settings),
             namespaces=NamespaceLeases(cluster, settings, lambda: 0.0, controller.namespace_changed),
+            budgets=Budgets(cluster),
             recorder=EventRecorder(cluster, lambda: 0.0, "me"),
             metrics=metrics,
             liveness=liveness,

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from claimq_operator.kubernetes_api.budgets import Budgets
 from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.reconciler import Reconciler
@@ -33,6 +34,7 @@ def context_of(settings: OperatorSettings, directory: Path, *, pause: float) -> 
         connections=RedisConnections(cluster, directory),
         ownership=Ownership(cluster, settings),
         namespaces=NamespaceLeases(cluster, settings, lambda: 0.0, lambda _: None),
+        budgets=Budgets(cluster),
         recorder=EventRecorder(cluster, lambda: 0.0, "me"),
         metrics=Metrics(),
         liveness=Liveness(asyncio.get_running_loop().time),

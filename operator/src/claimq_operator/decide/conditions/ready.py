@@ -15,13 +15,17 @@ def ready(
     suspended: Condition,
     conflict: Condition | None = None,
 ) -> Condition:
-    """True when the server is reachable and the desired workers are ready or starting; else the first cause."""
+    """True when the server is reachable and the desired workers are ready or starting; else the first cause.
+
+    A queue that was suspended or paused does what its user asks: it is Ready, with that reason. Tools for GitOps would
+    wait for one that is not.
+    """
     if stalled.status == TRUE:
         return Condition(TYPE, FALSE, stalled.reason, stalled.message)
     if redis.status != TRUE:
         return Condition(TYPE, FALSE if redis.status == FALSE else UNKNOWN, redis.reason, redis.message)
     if suspended.status == TRUE:
-        return Condition(TYPE, FALSE, suspended.reason, suspended.message)
+        return Condition(TYPE, TRUE, suspended.reason, suspended.message)
     if workers.reason == STARTING:
         return Condition(TYPE, TRUE, "WorkersStarting", workers.message)
     if workers.status != TRUE:

@@ -18,6 +18,7 @@ code means
 from __future__ import annotations
 
 from claimq.errors import ClaimqError, InvalidName, InvalidSpec, NotReplicated, StoreMisused, StoreUnavailable
+from claimq.redis_store.causes import CLOSED
 
 NOT_DONE = 1
 USAGE = 2
@@ -28,9 +29,13 @@ INTERRUPTED = 130
 
 _NO_ANSWER = "no answer from the server"
 _ADDRESS = "correct --redis or CLAIMQ_REDIS_URL"
+_CLOSED = "if the server runs, a proxy or a port with TLS may be at this address, or it is at its maxclients"
 _NO_START = {
-    "the connection was closed": "if the server runs, a proxy or a port with TLS may be at this address",
-    "timed out": "if the server runs, it is busy, or a firewall drops the packets",
+    CLOSED: _CLOSED,
+    "Connection reset by peer": _CLOSED,
+    "Broken pipe": _CLOSED,
+    "timed out": "if the server runs, it is busy, a firewall drops the packets, or its port is without TLS (then use "
+    "redis://, not rediss://)",
     "TLS": "the port may be without TLS (then use redis://), or the certificates may be wrong",
     "cannot be resolved": "the name of the host may be wrong",
 }

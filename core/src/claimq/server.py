@@ -23,7 +23,7 @@ from claimq.queue.trial import server_name, try_scripts
 from claimq.redis_store.clients import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
-from claimq.redis_store.faults import NEEDS_CLUSTER
+from claimq.redis_store.faults import NEEDS_CLUSTER, lacks_right
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.tracing import Sending
@@ -180,8 +180,9 @@ class Server:
             return []  # which has a warning of its own
         except StoreUnavailable as error:
             return [ServerWarning("WritesRefused", str(error))]
-        except StoreMisused:
-            self._is_trial_hidden = True
+        except StoreMisused as error:
+            self._is_trial_hidden = lacks_right(error)
+            return [] if self._is_trial_hidden else [ServerWarning("ScriptsRefused", str(error))]
         return []
 
     async def _fsync_setting(self) -> tuple[str | None, bool]:

@@ -1,6 +1,8 @@
 """A queue on a real server, for tests of what the library does around its scripts."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,8 @@ import claimq
 from claimq import ReliableQueue
 from testkit.handlers import Seen
 from testkit.patient import patient
+from testkit.places import new_directory
+from testkit.resp import Answer, Frames
 from testkit.server import Server
 
 
@@ -29,3 +33,35 @@ def queue(store: claimq.Server) -> ReliableQueue:
 def seen() -> Seen:
     """A handler that notes what it was given."""
     return Seen()
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[Callable[[Answer], str]]:
+    """A server that gives the same answer to everything; the URL of one for each answer."""
+    servers: list[asyncio.Server] = []
+    directory = new_directory()
+
+    async def listen(answer: Answer, path: Path) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            frames = Frames()
+            while data := await reader.read(65536):
+                for _, words in frames.feed(data):
+                    assert isinstance(words, list)
+                    writer.write(answer([word for word in words if isinstance(word, bytes)]))
+            writer.close()
+
+        servers.append(await asyncio.start_unix_server(serve, path))
+
+    starting: list[asyncio.Task[None]] = []
+
+    def start(answer: Answer) -> str:
+        path = directory / f"{len(starting)}"
+        starting.append(asyncio.ensure_future(listen(answer, path)))
+        return f"unix://{path}?db=0"
+
+    yield start
+    for server in servers:
+        server.close()
+    for path in directory.iterdir():
+        path.unlink()
+    directory.rmdir()

@@ -1,9 +1,8 @@
 """What can go wrong between the library and a server: a clear error that says what to do, and nothing lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 import redis.asyncio
@@ -22,13 +21,11 @@ from claimq import (
     Verdict,
 )
 from testkit.patient import patient
-from testkit.places import new_directory
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.resp import Frames
+from testkit.resp import Answer
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually
 
-Answer = Callable[[list[bytes]], bytes]
 FAST = 0.3
 
 
@@ -36,38 +33,6 @@ FAST = 0.3
 async def connected(url: str, **settings: float) -> AsyncGenerator[ReliableQueue]:
     async with claimq.connect(settings=patient(url, **{"retry_for": FAST, **settings})) as store:
         yield store.queue("q", worker="w1")
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[Callable[[Answer], str]]:
-    """A server that gives the same answer to everything; the URL of one for each answer."""
-    servers: list[asyncio.Server] = []
-    directory = new_directory()
-
-    async def listen(answer: Answer, path: Path) -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            frames = Frames()
-            while data := await reader.read(65536):
-                for _, words in frames.feed(data):
-                    assert isinstance(words, list)
-                    writer.write(answer([word for word in words if isinstance(word, bytes)]))
-            writer.close()
-
-        servers.append(await asyncio.start_unix_server(serve, path))
-
-    starting: list[asyncio.Task[None]] = []
-
-    def start(answer: Answer) -> str:
-        path = directory / f"{len(starting)}"
-        starting.append(asyncio.ensure_future(listen(answer, path)))
-        return f"unix://{path}?db=0"
-
-    yield start
-    for server in servers:
-        server.close()
-    for path in directory.iterdir():
-        path.unlink()
-    directory.rmdir()
 
 
 def says(error: str, *, to: bytes = b"EVAL") -> Answer:
@@ -87,7 +52,8 @@ REFUSALS = {
     "OOM command not allowed when used memory > 'maxmemory'.": (StoreFull, "give it more memory"),
     "NOPERM this user has no permissions": (StoreMisused, "grant its ACL"),
     "NOAUTH Authentication required.": (StoreMisused, "give one in the URL"),
-    "ERR unknown command 'EVALSHA', with args": (StoreMisused, "use Redis 7.0 or Valkey 7.2 or later"),
+    "ERR unknown command 'EVALSHA', with args": (ScriptsRefused, "remove their rename-command"),
+    "ERR unknown command 'PUBSUB', with args": (StoreMisused, "use Redis 7.0 or Valkey 7.2 or later"),
     "ERR Error compiling script (new function): user": (ScriptsRefused, "use Redis 7.0 or Valkey 7.2"),
     "ERR Unexpected engine in script shebang: lua": (ScriptsRefused, "use Redis 7.0 or Valkey 7.2 or later"),
     "CROSSSLOT Keys in request don't hash to the same slot": (StoreMisused, "one call per queue"),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import claimq
-from claimq.errors import ScriptsRefused
+from claimq.errors import ScriptsRefused, StoreMisused
 from claimq.queue.internals import internals
+from testkit import roles
 from testkit.contents import contents
 from testkit.patient import patient
 from testkit.plugin import ServerFactory
+from testkit.resp import Answer
 from testkit.server import Server
 
+IMITATION = {
+    b"HELLO": b"*4\r\n$6\r\nserver\r\n$9\r\nImitation\r\n$7\r\nversion\r\n$3\r\n3.1\r\n",
+    b"INFO": b"$25\r\n# Server\r\nuptime:many\r\n\r\n\r\n",
+    b"CONFIG": b"*0\r\n",
+    b"EVALSHA": b"-ERR user_script:3: attempt to call a nil value (field 'acl_check_cmd')\r\n",
+}
 NO_TIME = {"rename-command": 'TIME ""'}
 
 
@@ -47,3 +57,26 @@ async def test_a_user_of_one_queue_is_not_warned_of_what_it_may_not_try(server: 
     async with claimq.connect(settings=patient(server.url.replace("unix://", "unix://limited:p@"))) as store:
         await internals(store.queue("mine")).try_scripts()
         assert not {"ScriptsRefused", "WritesRefused"} & {one.code for one in (await store.report()).warnings}
+
+
+@pytest.mark.parametrize("reply", [IMITATION[b"EVALSHA"], b"-ERR something of its own\r\n"])
+async def test_a_server_of_another_name_is_named_as_it_names_itself(
+    fake: Callable[[Answer], str], reply: bytes
+) -> None:
+    answers = {**IMITATION, b"EVALSHA": reply}
+    url = fake(lambda words: answers.get(words[0].split()[0], b"+OK\r\n"))
+    async with claimq.connect(settings=patient(url, retry_for=0.3)) as store:
+        report = await store.report()
+        assert (report.flavour, report.version) == ("imitation", "3.1")
+        warnings = {one.code: one.message for one in report.warnings}
+        assert "calls itself imitation 3.1" in warnings["OtherServer"]
+        assert "cannot run claimq's scripts: imitation 3.1 refuses them" in warnings["ScriptsRefused"]
+        with pytest.raises(StoreMisused, match="does not report used_memory"):
+            await store.queue("q").memory_share()
+
+
+async def test_a_user_of_each_role_may_try_the_scripts(server: Server) -> None:
+    for role in roles.ROLES:
+        roles.give(server, role, roles.documented(role))
+        async with claimq.connect(settings=patient(roles.url(server, role))) as store:
+            await internals(store.queue(roles.QUEUE)).try_scripts()

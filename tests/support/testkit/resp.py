@@ -1,10 +1,13 @@
 """The servers' wire format (RESP2 and RESP3), as far as the kit needs it: to ask, and to count what passes."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 Reply: TypeAlias = "bytes | int | list[Reply] | ReplyError | None"
+Answer = Callable[[list[bytes]], bytes]
+"""What an imitation of a server answers to a command: bytes of the wire format."""
 
 LINE_TYPES = b"+-:_,#("
 BLOB_TYPES = b"$=!"

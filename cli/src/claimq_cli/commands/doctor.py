@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 import claimq
-from claimq.errors import ScriptsRefused
+from claimq.errors import ScriptsRefused, StoreMisused
 from claimq.model import State
 from claimq.queue.internals import internals
+from claimq.redis_store.faults import lacks_right
 from claimq_cli.cluster.access import ClusterAccess
 from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.cluster.server_settings import ClusterQueue
@@ -40,6 +41,7 @@ from claimq_spec.release import RELEASE
 
 Json = dict[str, Any]
 _MOST_GROUPED = 500
+_PERMISSIONS = "docs/acl.md lists the permissions"
 _WORKERS = f"--selector={QUEUE_LABEL}{{}},{COMPONENT_LABEL}={WORKER_COMPONENT}"
 _PERMISSION = "ask for the permission that the message names"
 
@@ -209,7 +211,9 @@ async def _checked(check: str, found: Awaitable[list[Check]]) -> list[Check]:
     except ScriptsRefused as error:
         return [problem(check, text_of(error), "use a server of the table in docs/servers.md")]
     except EXPECTED as error:
-        return [not_checked(check, error, "docs/acl.md lists the permissions")]
+        if lacks_right(error):
+            return [not_checked(check, error, _PERMISSIONS)]
+        return [problem(check, text_of(error), advice_for(error) or "as the message says")]
 
 
 async def _report(subject: str, server: claimq.Server) -> list[Check]:
@@ -230,7 +234,10 @@ async def _clock(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
 
 
 async def _memory(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
-    return [server_checks.memory_check(subject, await queue.memory_share())]
+    try:
+        return [server_checks.memory_check(subject, await queue.memory_share())]
+    except StoreMisused as error:  # INFO is hidden from the user, or does not have the memory
+        return [not_checked(f"memory of the {subject}", error, _PERMISSIONS)]
 
 
 async def _queue(

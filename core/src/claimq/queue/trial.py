@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from claimq.errors import ClaimqError, ScriptsRefused
+from claimq.errors import ClaimqError, ScriptsRefused, StoreMisused
+from claimq.redis_store.causes import named_commands
 from claimq.redis_store.connection import Connection
+from claimq.redis_store.faults import is_unexplained
 
 _WORD = re.compile("[a-z0-9.-]{1,40}")
 """Values of a server's reply that may be shown. No Redis returns a longer text, and foreign text is not repeated."""
@@ -22,16 +25,22 @@ async def try_scripts(connection: Connection, main_key: str) -> None:
     """
     try:
         reply = await connection.run("trial", [main_key], [])
-    except ScriptsRefused as error:
-        name = " ".join(await server_name(connection, main_key)) or "it"
-        raise ScriptsRefused(f"{_REFUSED}: {name} refuses them; {_USE}") from error
-    unknown = [text for word in reply[1:] if (text := _word(word).upper())]
-    if unknown:
-        name = " ".join(await server_name(connection, main_key)) or "it"
-        commands = ", ".join(unknown)
-        raise ScriptsRefused(
-            f"{_REFUSED}: {name} has no command {commands}; remove its rename-command from the configuration, or {_USE}"
-        )
+    except StoreMisused as error:
+        if not isinstance(error, ScriptsRefused) and not is_unexplained(error):
+            raise
+        raise await _refusal(connection, main_key, named_commands(str(error.__cause__))[:1]) from error
+    if unknown := [text for word in reply[1:] if (text := _word(word).upper())]:
+        raise await _refusal(connection, main_key, unknown)
+
+
+async def _refusal(connection: Connection, main_key: str, unknown: Sequence[str]) -> ScriptsRefused:
+    """The error that names the server, and the commands that it does not know."""
+    name = " ".join(await server_name(connection, main_key)) or "it"
+    if not unknown:
+        return ScriptsRefused(f"{_REFUSED}: {name} refuses them; {_USE}")
+    commands = ", ".join(unknown)
+    fix = f"remove its rename-command from the configuration, or {_USE}"
+    return ScriptsRefused(f"{_REFUSED}: {name} has no command {commands}; {fix}")
 
 
 async def server_name(connection: Connection, main_key: str) -> tuple[str, ...]:

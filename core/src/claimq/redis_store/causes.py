@@ -14,16 +14,17 @@ _DEPTH = 6
 COMMANDS = frozenset(
     re.findall(
         "[a-z]+",
-        "blpop client config del eval evalsha hdel hexists hget hgetall hincrby hkeys hlen hmget hscan hset "
+        "blpop client config del eval evalsha hdel hello hexists hget hgetall hincrby hkeys hlen hmget hscan hset "
         "hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping pubsub rpop rpush "
-        "script select ssubscribe time type unlink "
+        "script select ssubscribe time type unlink wait waitaof "
         "zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscan zscore",
     )
 )
 """Commands that a message may name: those that claimq uses."""
 _COMMAND = re.compile(r"'([a-z]+)(?:[|][a-z]+)?'|\b([A-Z]{3,})\b")
+CLOSED = "the connection was closed"
 _TEXTS = {
-    "Connection closed by server": "the connection was closed",
+    "Connection closed by server": CLOSED,
     "Timeout": "timed out",
     "Too many connections": "all connections are in use",
     "No master found": "the sentinels know no master of this name, or it is down",
@@ -38,11 +39,15 @@ _TEXTS = {
 
 def refused_right(text: str) -> str:
     """The command that a refusal names, if claimq uses it, in brackets; or "(the keys)"; or an empty text."""
-    for found in _COMMAND.finditer(text):
-        word = str(found[1] or found[2]).lower()
-        if word in COMMANDS:
-            return f" (the command {word.upper()})"
+    if named := named_commands(text):
+        return f" (the command {named[0]})"
     return " (the keys)" if re.search(r"\bkeys?\b", text) else ""
+
+
+def named_commands(text: str) -> list[str]:
+    """The commands that a reply of the server names and that claimq uses."""
+    words = (str(found[1] or found[2]).lower() for found in _COMMAND.finditer(text))
+    return [word.upper() for word in words if word in COMMANDS]
 
 
 def why(error: BaseException) -> str:
@@ -67,6 +72,8 @@ def _of_the_system(error: BaseException) -> str:
         return "the name of the host cannot be resolved"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason}" if re.fullmatch("[A-Z0-9_]{3,60}", error.reason or "") else "TLS failed"
+    if isinstance(error, ConnectionError) and error.errno is None:
+        return CLOSED
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         file = f": {error.filename}" if isinstance(error.filename, str) else ""
         return f"{os.strerror(error.errno)}{file}"

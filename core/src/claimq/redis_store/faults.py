@@ -53,7 +53,9 @@ _PERSON = {
     "ERR WAITAOF cannot be used": "durability fsynced needs appendonly yes on the server; set it",
     "ERR unknown command": _UNKNOWN,
 }
+_UNKNOWN_ERROR = "the server returned an unknown error"
 _SCRIPTS = {
+    "unknown command 'EVAL": "it does not know EVAL or EVALSHA; remove their rename-command from its configuration",
     "Error compiling script": "it is too old, or neither Redis nor Valkey; use Redis 7.0 or Valkey 7.2 or later",
     "Unexpected engine": "it is too old, or neither Redis nor Valkey; use Redis 7.0 or Valkey 7.2 or later",
     "nexpected flag": "it is neither Redis nor Valkey; `claimq check` names it",
@@ -147,7 +149,17 @@ def _by_class(error: Exception, text: str, doing: str) -> ClaimqError:
         return StoreMisused(f"{doing}: the connection belongs to another event loop; connect in this one")
     if not isinstance(error, client.RedisError):
         return StoreUnavailable(f"{doing}: the client library failed ({type(error).__name__})")
-    return StoreMisused(f"{doing}: the server returned an unknown error ({why(error)})")
+    return StoreMisused(f"{doing}: {_UNKNOWN_ERROR} ({why(error)})")
+
+
+def lacks_right(error: Exception) -> bool:
+    """Whether the user lacks a right that the call needs."""
+    return isinstance(error, StoreMisused) and _RIGHTS in str(error)
+
+
+def is_unexplained(error: StoreMisused) -> bool:
+    """Whether the server's reply is none that Redis and Valkey are known to make."""
+    return _UNKNOWN_ERROR in str(error)
 
 
 def _misuse(error: Exception, text: str, doing: str) -> StoreMisused | None:

@@ -38,13 +38,14 @@ PERSON: list[Exception] = [
     client.AuthenticationError("invalid username-password pair or user is disabled."),
     client.NoPermissionError("this user has no permissions to run the 'evalsha' command"),
     client.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
-    client.ResponseError("unknown command 'EVALSHA', with args beginning with:"),
+    client.ResponseError("unknown command 'INFO', with args beginning with:"),
     client.ResponseError("ERR something unheard of"),
     client.DataError("Invalid input"),
 ]
 
 
 SCRIPTS = [
+    client.ResponseError("unknown command 'EVALSHA', with args beginning with:"),
     client.ResponseError("Error compiling script (new function): user_script:1: unexpected symbol near '#'"),
     client.ResponseError("Wrong number of args for redis.acl_check_cmd() script: 4f, on @user_script:38."),
     client.ResponseError("Invalid command passed to redis.acl_check_cmd() script: 4f, on @user_script:38."),

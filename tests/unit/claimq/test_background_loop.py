@@ -62,7 +62,7 @@ def test_a_call_that_comes_while_the_loop_ends_leaves_no_task_behind(
     monkeypatch.setattr(background, "soon", soon)  # to know when the other thread has asked
     original(lambda: background.loop.create_task(background._end()))
     first.join(60)
-    background._thread.join(60)
+    assert background._thread_ended.wait(60)
     for thread in threads:
         thread.join(60)
     assert [str(error) for error in errors] == ["this connection was closed during the call"]

@@ -8,8 +8,10 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from claimq.concurrency.green_threads import new_event_loop, refuse_unusable_threads, start_thread
 from claimq.errors import StoreUnavailable
 
 R = TypeVar("R")
@@ -25,14 +27,17 @@ class BackgroundLoop:
     """Runs coroutines for any number of threads. Their calls block until the coroutine has ended."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        """Raises RuntimeError in a program that eventlet has patched, and OSError without free file descriptors."""
+        refuse_unusable_threads()
         self._pid = os.getpid()
         self._calls: set[_Call[Any]] = set()
         self._is_ending = False  # read and written on the loop
         self._ident = 0
         """Of the thread while it runs: later another thread may get the same one."""
-        self._thread = threading.Thread(target=self._serve, name="claimq", daemon=True)
-        self._thread.start()
+        self._thread_ended = _Signal()
+        begun = _Outcome[asyncio.AbstractEventLoop]()
+        start_thread(lambda: self._serve(begun))
+        self.loop = begun.result()
 
     @property
     def is_of_this_process(self) -> bool:
@@ -94,7 +99,7 @@ class BackgroundLoop:
             return
         if self.is_of_this_process and self.soon(lambda: self.loop.create_task(self._end())):
             # A plain handler cannot be interrupted; the loop ends when it has returned.
-            self._thread.join(timeout=5)
+            self._thread_ended.wait(5)
             self._end_calls()
 
     def _begin(self, call: _Call[Any]) -> None:
@@ -109,37 +114,94 @@ class BackgroundLoop:
         await _cancel_all()
         self.loop.stop()
 
-    def _serve(self) -> None:
+    def _serve(self, begun: _Outcome[asyncio.AbstractEventLoop]) -> None:
+        try:
+            loop = new_event_loop()
+        except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
+            begun.end(error)
+            return
         self._ident = threading.get_ident()
-        self.loop.run_forever()
-        self.loop.run_until_complete(_cancel_all())  # what tasks began while they were cancelled
-        self.loop.close()
+        begun.end(_Result(loop))
+        loop.run_forever()
+        loop.run_until_complete(_cancel_all())  # what tasks began while they were cancelled
+        loop.close()
         self._ident = 0
         self._end_calls()
+        self._thread_ended.set()
 
     def _end_calls(self) -> None:
         for call in list(self._calls):
             call.end(StoreUnavailable(_CLOSED))
 
 
-class _Call(Generic[R]):
-    """One call: made on the loop, waited for in another thread.
+class _Signal:
+    """Set once, in any thread.
 
-    The two synchronize by a bare lock that only the loop releases, once. A Future or an Event takes a lock in several
-    steps on both sides: an interrupt between them would leave it locked, and the loop would wait forever.
+    A bare lock that is released once. An Event takes a lock in several steps on both sides: an interrupt between them
+    would leave it locked, and the other side would wait forever.
     """
 
-    def __init__(self, work: Callable[[], Awaitable[R]]) -> None:
-        self._work = work
-        self._task: asyncio.Task[R] | None = None
-        self._ends: list[asyncio.Task[R] | BaseException] = []
-        self._ended = threading.Lock()
-        self._ended.acquire()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Sets it. Does nothing the second time."""
+        with suppress(RuntimeError):
+            self._lock.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until it is set or the time is over; whether it is set."""
+        is_set = self._lock.acquire(timeout=seconds)
+        if is_set:
+            self.set()  # for the next one that waits
+        return is_set
+
+
+@dataclass(frozen=True, slots=True)
+class _Result(Generic[R]):
+    value: R
+
+
+class _Outcome(Generic[R]):
+    """A result or an error of the loop's thread, for which another thread waits."""
+
+    def __init__(self) -> None:
+        self._ends: list[_Result[R] | BaseException] = []
+        self._ended = _Signal()
 
     @property
     def has_ended(self) -> bool:
         """Whether there is a result or an error."""
         return bool(self._ends)
+
+    def end(self, how: _Result[R] | BaseException) -> None:
+        """Sets the result or the error. Only the first one counts: the connection may have been closed before."""
+        self._ends.append(how)
+        self._ended.set()
+
+    def wait(self) -> None:
+        """Waits for the end. Raises StoreUnavailable if the interpreter ends in between."""
+        while not self._ended.wait(_LOOK_SECONDS):
+            if _is_finalizing():
+                raise StoreUnavailable(_ENDING)
+
+    def result(self) -> R:
+        """Waits, then returns the result or raises the error."""
+        self.wait()
+        how = self._ends[0]
+        if isinstance(how, BaseException):
+            raise how
+        return how.value
+
+
+class _Call(_Outcome[R]):
+    """One call: made on the loop, waited for in another thread."""
+
+    def __init__(self, work: Callable[[], Awaitable[R]]) -> None:
+        super().__init__()
+        self._work = work
+        self._task: asyncio.Task[R] | None = None
 
     def begin(self) -> None:
         """On the loop: starts the coroutine."""
@@ -159,27 +221,7 @@ class _Call(Generic[R]):
         elif (error := task.exception()) is not None:
             self.end(error.reason if isinstance(error, _ExitRequested) else error)
         else:
-            self.end(task)
-
-    def end(self, how: asyncio.Task[R] | BaseException) -> None:
-        """Sets the result or the error. Only the first one counts: the connection may have been closed before."""
-        self._ends.append(how)
-        with suppress(RuntimeError):  # released before
-            self._ended.release()
-
-    def wait(self) -> None:
-        """In the caller's thread: waits for the end. Raises StoreUnavailable if the interpreter ends in between."""
-        while not self._ended.acquire(timeout=_LOOK_SECONDS):
-            if _is_finalizing():
-                raise StoreUnavailable(_ENDING)
-
-    def result(self) -> R:
-        """In the caller's thread: waits, then returns the result or raises the error."""
-        self.wait()
-        how = self._ends[0]
-        if isinstance(how, BaseException):
-            raise how
-        return how.result()
+            self.end(_Result(task.result()))
 
 
 async def _cancel_all() -> None:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, nullcontext
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.concurrency.background_work import all_or_first_error
+from claimq.concurrency.green_threads import refuse_green_threads
 from claimq.queue.claiming import Claiming
 from claimq.queue.consume_options import Consumed, OnFailure, Options, QueueCalls
 from claimq.queue.consume_run import ConsumeRun
@@ -77,6 +78,7 @@ class Consuming(Claiming, Settling):
         If the process is killed, its items can be claimed again within six seconds, or when their leases end
         (docs/operations.md#working).
         """
+        refuse_green_threads("consume()", "consume in a process without monkey patching")
         arguments.count("concurrency", concurrency, least=1)
         arguments.optional_count("chunk", chunk, least=1)
         arguments.optional_count("max_items", max_items)

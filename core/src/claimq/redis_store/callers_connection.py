@@ -11,12 +11,12 @@ import encodings
 import socket as stdlib_socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from threading import get_ident
 from typing import Any, TypeVar, cast
 
 import redis
@@ -28,6 +28,7 @@ from redis.retry import Retry
 
 from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_loop import BackgroundLoop
+from claimq.concurrency.green_threads import is_of_gevents_socket
 from claimq.redis_store.clients import Kind, call_options, place_of
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.direct_client import packed
@@ -85,7 +86,7 @@ class CallersConnection(Connection):
     @property
     def is_free(self) -> bool:
         """Whether this thread may make a call here now. The thread of the event loop never may."""
-        is_mine = self._user == get_ident() or (
+        is_mine = self._user == threading.get_ident() or (
             self._free_at <= time.monotonic() and not self._loop.is_current
         )
         return is_mine and not self._on_loop.is_closed
@@ -144,7 +145,7 @@ class CallersConnection(Connection):
         on which a reply may still arrive, is closed then."""
         if not (self.is_free and self._loop.is_of_this_process):  # the loop refuses calls in a child
             return None
-        self._user, self._free_at = get_ident(), inf
+        self._user, self._free_at = threading.get_ident(), inf
         socket, is_usable, before = None, False, sys.exception()
         try:
             socket = self._idle.pop("socket", None) or _connected(self.settings)
@@ -205,7 +206,8 @@ def _interrupt_behind(error: BaseException, before: BaseException | None) -> Bas
     while found is not None and found is not before:
         trace = found.__traceback__
         while trace is not None:
-            if not trace.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
+            file = trace.tb_frame.f_code.co_filename
+            if not (file.startswith(_OWN_FILES) or is_of_gevents_socket(found, file)):
                 return found
             trace = trace.tb_next
         found = found.__context__

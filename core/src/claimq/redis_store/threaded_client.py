@@ -10,6 +10,8 @@ from typing import Any
 
 import redis
 
+from claimq.concurrency.green_threads import refuse_green_threads
+
 _MOST = 64
 """Most calls at a time, including waits."""
 
@@ -23,6 +25,7 @@ class ThreadedClient:
                 f"client is a {type(client).__module__}.{type(client).__name__}; claimq.blocking shares a redis.Redis. "
                 "For a Redis Cluster give its URL or settings; a redis.asyncio client goes to claimq.connect"
             )
+        refuse_green_threads("a redis.Redis as client", "give the URL or the settings of the server instead")
         self._client: Any = client
         self.connection_pool = self._client.connection_pool
         self._threads = ThreadPoolExecutor(_MOST, thread_name_prefix="claimq-redis")

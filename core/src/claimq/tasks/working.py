@@ -14,6 +14,7 @@ import claimq
 import claimq.worker
 from claimq.address import variables
 from claimq.concurrency.background_work import all_or_first_error
+from claimq.concurrency.green_threads import refuse_green_threads
 from claimq.errors import ClaimqError, StoreMisused
 from claimq.handler_verdicts import Requeue
 from claimq.queue.handling import Caller, Handler, handler_caller
@@ -39,6 +40,7 @@ class Options:
 
 async def work(producer: Producer, handler: Handler, options: Options) -> None:
     """Works until there is a reason to end, and the handlers in progress have ended."""
+    refuse_green_threads("an app that works on its tasks", "run it in a process without monkey patching")
     if os.environ.get(variables.SOCKET):
         await _work_through_sidecar(producer, handler, options)
         return

@@ -1,0 +1,91 @@
+"""Programs in which gevent or eventlet has replaced the threads and sockets of the standard library.
+
+With gevent, the blocking operations work: their event loop has a real thread, with a hub of its own, and callers wait
+as greenlets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_PATCHED = ("threading", "socket", "select", "selectors")
+_CHECKS = {
+    "gevent": ("gevent.monkey", "is_module_patched"),
+    "eventlet": ("eventlet.patcher", "is_monkey_patched"),
+}
+
+
+def patched_by() -> str | None:
+    """The library that has replaced any of them, if there is one."""
+    return next(
+        (library for library in _CHECKS if any(_has_patched(library, name) for name in _PATCHED)), None
+    )
+
+
+def refuse_green_threads(what: str, remedy: str) -> None:
+    """Raises RuntimeError in such a program. ``what`` and ``remedy`` are parts of its message."""
+    if library := patched_by():
+        raise RuntimeError(
+            f"{what} needs real threads, which {library} has replaced in this process: {remedy}"
+        )
+
+
+def refuse_unusable_threads() -> None:
+    """Raises RuntimeError where a caller cannot wait for an event loop: with eventlet, and with a gevent that has
+    replaced sockets, but not threads."""
+    if (library := patched_by()) == "eventlet":
+        raise RuntimeError(
+            "claimq.blocking does not work where eventlet has replaced threads and sockets; run this process without "
+            "eventlet, or with gevent"
+        )
+    if library == "gevent" and not _has_patched("gevent", "threading"):
+        raise RuntimeError(
+            "gevent has replaced sockets, but not threads, so every call would stop all greenlets; call "
+            "gevent.monkey.patch_all() without thread=False"
+        )
+
+
+def start_thread(run: Callable[[], None]) -> None:
+    """Runs it in a real thread, which does not keep the process from ending."""
+    if patched_by() is None:
+        threading.Thread(target=run, name="claimq", daemon=True).start()
+        return
+    # Imported in this thread, and its hub made, first: two threads that make their first hubs at the same time can
+    # wait for each other's imports.
+    from claimq.concurrency import gevent_loop
+
+    gevent_loop.get_hub()
+    gevent_loop.get_original("_thread", "start_new_thread")(run, ())
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """An event loop for the thread that calls."""
+    if patched_by() is None:
+        return asyncio.new_event_loop()
+    from claimq.concurrency import gevent_loop
+
+    return gevent_loop.GeventLoop()
+
+
+def is_of_gevents_socket(error: BaseException, file: str) -> bool:
+    """Whether a frame of this file is one of gevent's sockets, which raised the error or passed it on.
+
+    Others come through the same files: those that a ``gevent.Timeout`` of the caller or a ``kill`` raises in a greenlet
+    that waits.
+    """
+    package = sys.modules.get("gevent")
+    if package is None:
+        return False
+    is_of_gevent = file.startswith((str(Path(str(package.__file__)).parent), "src/gevent/"))
+    return is_of_gevent and (isinstance(error, OSError) or type(error).__module__.startswith("gevent."))
+
+
+def _has_patched(library: str, name: str) -> bool:
+    module, check = _CHECKS[library]
+    is_patched: Any = getattr(sys.modules.get(module), check, None)
+    return is_patched is not None and bool(is_patched(name))

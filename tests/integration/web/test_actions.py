@@ -53,17 +53,21 @@ class User:
         self.page = page
         self.host: str = urlsplit(str(page.url)).netloc
         self.cookie = ""
+        self.base = ""
         self.form_token = ""
         if token:
             answer = self.post("/login", {"token": token, "next": "/queues/media/audit"})
             assert answer.status == 303
-            self.cookie = answer.headers["set-cookie"].split(";")[0]
+            found = re.match(r"([^;]+);.*[Pp]ath=(/s/[^;]+)", answer.headers["set-cookie"])
+            assert found
+            self.cookie, self.base = found[1], found[2]
             found = re.search(r'name="form_token" value="([^"]+)"', self.get("/queues/media"))
             assert found
             self.form_token = found[1]
 
     def send(self, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]) -> Any:
         cookie = {"Cookie": self.cookie} if self.cookie else {}
+        path = path if path.startswith("/s/") else self.base + path
         return self.page.get(path, method=method, body=body, headers={**cookie, **headers})
 
     def get(self, path: str) -> str:
@@ -132,7 +136,8 @@ def test_pages_need_a_login_and_go_on_to_the_page_that_was_asked_for(
 def test_a_login_leads_to_no_other_site(page_with_actions: Any, token: str) -> None:
     for elsewhere in ("//evil.example/", "/\\evil.example", "https://evil.example", "", "/a\r\nb: c"):
         answer = User(page_with_actions, "").post("/login", {"token": token, "next": elsewhere})
-        assert (answer.status, answer.headers.get("location")) == (303, "/"), elsewhere
+        assert answer.status == 303
+        assert re.fullmatch(r"/s/[\w-]{32}/", answer.headers["location"]), elsewhere
 
 
 def test_an_unknown_token_begins_no_session(page_with_actions: Any, token: str) -> None:
@@ -156,8 +161,30 @@ def test_a_strange_cookie_of_another_program_does_not_hide_the_session(user: Use
     assert "Pause</button>" in user.get("/queues/media")
 
 
+def test_a_cookie_is_for_the_path_of_its_session_only(page_with_actions: Any, user: User) -> None:
+    other = User(page_with_actions, "")
+    other.cookie = user.cookie
+    for path in ("/queues/media", f"/s/{'x' * 32}/queues/media"):
+        answer = other.send("GET", path, None, {})
+        assert answer.status == 303
+        assert answer.headers["location"].startswith("/login?next=%2Fqueues%2Fmedia")
+    other.base, other.form_token = "", user.form_token
+    assert other.post("/queues/media", {"action": "pause"}).status == 403
+
+
+def test_another_page_of_this_machine_does_not_know_the_session(
+    start_page: Any, user: User, queue: BlockingQueue
+) -> None:
+    other = User(start_page("--actions"), "")
+    other.cookie, other.base, other.form_token = user.cookie, user.base, user.form_token
+    assert other.send("GET", "/queues/media", None, {}).status == 303
+    assert other.post("/queues/media", {"action": "pause"}).status == 403
+    assert not queue.snapshot().paused
+
+
 def test_a_logout_ends_the_session(user: User) -> None:
-    assert user.post("/logout", {}).headers.get("location") == "/login"
+    address = user.post("/logout", {}).headers["location"]
+    assert address == f"/login?ended={user.base.removeprefix('/s/')}"
     assert user.send("GET", "/queues/media", None, {}).status == 303
     assert user.post("/queues/media", {"action": "pause"}).status == 403
 
@@ -182,7 +209,7 @@ def test_a_change_without_session_token_or_origin_is_refused_and_nothing_changes
 ) -> None:
     before = contents(queue)
     if what == "no session":
-        user.cookie = "claimq_session=x"
+        user.cookie = user.cookie.partition("=")[0] + "=x"
     if what.endswith("form token"):
         user.form_token = user.form_token[::-1] if what.startswith("a wrong") else ""
     for path, form in CHANGES:
@@ -326,7 +353,7 @@ def test_selected_waiting_and_delayed_items_are_changed(user: User, queue: Block
     text = user.get("/queues/media/selected?state=waiting&header=a%3Db")
     assert '<input type="hidden" name="header" value="a=b">' in text
     assert "<strong>5</strong> of 7 waiting items pass" in text
-    assert 'action="/queues/media/waiting"' in text
+    assert f'action="{user.base}/queues/media/waiting"' in text
     user.act("/queues/media/waiting", action="cancel", client="ann", because="too late")
     eventually_sync(lambda: queue.length("failed") == 8)
     assert {one.item.last_error for one in queue.failed_items() if one.item.client} == {"too late"}

@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
-from urllib.parse import urlencode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response
@@ -242,8 +244,82 @@ def test_a_page_whose_session_has_ended_says_so_and_leads_to_the_login(acting: P
     acting.context.clear_cookies()
     acting.get_by_text("Your login has ended. Log in again.").wait_for()
     acting.get_by_role("link", name="Log in again.").click()
-    acting.wait_for_url("**/login?next=%2Fqueues%2Fmedia")
+    acting.wait_for_url("**/login?next=%2Fqueues%2Fmedia&ended=*")
     acting.get_by_label("Token").wait_for()
+
+
+def test_a_link_leads_to_the_session_that_the_browser_has(acting: Page) -> None:
+    base = acting.url.removesuffix("/queues/media")
+    link = acting.url.replace(urlsplit(base).path, "")
+    tab = acting.context.new_page()
+    tab.goto(f"{link}/failed")
+    tab.wait_for_url(f"{base}/queues/media/failed")
+    tab.goto(f"{link.removesuffix('/queues/media')}/s/{'x' * 32}/queues/media/busy?a=b")
+    tab.wait_for_url(f"{base}/queues/media/busy?a=b")
+    acting.get_by_role("button", name="Log out").click()
+    acting.get_by_label("Token").wait_for()
+    tab.goto(link)
+    tab.get_by_label("Token").wait_for()
+    tab.reload()
+    tab.get_by_label("Token").wait_for()
+
+
+class Neighbour(BaseHTTPRequestHandler):
+    """A program of another user on another port: notes each request with its cookies."""
+
+    requests: ClassVar[list[tuple[str, str]]] = []
+
+    def do_GET(self) -> None:
+        self.requests.append((self.path, self.headers.get("Cookie", "")))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Set-Cookie", "neighbour=1; Path=/")
+        self.end_headers()
+        self.wfile.write(b"<img src=/picture>")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
+        pass
+
+
+@pytest.fixture
+def neighbour() -> Iterator[str]:
+    """The address of such a program."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Neighbour)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    Neighbour.requests.clear()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_program_on_another_port_gets_no_cookie_of_a_session(acting: Page, neighbour: str) -> None:
+    base = acting.url.removesuffix("/queues/media")
+    tab = acting.context.new_page()
+    for _ in range(2):
+        tab.goto(neighbour, wait_until="networkidle")
+    tab.evaluate("fetch('/fetched', {credentials: 'include'})")
+    acting.evaluate(f"location.assign('{neighbour}/followed')")
+    acting.wait_for_url("**/followed", wait_until="networkidle")
+    paths = [path for path, _ in Neighbour.requests]
+    assert {"/", "/picture", "/fetched", "/followed"} <= {*paths}
+    assert {cookies for _, cookies in Neighbour.requests[3:]} == {"neighbour=1"}
+    assert tab.evaluate("[document.cookie, localStorage.length]") == ["neighbour=1", 0]
+    tab.goto(f"{base}/queues/media")
+    tab.get_by_role("button", name="Pause", exact=True).wait_for()
+
+
+def test_two_pages_on_one_machine_keep_their_sessions(acting: Page, start_page: Any) -> None:
+    page = start_page("--actions")
+    token = eventually_sync(lambda: re.search(r"log in with the token (\S+)\n", page.log.read_text()))
+    tab = acting.context.new_page()
+    tab.goto(f"{page.url}queues/media")
+    tab.get_by_label("Token").fill(token[1] if token else "")
+    tab.get_by_label("Token").press("Enter")
+    for one in (tab, acting):
+        one.reload()
+        one.get_by_role("button", name="Pause", exact=True).wait_for()
 
 
 def test_failed_items_are_counted_changed_and_followed(acting: Page) -> None:

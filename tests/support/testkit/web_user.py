@@ -14,6 +14,7 @@ class WebUser:
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.host = urlsplit(url).netloc
         self.headers = dict(headers or {})
+        self.base = ""
 
     def send(self, method: str, path: str, body: str | None = None) -> tuple[int, str, str]:
         """Status, text, and where the answer leads to."""
@@ -22,11 +23,12 @@ class WebUser:
         if body is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
         try:
+            path = path if path.startswith("/s/") else self.base + path
             connection.request(method, path, body, headers)
             response = connection.getresponse()
-            cookie = response.getheader("set-cookie")
+            cookie = re.match(r"([^;]+);.*[Pp]ath=(/s/[^;]+)", response.getheader("set-cookie") or "")
             if cookie:
-                self.headers["Cookie"] = cookie.split(";")[0]
+                self.headers["Cookie"], self.base = cookie[1], cookie[2]
             return response.status, response.read().decode(), response.getheader("location") or ""
         finally:
             connection.close()

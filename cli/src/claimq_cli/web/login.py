@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 import secrets
 import stat
 import time
@@ -15,7 +16,8 @@ from pathlib import Path
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.local_user import local_user
 
-COOKIE = "claimq_session"
+SESSIONS = "/s/"
+"""The paths of sessions."""
 _IDLE_SECONDS = 12 * 3600.0
 _TOKEN_SECONDS = 60.0
 _MOST_SESSIONS = 1000
@@ -23,6 +25,7 @@ _MOST_OF_A_USER = 20
 _MOST_NOTICES = 10
 _SHORTEST_TOKEN = 20
 _LONGEST_NAME = 100
+_SESSION_PATH = re.compile(f"{SESSIONS}([A-Za-z0-9_-]{{32}})(?=/|$)")
 _SERVICE_ACCOUNT = ["system", "serviceaccount"]
 
 
@@ -82,6 +85,33 @@ class Session:
         return notices
 
 
+@dataclass(frozen=True, slots=True)
+class SessionAddress:
+    """Where the pages of a session are: below a path that only its browser knows.
+
+    The cookie is limited to that path. A browser sends the cookies of a host to all of its ports, and programs of
+    others may listen there; but a request for this path goes to no other program, since none knows it.
+    """
+
+    key: str
+
+    @property
+    def base(self) -> str:
+        """The path before those of the pages."""
+        return SESSIONS + self.key
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie, which no other program of the host can set either."""
+        return f"claimq_session_{self.key}"
+
+
+def split_path(path: str) -> tuple[SessionAddress | None, str]:
+    """The address of a session in the path of a request, and the path of the page."""
+    match = _SESSION_PATH.match(path)
+    return (SessionAddress(match[1]), path[match.end() :] or "/") if match else (None, path)
+
+
 def group_of(user: str) -> str:
     """Whom a user shares limits with: all service accounts of a namespace, since one tenant can create them."""
     parts = user.split(":")
@@ -101,21 +131,22 @@ class Logins:
         self._authenticate = authenticate
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
-    async def log_in(self, token: str, peer: str = "") -> str | None:
-        """Begins a session for the user with this token; returns the value of its cookie, None for an unknown token.
+    async def log_in(self, token: str, peer: str = "") -> tuple[SessionAddress, str] | None:
+        """Begins a session for the user with this token; returns its address and the value of its cookie, None for an
+        unknown token.
 
         ``peer``: the address of the client. Raises TooManyChecks.
         """
         user = await self._authenticate(token, peer) if token else None
         if user is None:
             return None
-        cookie = secrets.token_urlsafe(32)
-        self._begin(_digest(cookie), user)
-        return cookie
+        address, cookie = SessionAddress(secrets.token_urlsafe(24)), secrets.token_urlsafe(32)
+        self._begin(_digest(f"{address.key} {cookie}"), user)
+        return address, cookie
 
-    def session(self, cookie: str) -> Session | None:
-        """The session of a cookie; None if it has ended or never began."""
-        return self._find(_digest(cookie))
+    def session(self, address: SessionAddress, cookie: str) -> Session | None:
+        """The session at this address, if the cookie is its own; None if it has ended or never began."""
+        return self._find(_digest(f"{address.key} {cookie}"))
 
     def session_of(self, user: User) -> Session:
         """The session of a user whom a proxy has authenticated: one for all of their browsers."""
@@ -138,9 +169,9 @@ class Logins:
             user = replace(user, expires_at=ends_at)
         return self._begin(key, user)
 
-    def log_out(self, cookie: str) -> None:
-        """Ends the session of a cookie."""
-        self._sessions.pop(_digest(cookie), None)
+    def log_out(self, address: SessionAddress, cookie: str) -> None:
+        """Ends the session at this address."""
+        self._sessions.pop(_digest(f"{address.key} {cookie}"), None)
 
     def _begin(self, key: str, user: User) -> Session:
         # By name: each token of a service account has an id of its own in `extra`.

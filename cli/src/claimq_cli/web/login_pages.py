@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from claimq_cli.web.forms import checked_form, read_form
-from claimq_cli.web.login import COOKIE, Logins, TooManyChecks
+from claimq_cli.web.login import Logins, SessionAddress, TooManyChecks
 from claimq_cli.web.security import LOGIN, peer_of
 
 
@@ -35,29 +35,33 @@ class LoginPages:
         if request.method != "POST":
             return self._form(request, path)
         try:
-            cookie = await self._logins.log_in(fields.get("token", "").strip(), peer_of(request.scope))
+            begun = await self._logins.log_in(fields.get("token", "").strip(), peer_of(request.scope))
         except TooManyChecks as error:
             refusal = self._form(request, path, f"Not logged in: {error}.", status=429)
             refusal.headers["Retry-After"] = str(error.retry_after)
             return refusal
-        if cookie is None:
+        if begun is None:
             return self._form(request, path, "This token is not known.", status=403)
-        response = RedirectResponse(path, 303)
+        address, cookie = begun
+        response = RedirectResponse(address.base + path, 303)
         # Behind a proxy with TLS the browser says so in the origin of its form.
         is_secure = request.headers.get("origin", "").startswith("https://")
-        response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax", secure=is_secure)
+        response.set_cookie(
+            address.cookie, cookie, path=address.base, httponly=True, samesite="lax", secure=is_secure
+        )
         return response
 
     def _form(self, request: Request, path: str, problem: str = "", *, status: int = 200) -> Response:
         """The login page. ``path``: where a login leads to."""
-        hint = self._logins.hint
-        return self._page(request, "login.html", status=status, next=path, problem=problem, hint=hint)
+        values = {"next": path, "problem": problem, "ended": request.query_params.get("ended", "")}
+        return self._page(request, "login.html", status=status, hint=self._logins.hint, **values)
 
     async def _log_out(self, request: Request) -> Response:
         await checked_form(request)
-        self._logins.log_out(request.cookies.get(COOKIE, ""))
-        response = RedirectResponse(LOGIN, 303)
-        response.delete_cookie(COOKIE, httponly=True, samesite="lax")
+        address: SessionAddress = request.state.address  # or there was no session, and so no form
+        self._logins.log_out(address, request.cookies.get(address.cookie, ""))
+        response = RedirectResponse(f"{LOGIN}?ended={address.key}", 303)
+        response.delete_cookie(address.cookie, path=address.base, httponly=True, samesite="lax")
         return response
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,7 +13,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from claimq_cli.web.limits import RequestsOfUsers, TooManyRequests
-from claimq_cli.web.login import COOKIE, Logins, ProxyHeaders, Session, TooManyChecks
+from claimq_cli.web.login import (
+    Logins,
+    ProxyHeaders,
+    Session,
+    SessionAddress,
+    TooManyChecks,
+    split_path,
+)
 from claimq_spec.http_host import is_own_host
 from claimq_spec.kubernetes_api.port import ClusterError
 
@@ -50,7 +58,8 @@ class Guarded:
     """The app behind these checks. ``hosts``: the address that it listens on, and names by which it is opened.
 
     With ``logins`` all pages but the login need a session, and forms may be sent. With ``proxy`` the user is the one
-    that the proxy names. An app finds the session in its scope's state.
+    that the proxy names. An app finds the session, and the address that its links begin with, in its scope's state, and
+    sees paths without that address.
     """
 
     def __init__(
@@ -70,36 +79,34 @@ class Guarded:
         """Answers a request, or refuses it."""
         if scope["type"] != "http":
             return
-
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(_HEADERS)
-                is_kept = scope["path"].startswith(STATIC) and message["status"] == 200
-                headers["Cache-Control"] = "max-age=31536000, immutable" if is_kept else "no-store"
-            await send(message)
-
+        address, path = None, scope["path"]
+        if self._logins is not None and self._proxy is None:
+            address, path = split_path(path)
+        scope = {**scope, "path": path}
         headers = Headers(scope=scope)
         state = scope.setdefault("state", {})
+        state["address"] = None
+        send = _guarded(send, path, state)
         state["is_api"] = scope["path"].startswith(API) or scope["path"] == METRICS
         answer = self._refusal(scope["method"], scope["path"], headers)
         if answer is None and state["is_api"]:
             state["session"], answer = await self._of_token(headers, peer_of(scope))
         elif answer is None:
-            state["session"] = self._session(scope, headers)
-            answer = self._needs_login(scope, state["session"])
+            state["session"] = self._session(scope, headers, address)
+            state["address"] = address if state["session"] is not None else None
+            answer = self._needs_login(scope, state["session"], address)
         if answer is not None and scope["path"].startswith(API):
             answer = _in_json(answer)
         session: Session | None = state.get("session")
         if answer is not None or session is None or scope["path"].startswith((STATIC, HEALTH)):
-            await (answer or self._app)(scope, receive, send_guarded)
+            await (answer or self._app)(scope, receive, send)
             return
         try:
             with self._requests.one(session.user):
-                await self._app(scope, receive, send_guarded)
+                await self._app(scope, receive, send)
         except TooManyRequests as error:
             refusal: Response = PlainTextResponse(f"{error}\n", 429, {"Retry-After": "1"})
-            await (_in_json(refusal) if state["is_api"] else refusal)(scope, receive, send_guarded)
+            await (_in_json(refusal) if state["is_api"] else refusal)(scope, receive, send)
 
     async def _of_token(self, headers: Headers, peer: str) -> tuple[Session | None, Response | None]:
         """The session of a request to the API, or why there is none."""
@@ -122,11 +129,13 @@ class Guarded:
             {"WWW-Authenticate": "Bearer"},
         )
 
-    def _session(self, scope: Scope, headers: Headers) -> Session | None:
+    def _session(self, scope: Scope, headers: Headers, address: SessionAddress | None) -> Session | None:
         if self._logins is None:
             return None
         if self._proxy is None:
-            return self._logins.session(HTTPConnection(scope).cookies.get(COOKIE, ""))
+            if address is None:
+                return None
+            return self._logins.session(address, HTTPConnection(scope).cookies.get(address.cookie, ""))
         counts = [len(headers.getlist(one)) for one in (self._proxy.user_header, self._proxy.group_header)]
         if not self._proxy.trusts(peer_of(scope)) or counts[0] != 1 or counts[1] > 1:
             return None  # of two headers one may be the user's own
@@ -156,7 +165,9 @@ class Guarded:
             return _refused_body(headers, _ITEMS_TYPE, _LONGEST_ITEMS)
         return _refused_body(headers, FORM, _LONGEST_FORM)
 
-    def _needs_login(self, scope: Scope, session: Session | None) -> Response | None:
+    def _needs_login(
+        self, scope: Scope, session: Session | None, address: SessionAddress | None
+    ) -> Response | None:
         path: str = scope["path"]
         if self._logins is None or session is not None or path == HEALTH or path.startswith(STATIC):
             return None
@@ -168,7 +179,25 @@ class Guarded:
             return PlainTextResponse("log in first\n", 403)
         query = scope["query_string"].decode("latin-1")
         wanted = quote(path) + ("?" + query if query else "")
-        return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}", 303)
+        ended = f"&ended={address.key}" if address else ""
+        return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}{ended}", 303)
+
+
+def _guarded(send: Send, path: str, state: Mapping[str, Any]) -> Send:
+    """Sends a response with our headers; what it leads to is below the address of the session."""
+
+    async def send_guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(_HEADERS)
+            address, location = state["address"], headers.get("location", "")
+            if address is not None and location.startswith("/queues/"):
+                headers["location"] = address.base + location
+            is_kept = path.startswith(STATIC) and message["status"] == 200
+            headers["Cache-Control"] = "max-age=31536000, immutable" if is_kept else "no-store"
+        await send(message)
+
+    return send_guarded
 
 
 def peer_of(scope: Scope) -> str:

@@ -352,6 +352,7 @@ class Site:
             template,
             status=status,
             version=VERSION,
+            base=request.state.address.base if request.state.address else "",
             user=session.user if session else "",
             form_token=session.form_token if session else "",
             has_login_page=self._proxy is None,

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from claimq_cli.errors import CommandError
 from claimq_cli.web import login
-from claimq_cli.web.login import Logins, User, by_tokens, read_users
+from claimq_cli.web.login import Logins, SessionAddress, User, by_tokens, read_users
 from claimq_cli.web.security import Guarded
 
 TOKEN = "0123456789abcdef0123"
@@ -19,10 +19,10 @@ def of_ann() -> Logins:
     return Logins(by_tokens({TOKEN: "ann"}), hint="ask Ann")
 
 
-async def logged_in(logins: Logins) -> str:
-    cookie = await logins.log_in(TOKEN)
-    assert cookie
-    return cookie
+async def logged_in(logins: Logins, token: str = TOKEN) -> tuple[SessionAddress, str]:
+    begun = await logins.log_in(token)
+    assert begun
+    return begun
 
 
 def test_users_are_read_with_comments_and_blank_lines(tmp_path: Path) -> None:
@@ -64,20 +64,20 @@ async def test_a_session_ends_when_it_is_not_used(monkeypatch: pytest.MonkeyPatc
     cookie = await logged_in(logins)
     for _ in range(3):
         now += 11 * 3600
-        session = logins.session(cookie)
+        session = logins.session(*cookie)
         assert session
         assert session.user == "ann"
     now += 13 * 3600
-    assert logins.session(cookie) is None
+    assert logins.session(*cookie) is None
 
 
 async def test_the_sessions_that_were_not_used_for_the_longest_time_end_first() -> None:
     tokens = [f"{number:020}" for number in range(1001)]
     logins = Logins(by_tokens({token: f"user {token}" for token in tokens}), hint="")
-    cookies = [await logins.log_in(token) or "" for token in tokens[:1000]]
-    assert logins.session(cookies[0])
-    cookies.append(await logins.log_in(tokens[1000]) or "")
-    assert [bool(logins.session(cookies[n])) for n in (0, 1, 2, 1000)] == [True, False, True, True]
+    cookies = [await logged_in(logins, token) for token in tokens[:1000]]
+    assert logins.session(*cookies[0])
+    cookies.append(await logged_in(logins, tokens[1000]))
+    assert [bool(logins.session(*cookies[n])) for n in (0, 1, 2, 1000)] == [True, False, True, True]
 
 
 def test_notices_are_shown_once_and_bounded() -> None:
@@ -98,9 +98,9 @@ async def test_a_session_ends_with_the_token_of_its_login(monkeypatch: pytest.Mo
     logins = Logins(authenticate, hint="")
     cookie = await logged_in(logins)
     now = 1059.0
-    assert logins.session(cookie)
+    assert logins.session(*cookie)
     now = 1061.0
-    assert logins.session(cookie) is None
+    assert logins.session(*cookie) is None
     assert await logins.log_in("another") is None
 
 
@@ -194,9 +194,9 @@ async def test_a_header_that_comes_twice_is_refused(name: bytes) -> None:
 async def test_a_user_who_logs_in_often_ends_only_sessions_of_the_same_user() -> None:
     logins = Logins(by_tokens({TOKEN: "ann", TOKEN[::-1]: "eve"}), hint="")
     ann = await logged_in(logins)
-    cookies = [await logins.log_in(TOKEN[::-1]) or "" for _ in range(1100)]
-    assert logins.session(ann) is not None
-    assert [logins.session(one) is not None for one in cookies[-21:]] == [False, *[True] * 20]
+    cookies = [await logged_in(logins, TOKEN[::-1]) for _ in range(1100)]
+    assert logins.session(*ann) is not None
+    assert [logins.session(*one) is not None for one in cookies[-21:]] == [False, *[True] * 20]
 
 
 async def test_many_tokens_of_one_user_end_only_sessions_of_the_same_user() -> None:
@@ -208,16 +208,47 @@ async def test_many_tokens_of_one_user_end_only_sessions_of_the_same_user() -> N
 
     logins = Logins(authenticate, hint="")
     ann = await logged_in(logins)
-    cookies = [await logins.log_in(f"token {number}") or "" for number in range(1100)]
-    assert logins.session(ann) is not None
-    assert [logins.session(one) is not None for one in cookies[-21:]] == [False, *[True] * 20]
+    cookies = [await logged_in(logins, f"token {number}") for number in range(1100)]
+    assert logins.session(*ann) is not None
+    assert [logins.session(*one) is not None for one in cookies[-21:]] == [False, *[True] * 20]
 
 
 async def test_many_accounts_of_a_namespace_end_no_session_of_another_user() -> None:
-    users = {f"token-{number}": f"system:serviceaccount:evil:account-{number}" for number in range(60)}
+    """More accounts than sessions, and each with fewer than another user has."""
+    users = {f"token-{number}": f"system:serviceaccount:evil:account-{number}" for number in range(1100)}
     logins = Logins(by_tokens({**users, TOKEN: "ann"}), hint="")
-    cookies = [await logged_in(logins) for _ in range(3)]
-    for _ in range(20):
-        for token in users:
-            assert await logins.log_in(token)
-    assert [logins.session(cookie) is not None for cookie in cookies] == [True, True, True]
+    anns = [await logged_in(logins) for _ in range(3)]
+    evil = [await logged_in(logins, token) for token in users]
+    assert [logins.session(*one) is not None for one in anns] == [True, True, True]
+    assert sum(logins.session(*one) is not None for one in evil) == 997
+
+
+async def test_a_cookie_is_of_no_use_at_another_address_or_to_another_page() -> None:
+    logins, other = of_ann(), of_ann()
+    address, cookie = await logged_in(logins)
+    second, _ = await logged_in(logins)
+    assert logins.session(address, cookie)
+    assert logins.session(second, cookie) is None
+    assert logins.session(address, "") is None
+    assert other.session(address, cookie) is None
+
+
+def test_the_path_of_a_session_is_before_that_of_the_page() -> None:
+    key = "aA0_-" * 6 + "zz"
+    for path, page in (
+        (f"/s/{key}", "/"),
+        (f"/s/{key}/", "/"),
+        (f"/s/{key}/queues/a", "/queues/a"),
+        (f"/s/{key}/s/{key}", f"/s/{key}"),
+    ):
+        assert login.split_path(path) == (SessionAddress(key), page)
+    for path in (
+        "/",
+        "/queues/s",
+        f"/s/{key}x",
+        f"/s/{key[1:]}/queues/a",
+        f"//s/{key}",
+        f"/s/{key}%2f",
+        "/s//",
+    ):
+        assert login.split_path(path) == (None, path)

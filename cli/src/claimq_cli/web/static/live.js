@@ -1,6 +1,20 @@
 // Fetches the page again and again and changes only what is different, so that focus and unfolded parts stay.
 "use strict";
 
+// A session has its own path, which programs on other ports of this host do not know: only this origin keeps it here.
+// So a link without that path leads on, from the login page, to the session that this browser has.
+const SESSION = "claimq_session";
+const login = document.querySelector("#login[data-next]");
+try {
+  const here = document.body.dataset.session;
+  const kept = localStorage.getItem(SESSION) || "";
+  if (here) localStorage.setItem(SESSION, here);
+  else if (login && kept === `/s/${login.dataset.ended}`) localStorage.removeItem(SESSION);
+  else if (login && /^\/s\/[\w-]+$/.test(kept)) location.replace(kept + login.dataset.next);
+} catch {
+  // The browser keeps nothing: its user logs in again.
+}
+
 const PAUSE = 2000; // milliseconds between two updates, or ten times as long as the last one took, at most a minute
 const SILENT = "claimq or its server does not answer";
 const main = document.querySelector("main[data-live]");

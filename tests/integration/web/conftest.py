@@ -6,16 +6,19 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 import claimq.blocking
+from claimq.blocking import BlockingQueue
 from claimq.model import NewItem
 from testkit import tiers
 from testkit.binaries import ServerMissing
 from testkit.browser import launched
+from testkit.page_user import PageUser
 from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server
@@ -149,3 +152,29 @@ def browser() -> Iterator[Browser]:
             pytest.skip(f"{tiers.MISSING}{error}")
         yield running
         running.close()
+
+
+@pytest.fixture
+def queue(valkey: Server, media: str) -> Any:
+    """`media` of the other tests, and an empty queue `other`."""
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+        server.queue("other").pause()
+        yield server.queue(media)
+
+
+@pytest.fixture
+def page_with_actions(start_page: Any, queue: BlockingQueue) -> Any:
+    return start_page("--actions")
+
+
+@pytest.fixture
+def token(page_with_actions: Any) -> str:
+    log: Path = page_with_actions.log
+    found = eventually_sync(lambda: re.search(r"log in with the token (\S+)\n", log.read_text()))
+    assert found
+    return found[1]
+
+
+@pytest.fixture
+def user(page_with_actions: Any, token: str) -> PageUser:
+    return PageUser(page_with_actions, token)

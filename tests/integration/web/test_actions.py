@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 
 import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
+from testkit.page_user import FORM, PageUser
 from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
-FORM = "application/x-www-form-urlencoded"
 CHANGES = [
     ("/queues/media", {"action": "pause"}),
     ("/queues/media/item", {"action": "cancel", "id": "waits"}),
@@ -46,147 +44,10 @@ WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
 ]
 
 
-class User:
-    """A browser of a user, without a browser."""
-
-    def __init__(self, page: Any, token: str) -> None:
-        self.page = page
-        self.host: str = urlsplit(str(page.url)).netloc
-        self.cookie = ""
-        self.base = ""
-        self.form_token = ""
-        if token:
-            answer = self.post("/login", {"token": token, "next": "/queues/media/audit"})
-            assert answer.status == 303
-            found = re.match(r"([^;]+);.*[Pp]ath=(/s/[^;]+)", answer.headers["set-cookie"])
-            assert found
-            self.cookie, self.base = found[1], found[2]
-            found = re.search(r'name="form_token" value="([^"]+)"', self.get("/queues/media"))
-            assert found
-            self.form_token = found[1]
-
-    def send(self, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]) -> Any:
-        cookie = {"Cookie": self.cookie} if self.cookie else {}
-        path = path if path.startswith("/s/") else self.base + path
-        return self.page.get(path, method=method, body=body, headers={**cookie, **headers})
-
-    def get(self, path: str) -> str:
-        """The text of a page, which must be there."""
-        answer = self.send("GET", path, None, {})
-        assert answer.status == 200, answer.text
-        text: str = answer.text
-        return text
-
-    def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Any:
-        fields = {"form_token": self.form_token} | dict(form)
-        return self.send("POST", path, urlencode(fields), {"Content-Type": FORM, **(headers or {})})
-
-    def act(self, path: str, **form: str) -> str:
-        """Sends a form as a page does; returns the page that it leads to."""
-        answer = self.post(path, form)
-        assert answer.status == 303, answer.text
-        return self.get(answer.headers["location"])
-
-
-@pytest.fixture
-def queue(valkey: Server, media: str) -> Any:
-    """`media` of the other tests, and an empty queue `other`."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        server.queue("other").pause()
-        yield server.queue(media)
-
-
-@pytest.fixture
-def page_with_actions(start_page: Any, queue: BlockingQueue) -> Any:
-    return start_page("--actions")
-
-
-@pytest.fixture
-def token(page_with_actions: Any) -> str:
-    log: Path = page_with_actions.log
-    found = eventually_sync(lambda: re.search(r"log in with the token (\S+)\n", log.read_text()))
-    assert found
-    return found[1]
-
-
-@pytest.fixture
-def user(page_with_actions: Any, token: str) -> User:
-    return User(page_with_actions, token)
-
-
 def contents(queue: BlockingQueue) -> dict[str, int]:
     return {state.value: number for state, number in queue.lengths().items()} | {
         "paused": int(queue.snapshot().paused)
     }
-
-
-def test_pages_need_a_login_and_go_on_to_the_page_that_was_asked_for(
-    page_with_actions: Any, token: str
-) -> None:
-    for path in ("/", "/queues/media/item?id=waits", "/queues/nothing", "/other"):
-        answer = page_with_actions.get(path)
-        assert answer.status == 303
-        assert answer.headers["location"] == f"/login?{urlencode({'next': path})}"
-        assert "media" not in answer.text
-    login = page_with_actions.get("/login?next=%2Fqueues%2Fmedia%3Fa%3Db").text
-    assert '<input type="hidden" name="next" value="/queues/media?a=b">' in login
-    assert token not in login
-
-
-def test_a_login_leads_to_no_other_site(page_with_actions: Any, token: str) -> None:
-    for elsewhere in ("//evil.example/", "/\\evil.example", "https://evil.example", "", "/a\r\nb: c"):
-        answer = User(page_with_actions, "").post("/login", {"token": token, "next": elsewhere})
-        assert answer.status == 303
-        assert re.fullmatch(r"/s/[\w-]{32}/", answer.headers["location"]), elsewhere
-
-
-def test_an_unknown_token_begins_no_session(page_with_actions: Any, token: str) -> None:
-    for wrong in ("", "x", "0" * 32, "é", token[:-1], f"{token}x"):
-        answer = User(page_with_actions, "").post("/login", {"token": wrong})
-        assert answer.status == 403, wrong
-        assert answer.headers.get("set-cookie") is None
-        assert "This token is not known." in answer.text
-
-
-def test_the_cookie_is_kept_from_scripts_and_other_sites(page_with_actions: Any, token: str) -> None:
-    answer = User(page_with_actions, "").post("/login", {"token": token})
-    cookie = answer.headers["set-cookie"].lower()
-    assert "; httponly" in cookie
-    assert "; samesite=lax" in cookie
-    assert token.lower() not in cookie
-
-
-def test_a_strange_cookie_of_another_program_does_not_hide_the_session(user: User) -> None:
-    user.cookie = f'{{"a"}}=1; {user.cookie}; b'
-    assert "Pause</button>" in user.get("/queues/media")
-
-
-def test_a_cookie_is_for_the_path_of_its_session_only(page_with_actions: Any, user: User) -> None:
-    other = User(page_with_actions, "")
-    other.cookie = user.cookie
-    for path in ("/queues/media", f"/s/{'x' * 32}/queues/media"):
-        answer = other.send("GET", path, None, {})
-        assert answer.status == 303
-        assert answer.headers["location"].startswith("/login?next=%2Fqueues%2Fmedia")
-    other.base, other.form_token = "", user.form_token
-    assert other.post("/queues/media", {"action": "pause"}).status == 403
-
-
-def test_another_page_of_this_machine_does_not_know_the_session(
-    start_page: Any, user: User, queue: BlockingQueue
-) -> None:
-    other = User(start_page("--actions"), "")
-    other.cookie, other.base, other.form_token = user.cookie, user.base, user.form_token
-    assert other.send("GET", "/queues/media", None, {}).status == 303
-    assert other.post("/queues/media", {"action": "pause"}).status == 403
-    assert not queue.snapshot().paused
-
-
-def test_a_logout_ends_the_session(user: User) -> None:
-    address = user.post("/logout", {}).headers["location"]
-    assert address == f"/login?ended={user.base.removeprefix('/s/')}"
-    assert user.send("GET", "/queues/media", None, {}).status == 303
-    assert user.post("/queues/media", {"action": "pause"}).status == 403
 
 
 @pytest.mark.parametrize(
@@ -205,7 +66,7 @@ def test_a_logout_ends_the_session(user: User) -> None:
     ],
 )
 def test_a_change_without_session_token_or_origin_is_refused_and_nothing_changes(
-    user: User, queue: BlockingQueue, what: str, headers: dict[str, str]
+    user: PageUser, queue: BlockingQueue, what: str, headers: dict[str, str]
 ) -> None:
     before = contents(queue)
     if what == "no session":
@@ -219,9 +80,9 @@ def test_a_change_without_session_token_or_origin_is_refused_and_nothing_changes
 
 
 def test_a_form_token_of_another_session_does_not_help(
-    page_with_actions: Any, token: str, user: User
+    page_with_actions: Any, token: str, user: PageUser
 ) -> None:
-    user.form_token = User(page_with_actions, token).form_token
+    user.form_token = PageUser(page_with_actions, token).form_token
     assert user.post("/queues/media", {"action": "pause"}).status == 403
 
 
@@ -231,7 +92,7 @@ def test_without_the_switch_users_log_in_and_change_nothing(
     users = tmp_path / "users"
     users.write_text("# for reading\nann 0123456789abcdef0123\n\nbob fedcba98765432100000\n")
     users.chmod(0o600)
-    user = User(start_page("--users", str(users)), "fedcba98765432100000")
+    user = PageUser(start_page("--users", str(users)), "fedcba98765432100000")
     text = user.get("/queues/media")
     assert "bob" in text
     assert "Pause</button>" not in text
@@ -240,7 +101,7 @@ def test_without_the_switch_users_log_in_and_change_nothing(
     assert user.send("GET", "/queues/media/selected", None, {}).status == 404
 
 
-def test_a_queue_is_paused_and_resumed(user: User, queue: BlockingQueue) -> None:
+def test_a_queue_is_paused_and_resumed(user: PageUser, queue: BlockingQueue) -> None:
     assert "media is paused" in user.act("/queues/media", action="pause")
     assert queue.snapshot().paused
     assert "Resume</button>" in user.get("/queues/media")
@@ -248,7 +109,7 @@ def test_a_queue_is_paused_and_resumed(user: User, queue: BlockingQueue) -> None
     assert not queue.snapshot().paused
 
 
-def test_each_action_on_an_item_does_what_the_command_does(user: User, queue: BlockingQueue) -> None:
+def test_each_action_on_an_item_does_what_the_command_does(user: PageUser, queue: BlockingQueue) -> None:
     path = "/queues/media/item"
     assert "bytes is next" in user.act(path, id="bytes", action="run-now")
     assert queue.peek(1)[0].id == "bytes" or queue.peek(2)[1].id == "bytes"
@@ -271,7 +132,9 @@ def test_each_action_on_an_item_does_what_the_command_does(user: User, queue: Bl
     assert len({one.actor for one in queue.audit_log()}) == 1
 
 
-def test_a_form_that_makes_no_sense_is_refused_and_changes_nothing(user: User, queue: BlockingQueue) -> None:
+def test_a_form_that_makes_no_sense_is_refused_and_changes_nothing(
+    user: PageUser, queue: BlockingQueue
+) -> None:
     before = contents(queue)
     for path, form, status in WITHOUT_SENSE:
         assert user.post(path, form).status == status, form
@@ -285,7 +148,7 @@ def test_a_form_that_makes_no_sense_is_refused_and_changes_nothing(user: User, q
     assert user.post("/queues/nothing", {"action": "pause"}).status == 404
 
 
-def test_bodies_that_are_no_small_form_are_refused(user: User) -> None:
+def test_bodies_that_are_no_small_form_are_refused(user: PageUser) -> None:
     assert user.post("/queues/media", {"action": "x" * 65_536}).status == 413
     assert user.post("/queues/media", {str(n): "x" for n in range(30)}).status == 400
     assert user.post("/queues/media", {}, {"Content-Type": "text/plain"}).status == 415
@@ -298,7 +161,7 @@ def test_bodies_that_are_no_small_form_are_refused(user: User) -> None:
             assert b" 411 " in raw.recv(100)
 
 
-def test_a_form_that_never_arrives_is_given_up(user: User) -> None:
+def test_a_form_that_never_arrives_is_given_up(user: PageUser) -> None:
     host, port = user.host.split(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as raw:
         head = f"POST /login HTTP/1.1\r\nHost: {user.host}\r\nContent-Type: {FORM}\r\nContent-Length: 10\r\n\r\nab"
@@ -306,7 +169,7 @@ def test_a_form_that_never_arrives_is_given_up(user: User) -> None:
         assert b" 408 " in raw.recv(1000)
 
 
-def test_failed_items_are_counted_before_they_are_changed(user: User, queue: BlockingQueue) -> None:
+def test_failed_items_are_counted_before_they_are_changed(user: PageUser, queue: BlockingQueue) -> None:
     text = user.get("/queues/media/selected?error=byte+2")
     assert "<strong>1</strong> of 3 failed items pass" in text
     assert "fail2" in text
@@ -320,7 +183,7 @@ def test_failed_items_are_counted_before_they_are_changed(user: User, queue: Blo
     assert "<strong>0</strong> of 3" in user.get("/queues/media/selected?min_given_up_count=2")
 
 
-def test_selected_failed_items_are_requeued_with_a_record(user: User, queue: BlockingQueue) -> None:
+def test_selected_failed_items_are_requeued_with_a_record(user: PageUser, queue: BlockingQueue) -> None:
     location = str(
         user.post("/queues/media/failed", {"action": "requeue", "error": "byte 2"}).headers.get("location")
     )
@@ -339,7 +202,7 @@ def test_selected_failed_items_are_requeued_with_a_record(user: User, queue: Blo
     assert "requeue failed: ended" in user.get("/queues/media/audit")
 
 
-def test_failed_items_are_moved_or_removed(user: User, queue: BlockingQueue, valkey: Server) -> None:
+def test_failed_items_are_moved_or_removed(user: PageUser, queue: BlockingQueue, valkey: Server) -> None:
     user.act("/queues/media/failed", action="move", target="other", error="byte 0")
     eventually_sync(lambda: queue.length("failed") == 2)
     with claimq.blocking.connect(settings=patient(valkey.url)) as server:
@@ -348,7 +211,7 @@ def test_failed_items_are_moved_or_removed(user: User, queue: BlockingQueue, val
     eventually_sync(lambda: queue.length("failed") == 0)
 
 
-def test_selected_waiting_and_delayed_items_are_changed(user: User, queue: BlockingQueue) -> None:
+def test_selected_waiting_and_delayed_items_are_changed(user: PageUser, queue: BlockingQueue) -> None:
     queue.enqueue_many([NewItem("x", id=f"ann{n}", client="ann", headers={"a": "b"}) for n in range(5)])
     text = user.get("/queues/media/selected?state=waiting&header=a%3Db")
     assert '<input type="hidden" name="header" value="a=b">' in text
@@ -369,7 +232,7 @@ def test_selected_waiting_and_delayed_items_are_changed(user: User, queue: Block
     assert user.send("GET", "/queues/media/selected?state=busy", None, {}).status == 404
 
 
-def test_a_slow_change_shows_its_progress_and_is_stopped(user: User, queue: BlockingQueue) -> None:
+def test_a_slow_change_shows_its_progress_and_is_stopped(user: PageUser, queue: BlockingQueue) -> None:
     queue.enqueue_many([NewItem("x", id=f"slow{n:03}", client="slow") for n in range(100)])
     while claims := queue.claim(100, wait=0):
         queue.fail(claims, "slow", permanent=True)
@@ -387,7 +250,7 @@ def test_a_slow_change_shows_its_progress_and_is_stopped(user: User, queue: Bloc
     assert user.send("GET", location.replace("media", "other"), None, {}).status == 404
 
 
-def test_a_fourth_change_of_a_user_has_to_wait(user: User, queue: BlockingQueue) -> None:
+def test_a_fourth_change_of_a_user_has_to_wait(user: PageUser, queue: BlockingQueue) -> None:
     form = {"action": "requeue", "client": "none", "rate": "0.1"}
     queue.enqueue_many([NewItem("x", client="none") for _ in range(20)])
     while claims := queue.claim(20, wait=0):
@@ -401,7 +264,7 @@ def test_a_fourth_change_of_a_user_has_to_wait(user: User, queue: BlockingQueue)
     eventually_sync(lambda: user.post("/queues/media/failed", form).status == 303)
 
 
-def test_what_outsiders_wrote_is_text_in_the_pages_of_actions(user: User, queue: BlockingQueue) -> None:
+def test_what_outsiders_wrote_is_text_in_the_pages_of_actions(user: PageUser, queue: BlockingQueue) -> None:
     script = "<script>window.hit=1</script>"
     queue.record_action(script, script, script)
     for path in ("audit", f"selected?{urlencode({'error': script, 'client': script, 'reason': script})}"):
@@ -414,7 +277,7 @@ def test_what_outsiders_wrote_is_text_in_the_pages_of_actions(user: User, queue:
     assert script not in text
 
 
-def test_a_token_is_in_no_page_and_in_no_log(page_with_actions: Any, token: str, user: User) -> None:
+def test_a_token_is_in_no_page_and_in_no_log(page_with_actions: Any, token: str, user: PageUser) -> None:
     for path in ("/", "/queues/media", "/queues/media/audit", "/login"):
         assert token not in user.get(path)
     assert page_with_actions.log.read_text().count(token) == 1

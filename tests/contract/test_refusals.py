@@ -59,7 +59,8 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     from claimq.redis_store.scripts import script
 
     names = [path.name.removesuffix(".lua") for path in (files("claimq.redis_store") / "lua").iterdir()]
-    writing = {name for name in names if name != "lib" and script(name).writes}
+    makes_calls_only = {"trial"}  # it writes nothing, but may run only where scripts that write do
+    writing = {name for name in names if name != "lib" and script(name).writes} - makes_calls_only
     assert writing == {
         "announce", "claim", "claim_item", "configure", "delete", "done", "done_claim", "done_enqueue", "enqueue",
         "explain", "flush", "flush_client", "give_back", "own",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         NotReplicated,
         PayloadError,
         Problem,
+        ReadTooLarge,
         ScriptsRefused,
         StoreFull,
         StoreMisused,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from claimq.queue.reaper import Reaper
     from claimq.queue.reliable_queue import ReliableQueue
     from claimq.queue.settling import Done
+    from claimq.redis_store.bounded_read import ReadBounds
     from claimq.redis_store.settings import RedisSettings
     from claimq.server import Server, connect
 
@@ -81,6 +83,7 @@ _HOMES = {
         "NotReplicated",
         "PayloadError",
         "Problem",
+        "ReadTooLarge",
         "ScriptsRefused",
         "StoreFull",
         "StoreMisused",
@@ -116,6 +119,7 @@ _HOMES = {
     "claimq.policy": ("Durability", "FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
     "claimq.queue.observing": ("ConsumeObserver",),
     "claimq.queue.reaper": ("Reaper",),
+    "claimq.redis_store.bounded_read": ("ReadBounds",),
     "claimq.redis_store.settings": ("RedisSettings",),
     "claimq.queue.reliable_queue": ("ReliableQueue",),
     "claimq.server": ("Server", "connect"),
@@ -157,6 +161,8 @@ __all__ = [
     "Policy",
     "Priority",
     "Problem",
+    "ReadBounds",
+    "ReadTooLarge",
     "Reaped",
     "Reaper",
     "Reason",

@@ -59,6 +59,13 @@ class ScriptsRefused(StoreMisused):
     """The server cannot run claimq's scripts: it is too old, or neither Redis nor Valkey. Nothing was changed."""
 
 
+class ReadTooLarge(StoreMisused):
+    """The server returned more rows or bytes in one read, or took longer, than :class:`RedisSettings` allows.
+
+    A queue that a healthy server holds has fewer; programs that read from servers of others set small bounds.
+    """
+
+
 class CrossSlot(StoreMisused):
     """The queues of one call are in different slots of a Redis Cluster. Make one call per queue."""
 

@@ -20,6 +20,7 @@ from claimq.queue.batches import batch_of, check_one_step
 from claimq.queue.producing import run_enqueue
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.trial import server_name, try_scripts
+from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.clients import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
@@ -146,6 +147,10 @@ class Server:
     async def report(self) -> ServerReport:
         """The server's kind and version, and a warning for each setting that weakens the guarantees, with the value to
         set; also if it cannot run the scripts, which a script that writes nothing finds out. Changes nothing."""
+        with BoundedRead("report", self._connection.settings.read_bounds):
+            return await self._report()
+
+    async def _report(self) -> ServerReport:
         raw = await self._connection.info("", _PROBE)
         info = {key: text for key, value in raw.items() if _WORD.fullmatch(text := str(value))}
         flavour, version = await server_name(self._connection, _PROBE) or _name_in(info)

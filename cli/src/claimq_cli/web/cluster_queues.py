@@ -14,6 +14,7 @@ from pathlib import Path
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import InvalidSpec
+from claimq.redis_store.bounded_read import ReadBounds
 from claimq_cli.by_hand import name_by_hand
 from claimq_cli.cluster.owner_check import check_owner
 from claimq_cli.cluster.server_settings import (
@@ -52,6 +53,7 @@ _RETRY_SECONDS = 1.0
 _OWNER_SECONDS = 5.0
 """After so long the owner of a queue is read again from its server."""
 _LARGEST_REPLY = 16 * 1024 * 1024
+_READ_BOUNDS = ReadBounds(rows=200_000, size=48 * 1024 * 1024, seconds=20.0)
 """Bytes: of a page of items, or of a single item with its payload."""
 _log = logging.getLogger(__name__)
 
@@ -273,7 +275,7 @@ class ClusterQueues:
             if kept and isinstance(error, ClusterUnavailable):  # go on with the Secrets that were read before
                 return replace(kept, body=body)
             return _Known(body, None, None, "; ".join(lines_of(error)), read_at)
-        settings = replace(found.settings, largest_reply=_LARGEST_REPLY)
+        settings = replace(found.settings, largest_reply=_LARGEST_REPLY, read_bounds=_READ_BOUNDS)
         if settings not in self._servers:
             self._servers[settings] = claimq.connect(settings=settings)
         queue = self._servers[settings].queue(found.queue_name, worker=name_by_hand())

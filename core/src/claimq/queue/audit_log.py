@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from claimq.arguments import is_page, optional_count, text
 from claimq.model import AuditRecord
-from claimq.queue.queue_part import QueuePart
+from claimq.queue.queue_part import QueuePart, instant_ms
 
 _LONGEST = {"actor": 128, "action": 64, "target": 400}
 """In characters; an entry has at most 4,096 bytes."""
@@ -45,10 +45,12 @@ class AuditLog(QueuePart):
         """The entries of the audit log, newest first. Raises StoreUnavailable. O(offset + count)."""
         if not is_page(count, offset):
             return []
-        logs = [
-            await self._read("LRANGE", self._keys[one], 0, offset + count - 1) for one in ("audit", "added")
-        ]
-        changed, added = ([_record(line) for line in log] for log in logs)
+        with self._reading("audit log") as read:
+            logs = [
+                await read.reply(self._read("LRANGE", self._keys[one], 0, offset + count - 1))
+                for one in ("audit", "added")
+            ]
+            changed, added = ([_record(line) for line in log] for log in logs)
         records = sorted(changed + added, key=lambda one: one.at, reverse=True) if added else changed
         return records[offset : offset + count]
 
@@ -64,7 +66,7 @@ def _record(line: bytes) -> AuditRecord:
     words = {name: entry.get(name) for name in _LONGEST}
     number = entry.get("count")
     return AuditRecord(
-        at=int(at) / 1000 if at.isdigit() else 0.0,
+        at=instant_ms(at) / 1000 if at.isdigit() else 0.0,
         count=number if isinstance(number, int) and not isinstance(number, bool) else None,
         **{name: value if isinstance(value, str) else "" for name, value in words.items()},
     )

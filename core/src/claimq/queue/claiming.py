@@ -119,8 +119,9 @@ class Claiming(QueuePart):
         """Makes a call that claims, with the words that all such scripts begin with, until its reply is the last word;
         returns that, and the nonce of the tokens.
         """
+        read = self._reading("claim", keeps=False)
         while True:
-            reply, nonce = await self._call_claim(call, count)
+            reply, nonce = await read.reply(self._call_claim(call, count))
             if reply[0] not in {b"LOST", b"AGAIN"}:
                 self._fits = min(BATCH, 2 * self._fits)
                 return reply, nonce

@@ -47,17 +47,20 @@ class FailedItems(QueuePart):
         """
         walk = _Walk()
         age, most = seconds("min_age", min_age), optional_count("max_given_up_count", max_given_up_count)
-        while size := walk.next_size(_checked(chunk), _left(limit)):
-            if not await self._requeue_chunk(walk, size, min_age=age, max_given_up_count=most):
-                break
+        chunk, limit = _checked(chunk), _left(limit)
+        with self._reading("requeue_failed", keeps=False):
+            while size := walk.next_size(chunk, limit):
+                if not await self._requeue_chunk(walk, size, min_age=age, max_given_up_count=most):
+                    break
         return walk.moved
 
     async def requeue_failed_item(self, name: str) -> bool:
         """Sends one failed item back by its id (or its name in failed); False if there is none. O(log failed)."""
         if not text("name", name):  # to the script it would mean all of them
             return False
-        (requeued, *_), _ = await self._run_counted("requeue_failed", [name, "", 0, "", "-inf", 0, 1])
-        return int(requeued) > 0
+        with self._reading("requeue_failed"):
+            (requeued, *_), _ = await self._run_counted("requeue_failed", [name, "", 0, "", "-inf", 0, 1])
+            return int(requeued) > 0
 
     async def _requeue_chunk(
         self, walk: _Walk, size: int, *, min_age: float, max_given_up_count: int | None
@@ -87,17 +90,20 @@ class FailedItems(QueuePart):
         :meth:`drain_failed` to keep every one. Raises StoreUnavailable. O(failed log failed) in chunks.
         """
         arguments.count("log_limit", log_limit)
+        walks = _filtered_walks(min_age, min_given_up_count, match)
         total, found = 0, list[Located]()
-        for age, count in _filtered_walks(min_age, min_given_up_count, match):
-            walk = _Walk()
-            while size := walk.next_size(_checked(chunk), _left(limit, total)):
-                wanted = log_limit - len(found)
-                more = await self._remove_chunk(
-                    walk, size, min_age=age, min_given_up_count=count, log_limit=wanted
-                )
-                if not more:
-                    break
-            total, found = total + walk.moved, found + walk.log
+        chunk, limit = _checked(chunk), _left(limit)
+        with self._reading("remove_failed", keeps=False):
+            for age, count in walks:
+                walk = _Walk()
+                while size := walk.next_size(chunk, _left(limit, total)):
+                    wanted = log_limit - len(found)
+                    more = await self._remove_chunk(
+                        walk, size, min_age=age, min_given_up_count=count, log_limit=wanted
+                    )
+                    if not more:
+                        break
+                total, found = total + walk.moved, found + walk.log
         return Removed(total, tuple(found))
 
     async def _remove_chunk(
@@ -136,14 +142,15 @@ class FailedItems(QueuePart):
         """
         known = await self.failed_item(name)
         until = "" if failed_at is None else round(failed_at * 1000)
-        (removed, *_), row = await self._run_counted(
-            "remove_failed", [until, 0, 0, "-inf", 0, 1, 0, 1, "", name]
-        )
-        if not int(removed):
-            return None
-        return (
-            _failed(*row) if row else known
-        )  # no row: the first reply was lost, the item is the one just read
+        with self._reading("remove_failed"):
+            (removed, *_), row = await self._run_counted(
+                "remove_failed", [until, 0, 0, "-inf", 0, 1, 0, 1, "", name]
+            )
+            if not int(removed):
+                return None
+            return (
+                _failed(*row) if row else known
+            )  # no row: the first reply was lost, the item is the one just read
 
     async def drain_failed(
         self,
@@ -162,55 +169,66 @@ class FailedItems(QueuePart):
         Raises StoreUnavailable. O(failed log failed) in chunks.
         """
         total, takes_new = 0, min_age is None and min_given_up_count is None
+        read = self._reading("drain_failed", keeps=False)
         for age, count in _filtered_walks(min_age, min_given_up_count, match):
             walk, more = _Walk(), True
             while more and (size := walk.next_size(_checked(chunk), _left(limit, total))):
                 until = "" if takes_new else walk.until
                 args = [until, round(age * 1000), count, *walk.place, size]
-                reply = await self._connection.run("failed_page", [self._keys.main], args)
-                words = reply[0].decode().split()
-                more = walk.note_reply(words, age) or (takes_new and words[1] != "0")
-                page = _rows(reply[1:])
+                with read:  # not while the caller works on an item
+                    reply = await read.reply(self._connection.run("failed_page", [self._keys.main], args))
+                    words = reply[0].decode().split()
+                    more = walk.note_reply(words, age) or (takes_new and words[1] != "0")
+                    page = _rows(reply[1:])
                 for located in page:
                     yield located
                 if page:
                     names = [located.name for located in page]
                     last = round(max(located.failed_at or 0.0 for located in page) * 1000)
-                    await self._run_counted("remove_failed", [last, 0, 0, "-inf", 0, 1, 0, 0, "", *names])
+                    words = [last, 0, 0, "-inf", 0, 1, 0, 0, "", *names]
+                    await read.reply(self._run_counted("remove_failed", words))
             total += walk.moved
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:
         """Runs a script that returns a line of words and then rows."""
-        with self._connection.lane() as call:
-            reply = await self._connection.run(name, [self._keys.main], [*call, *args])
-        return reply[1].decode().split(), reply[2:]
+        with self._reading(name) as read:
+            with self._connection.lane() as call:
+                reply = await read.reply(self._connection.run(name, [self._keys.main], [*call, *args]))
+            return reply[1].decode().split(), reply[2:]
 
     async def failed_items(self, count: int = 100, *, offset: int = 0) -> list[Located]:
         """A page of failed items, oldest failure first. O(log failed + count)."""
         if not is_page(count, offset):
             return []
-        return [
-            _failed(score, name, raw)
-            for name, score, raw in await self._page("failed", offset, count)
-            if raw is not None
-        ]
+        with self._reading("items"):
+            return [
+                _failed(score, name, raw)
+                for name, score, raw in await self._page("failed", offset, count)
+                if raw is not None
+            ]
 
     async def _page(self, state: str, offset: int, count: int) -> list[tuple[bytes, bytes, bytes | None]]:
         """Name, score and envelope of a state's items, in calls that are bounded by bytes."""
         rows: list[tuple[bytes, bytes, bytes | None]] = []
-        while len(rows) < count:
-            args: list[Arg] = [state, offset + len(rows), min(count - len(rows), BATCH)]
-            more, *words = await self._connection.run("items", [self._keys.main], args)
-            rows += zip(words[::3], words[1::3], words[2::3], strict=True)
-            if not more and len(words) < 3 * int(args[2]):
-                break
+        with self._reading("items") as read:
+            while len(rows) < count:
+                args: list[Arg] = [state, offset + len(rows), min(count - len(rows), BATCH)]
+                reply = await read.reply(self._connection.run("items", [self._keys.main], args))
+                more, *words = reply
+                rows += zip(words[::3], words[1::3], words[2::3], strict=True)
+                if not more and len(words) < 3 * int(args[2]):
+                    break
         return rows
 
     async def failed_item(self, name: str) -> Located | None:
         """One failed item by its id (or its name in failed); None if there is none. O(1)."""
-        failed_at = await self._read("ZSCORE", self._keys["failed"], text("name", name))
-        envelope = await self._read("HGET", self._keys["failed:items"], name)
-        return None if failed_at is None or envelope is None else _failed(failed_at, name.encode(), envelope)
+        text("name", name)
+        with self._reading("failed item"):
+            failed_at = await self._read("ZSCORE", self._keys["failed"], name)
+            envelope = await self._read("HGET", self._keys["failed:items"], name)
+            return (
+                None if failed_at is None or envelope is None else _failed(failed_at, name.encode(), envelope)
+            )
 
     async def removed_items(self, count: int = 100, *, offset: int = 0) -> list[RemovedItem]:
         """The log of items that were removed by ``on_expiry``, the policy for failed items, ``max_items`` or
@@ -222,8 +240,9 @@ class FailedItems(QueuePart):
         """
         if not is_page(count, offset):
             return []
-        log = await self._read("LRANGE", self._keys["removed"], offset, offset + count - 1)
-        return [_removed(line) for line in log]
+        with self._reading("removed items") as read:
+            log = await read.reply(self._read("LRANGE", self._keys["removed"], offset, offset + count - 1))
+            return [_removed(line) for line in log]
 
     async def apply_failed_policy(self, *, limit: int = 100) -> FailedPass:
         """One bounded pass of the queue's policy for failed items: removal by age and by number, then requeueing.
@@ -233,6 +252,10 @@ class FailedItems(QueuePart):
         processes at once. Raises StoreUnavailable, StoreFull, StoreMisused for an invalid policy.
         """
         arguments.count("limit", limit, least=1, most=BATCH)
+        with self._reading("apply_failed_policy", keeps=False):
+            return await self._apply_failed_policy(limit)
+
+    async def _apply_failed_policy(self, limit: int) -> FailedPass:
         failed = read_policy(await self._read("HGETALL", self._keys.config), self._keys.config).failed
         removed = requeued = 0
         for age, least in _policy_walks(failed):
@@ -306,7 +329,7 @@ def read_policy(raw: Any, key: str) -> Policy:
     """The policy in a config hash. Raises StoreMisused for a field with an invalid value."""
     try:
         return Policy.from_fields(read_fields(raw))
-    except ValueError as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreMisused(f"the policy in {key} cannot be read: {error}") from error
 
 
@@ -334,7 +357,7 @@ def _removed(line: bytes) -> RemovedItem:
     at, reason, size, envelope = (*line.split(b" ", 3), b"", b"", b"", b"")[:4]
     return RemovedItem(
         item=read_envelope(envelope),
-        removed_at=int(at) / 1000 if at.isdigit() else 0.0,
+        removed_at=instant_ms(at) / 1000 if at.isdigit() else 0.0,
         reason=reason.decode("utf-8", "replace"),
         payload_size=int(size) if size.isdigit() else 0,
     )

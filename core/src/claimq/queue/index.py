@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from claimq.codec import check_name
-from claimq.errors import ClaimqError, InvalidName, StoreMisused
+from claimq.errors import ClaimqError, InvalidName, ReadTooLarge, StoreMisused
+from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.connection import Connection
 
 KEY = "cq:queues"
@@ -34,8 +35,13 @@ async def known_names(connection: Connection) -> list[str]:
     """All names, sorted; empty if this user may not read the index. Raises StoreUnavailable."""
     found: list[str] = []
     try:
-        while page := await connection.command("ZRANGE", KEY, len(found), len(found) + _PAGE - 1):
-            found += [name.decode("ascii", "replace") for name in page]
+        with BoundedRead("queues", connection.settings.read_bounds) as read:
+            while page := await read.reply(
+                connection.command("ZRANGE", KEY, len(found), len(found) + _PAGE - 1)
+            ):
+                found += [name.decode("ascii", "replace") for name in page]
+    except ReadTooLarge:
+        raise
     except StoreMisused:
         return []
     return [name for name in found if _is_name(name)]

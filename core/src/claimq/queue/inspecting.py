@@ -12,7 +12,7 @@ from claimq.codec import check_name, read_envelope
 from claimq.errors import StoreMisused
 from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
 from claimq.queue.failed_items import FailedItems, read_fields
-from claimq.queue.queue_part import instant_ms, seconds_until
+from claimq.queue.queue_part import LAST_MS, instant_ms, seconds_until
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 
@@ -38,29 +38,9 @@ class Inspecting(FailedItems):
 
     async def snapshot(self) -> Snapshot:
         """Lengths, ages and counters at one instant. O(log delayed), one round trip."""
-        reply = await self._connection.run("snapshot", [self._keys.main], [round(LOOK_AHEAD * 1000)])
-        now = int(reply[0])
-        lengths = dict(
-            zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(int, reply[1:5]), strict=True)
-        )
-        due = _ms(reply[8])
-        ages: dict[State, float | None] = {
-            State.MAIN: _age(now, reply[5]),
-            State.BUSY: _age(now, reply[6]),
-            State.DELAYED: None if due is None else max(now - due, 0) / 1000,
-            State.FAILED: _age(now, reply[7]),
-        }
-        stats = read_fields(reply[11:])
-        return Snapshot(
-            now=now / 1000,
-            seq=_counter(stats.get("seq")),
-            lengths=lengths,
-            ages=ages,
-            counters={name: _counter(stats.get(name)) for name in COUNTERS},
-            next_due_in=seconds_until(reply[8], now),
-            paused=bool(reply[9]),
-            due_soon=int(reply[10]),
-        )
+        with self._reading("snapshot") as read:
+            words: list[Arg] = [round(LOOK_AHEAD * 1000)]
+            return _snapshot(await read.reply(self._connection.run("snapshot", [self._keys.main], words)))
 
     async def exists(self) -> bool:
         """Whether the queue has ever been used since it was last deleted: enqueued to, claimed from, configured or
@@ -78,8 +58,9 @@ class Inspecting(FailedItems):
     async def client_length(self, client: str) -> int:
         """Number of items of a client that wait in main. Raises InvalidName. O(1)."""
         args: list[Arg] = [0, 1, check_name("client", client)]
-        _, _, length = await self._connection.run("clients", [self._keys.main], args)
-        return int(length)
+        with self._reading("clients") as read:
+            _, _, length = await read.reply(self._connection.run("clients", [self._keys.main], args))
+            return _number(length)
 
     async def has_client(self, client: str) -> bool:
         """Whether an item of the client waits in main. Raises InvalidName. O(1)."""
@@ -92,14 +73,17 @@ class Inspecting(FailedItems):
         size.
         """
         found: dict[str | None, int] = {}
-        for skip in itertools.count(0, BATCH):
-            without, *rows = await self._connection.run("clients", [self._keys.main], [skip, BATCH])
-            found[None] = without
-            for raw, length in zip(rows[::2], rows[1::2], strict=True):
-                if raw != b"-":
-                    found[raw.decode("utf-8", "replace")] = length
-            if len(rows) < 2 * BATCH:
-                break
+        with self._reading("clients") as read:
+            for skip in itertools.count(0, BATCH):
+                words: list[Arg] = [skip, BATCH]
+                reply = await read.reply(self._connection.run("clients", [self._keys.main], words))
+                without, *rows = reply
+                found[None] = _number(without)
+                for raw, length in zip(rows[::2], rows[1::2], strict=True):
+                    if raw != b"-":
+                        found[raw.decode("utf-8", "replace")] = _number(length)
+                if len(rows) < 2 * BATCH:
+                    break
         clients = [ClientInfo(client, length) for client, length in found.items() if length]
         return sorted(clients, key=lambda one: (-one.length, one.client or ""))
 
@@ -127,10 +111,12 @@ class Inspecting(FailedItems):
         only: list[Arg] = [] if client is None else [check_name("client", client)]
         items: list[Item] = []
         more, place = 1, str(offset).encode()
-        while more and len(items) < count:
-            args: list[Arg] = [place, min(count - len(items), BATCH), *only]
-            more, place, *page = await self._connection.run("peek", [self._keys.main], args)
-            items += map(read_envelope, page)
+        with self._reading("peek") as read:
+            while more and len(items) < count:
+                args: list[Arg] = [place, min(count - len(items), BATCH), *only]
+                reply = await read.reply(self._connection.run("peek", [self._keys.main], args))
+                more, place, *page = reply
+                items += map(read_envelope, page)
         return items
 
     async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
@@ -146,11 +132,14 @@ class Inspecting(FailedItems):
             return await self.failed_items(count, offset=offset)
         if not is_page(count, offset):
             return []
-        rows = await self._page(state.value, offset, count)
-        claimed = await self._claim_times(name for name, _, _ in rows) if state is State.BUSY else {}
-        return [
-            self._located(state, name, score, raw, claimed) for name, score, raw in rows if raw is not None
-        ]
+        with self._reading("items"):
+            rows = await self._page(state.value, offset, count)
+            claimed = await self._claim_times(name for name, _, _ in rows) if state is State.BUSY else {}
+            return [
+                self._located(state, name, score, raw, claimed)
+                for name, score, raw in rows
+                if raw is not None
+            ]
 
     @staticmethod
     def _located(
@@ -177,6 +166,10 @@ class Inspecting(FailedItems):
         long. If items move during the search, it is repeated up to three times.
         """
         text("id", id)
+        with self._reading("find", keeps=False):
+            return await self._find(id)
+
+    async def _find(self, id: str) -> Located | None:  # noqa: A002 - likewise
         for _ in range(3):
             before = (await self.snapshot()).seq
             if found := await self.failed_item(id):
@@ -202,16 +195,17 @@ class Inspecting(FailedItems):
         clients: list[str | bytes] = ["-"]
         if state is State.MAIN:
             clients += await self._clients()
-        for client in clients:
-            skip = 0
-            while True:
-                args: list[Arg] = [wanted, state.value, client, skip, _STRETCH]
-                reply = await self._connection.run("find", [self._keys.main], args)
-                if reply[0] == b"FOUND":
-                    return Place(client, *reply[1:5])
-                if not reply[2]:
-                    break
-                skip += int(reply[1])
+        with self._reading("find", keeps=False) as read:
+            for client in clients:
+                skip = 0
+                while True:
+                    args: list[Arg] = [wanted, state.value, client, skip, _STRETCH]
+                    reply = await read.reply(self._connection.run("find", [self._keys.main], args))
+                    if reply[0] == b"FOUND":
+                        return Place(client, *reply[1:5])
+                    if not reply[2]:
+                        break
+                    skip += int(reply[1])
         return None
 
     async def _clients(self) -> list[bytes]:
@@ -221,29 +215,41 @@ class Inspecting(FailedItems):
     async def _in_pages(self, command: str, part: str) -> list[bytes]:
         """All members of a list or sorted set, each once, read in calls that block the server for a short time."""
         found: dict[bytes, None] = {}
-        for start in itertools.count(0, BATCH):
-            page = await self._read(command, self._keys[part], start, start + BATCH - 1)
-            found |= dict.fromkeys(page)
-            if len(page) < BATCH:
-                return list(found)
-        raise AssertionError("unreachable")
+        with self._reading(part) as read:
+            for start in itertools.count(0, BATCH):
+                page = await read.reply(self._read(command, self._keys[part], start, start + BATCH - 1))
+                found |= dict.fromkeys(page)
+                if len(page) < BATCH:
+                    break
+        return list(found)
 
     async def workers(self) -> list[WorkerInfo]:
         """Workers that have claimed or renewed within the last hour or hold claims, most claims first. O(workers)."""
         found: dict[str, WorkerInfo] = {}
         rows: list[Any] = []
-        for skip in itertools.count(0, BATCH):
-            rows = await self._connection.run("workers", [self._keys.main], [skip, BATCH])
-            for raw, seen, held in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
-                name = raw.decode("utf-8", "replace")
-                found[name] = WorkerInfo(name, held, instant_ms(seen) / 1000)
-            if len(rows) < 3 * BATCH:
-                break
+        with self._reading("workers") as read:
+            for skip in itertools.count(0, BATCH):
+                words: list[Arg] = [skip, BATCH]
+                rows = await read.reply(self._connection.run("workers", [self._keys.main], words))
+                for raw, seen, held in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
+                    name = raw.decode("utf-8", "replace")
+                    found[name] = WorkerInfo(name, _number(held), instant_ms(seen) / 1000)
+                if len(rows) < 3 * BATCH:
+                    break
         return sorted(found.values(), key=lambda info: (-info.busy, info.worker))
 
     async def memory_usage(self) -> MemoryUsage:
         """Memory of the queue's keys (sampled by the server), of the server, and its limit, in bytes. O(clients +
         workers)."""
+        with self._reading("memory usage") as read:
+            sizes = [
+                _number(await read.reply(self._read("MEMORY", "USAGE", key, "SAMPLES", 20)) or 0)
+                for key in await self._all_keys()
+            ]
+        return MemoryUsage(sum(sizes), *await self._server_memory())
+
+    async def _all_keys(self) -> list[Arg]:
+        """The queue's keys that hold much, also those of each client and worker."""
         ring, names = await self._clients(), await self._in_pages("ZRANGE", "workers")
         parts = [
             "main",
@@ -267,9 +273,7 @@ class Inspecting(FailedItems):
         keys: list[Arg] = [self._keys[part] for part in parts]
         lists = ("main:", "high:", "low:") if await self._read("HLEN", self._keys["levels"]) else ("main:",)
         keys += [self._keys[part].encode() + name for name in ring for part in lists]
-        keys += [self._keys["busy:"].encode() + name for name in names]
-        sizes = [await self._read("MEMORY", "USAGE", key, "SAMPLES", 20) or 0 for key in keys]
-        return MemoryUsage(sum(sizes), *await self._server_memory())
+        return keys + [self._keys["busy:"].encode() + name for name in names]
 
     async def memory_share(self) -> float | None:
         """The used part of the server's ``maxmemory``; None without a limit. O(1)."""
@@ -277,11 +281,47 @@ class Inspecting(FailedItems):
 
     async def _server_memory(self) -> tuple[int, int]:
         """The used bytes of the queue's server and its limit (0: none)."""
-        info = await self._connection.info("memory", self._keys.main)
-        used, limit = (str(info.get(field, "")) for field in ("used_memory", "maxmemory"))
-        if not used.isdecimal():
-            raise StoreMisused("INFO memory: the server does not report used_memory, as Redis and Valkey do")
-        return int(used), int(limit) if limit.isdecimal() else 0
+        with self._reading("INFO"):
+            info = await self._connection.info("memory", self._keys.main)
+            used, limit = (str(info.get(field, "")) for field in ("used_memory", "maxmemory"))
+            if not used.isdecimal():
+                raise StoreMisused(
+                    "INFO memory: the server does not report used_memory, as Redis and Valkey do"
+                )
+            return _number(used), _number(limit) if limit.isdecimal() else 0
+
+
+def _snapshot(reply: Any) -> Snapshot:
+    now = _number(reply[0], LAST_MS)
+    lengths = dict(
+        zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(_number, reply[1:5]), strict=True)
+    )
+    due = _ms(reply[8])
+    ages: dict[State, float | None] = {
+        State.MAIN: _age(now, reply[5]),
+        State.BUSY: _age(now, reply[6]),
+        State.DELAYED: None if due is None else max(now - due, 0) / 1000,
+        State.FAILED: _age(now, reply[7]),
+    }
+    stats = read_fields(reply[11:])
+    return Snapshot(
+        now=now / 1000,
+        seq=_counter(stats.get("seq")),
+        lengths=lengths,
+        ages=ages,
+        counters={name: _counter(stats.get(name)) for name in COUNTERS},
+        next_due_in=seconds_until(reply[8], now),
+        paused=bool(reply[9]),
+        due_soon=_number(reply[10]),
+    )
+
+
+def _number(value: object, most: int = 2**63 - 1) -> int:
+    """A number of a reply. Raises ValueError for one that no queue has."""
+    number = int(value) if isinstance(value, int | bytes | str) else -1
+    if not 0 <= number <= most:
+        raise ValueError("a number out of bounds")
+    return number
 
 
 def _state(state: State | str) -> State:

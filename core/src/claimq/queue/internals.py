@@ -17,6 +17,7 @@ from claimq.queue.owner import Owner, read_owner
 from claimq.queue.queue_part import QueuePart, with_operations_of
 from claimq.queue.token_groups import BATCH
 from claimq.queue.trial import try_scripts
+from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.scripts import Arg
 
 
@@ -41,6 +42,10 @@ class Internals(QueuePart):
     async def wake(self) -> None:
         """Leaves a wake token if there is work and no token. Any process may do so at any time. O(1)."""
         await self._wake()
+
+    def reading(self, doing: str) -> BoundedRead:
+        """Bounds all that the calls in its ``with`` block read together."""
+        return BoundedRead(doing, self._connection.settings.read_bounds, parses=False)
 
     async def lost_claims_recovered(self) -> None:
         """Waits for the recovery of this queue's claims that were cancelled or ended with StoreUnavailable on this
@@ -107,12 +112,13 @@ class Internals(QueuePart):
     async def _walk(self, name: str, args: list[Arg]) -> int:
         """Runs a script that looks at a bounded part until it has seen all; returns how many items it changed."""
         changed = place = 0
-        while True:
-            reply = await self._connection.run(name, [self._keys.main], [*args, place])
-            found, place, more = map(int, reply[1:])
-            changed += found
-            if not more:
-                return changed
+        more = 1
+        with self._reading(name, keeps=False) as read:
+            while more:
+                reply = await read.reply(self._connection.run(name, [self._keys.main], [*args, place]))
+                found, place, more = map(int, reply[1:])
+                changed += found
+        return changed
 
     async def tokens_claimed_before(self, worker: str, at: float) -> list[str]:
         """The tokens of the claims that ``worker`` holds since before ``at`` (Unix seconds, the server's clock).
@@ -127,8 +133,9 @@ class Internals(QueuePart):
         """The recorded owner; None if the queue has none. Raises StoreUnavailable, and StoreMisused for a record that
         cannot be read. O(1).
         """
-        record = await self._read("HGET", self._keys.config, "owner")
-        return None if record is None else self._read_owner(record)
+        with self._reading("owner"):
+            record = await self._read("HGET", self._keys.config, "owner")
+            return None if record is None else self._read_owner(record)
 
     async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:
         """Records ``owner`` as the queue's owner if it has none; returns the owner that it has now.
@@ -138,8 +145,9 @@ class Internals(QueuePart):
         StoreUnavailable, and StoreMisused for a record that cannot be read. O(1).
         """
         present = "" if take_over_from is None else f"{take_over_from.words()} {take_over_from.number}"
-        reply = await self._connection.run("own", [self._keys.main], [owner.words(), present])
-        return self._read_owner(reply[1])
+        with self._reading("own"):
+            reply = await self._connection.run("own", [self._keys.main], [owner.words(), present])
+            return self._read_owner(reply[1])
 
     def _read_owner(self, record: bytes) -> Owner:
         found = read_owner(record.decode("ascii", "replace"), " ")

@@ -24,7 +24,9 @@ class Maintaining(QueuePart):
 
         Raises StoreMisused for a field with an invalid value.
         """
-        return read_policy(await self._read("HGETALL", self._keys.config), self._keys.config)
+        with self._reading("policy") as read:
+            raw = await read.reply(self._read("HGETALL", self._keys.config))
+            return read_policy(raw, self._keys.config)
 
     async def set_policy(self, policy: Policy) -> None:
         """Sets the whole policy. It applies at once, also to items that are already in the queue. A pause stays.
@@ -81,19 +83,20 @@ class Maintaining(QueuePart):
         log n).
         """
         count("limit", limit, least=1, most=BATCH)
-        reply = await self._connection.run("reap", [self._keys.main], [limit])
-        rows = zip(reply[5::3], reply[6::3], reply[7::3], strict=True)
-        expired = tuple(
-            Outcome(token.decode(), Verdict(verdict.decode()), item.decode("utf-8", "replace"))
-            for token, item, verdict in rows
-        )
-        repaired = await self._connection.run("repair", [self._keys.main], [limit])
-        return Reaped(
-            expired,
-            due=reply[2],
-            repaired=reply[3] + repaired[1],
-            more=bool(reply[4] or repaired[2]),
-        )
+        with self._reading("reap") as read:
+            reply = await read.reply(self._connection.run("reap", [self._keys.main], [limit]))
+            rows = zip(reply[5::3], reply[6::3], reply[7::3], strict=True)
+            expired = tuple(
+                Outcome(token.decode(), Verdict(verdict.decode()), item.decode("utf-8", "replace"))
+                for token, item, verdict in rows
+            )
+            repaired = await read.reply(self._connection.run("repair", [self._keys.main], [limit]))
+            return Reaped(
+                expired,
+                due=int(reply[2]),
+                repaired=int(reply[3]) + int(repaired[1]),
+                more=bool(reply[4] or repaired[2]),
+            )
 
     async def release_worker(
         self, worker: str, reason: Reason = Reason.CRASHED, error: str = "its worker died"
@@ -106,23 +109,26 @@ class Maintaining(QueuePart):
         """
         check_name("worker", worker)
         kind = choice("reason", reason, Reason)
-        tokens = await self._tokens_of(worker)
-        total = Released()
-        while tokens:
-            # Items that go to the head go there in reverse order.
-            last_first = kind is Reason.INTERRUPTED
-            part = tokens[-MOVES:] if last_first else tokens[:MOVES]
-            with self._connection.lane() as call:
-                args = [*call, worker, kind.value, kept_error(error), *part]
-                reply = await self._connection.run("release_worker", [self._keys.main], args)
-            requeued, delayed, failed, unclaimed, looked_at = map(int, reply[1].split())
-            tokens = tokens[:-looked_at] if last_first else tokens[looked_at:]
-            total = Released(
-                total.requeued + requeued,
-                total.delayed + delayed,
-                total.failed + failed,
-                total.unclaimed + unclaimed,
-            )
+        message, total = kept_error(error), Released()
+        with self._reading("release_worker") as read:
+            tokens = await self._tokens_of(worker)
+            while tokens:
+                # Items that go to the head go there in reverse order.
+                last_first = kind is Reason.INTERRUPTED
+                part = tokens[-MOVES:] if last_first else tokens[:MOVES]
+                with self._connection.lane() as call:
+                    args = [*call, worker, kind.value, message, *part]
+                    reply = await read.reply(self._connection.run("release_worker", [self._keys.main], args))
+                requeued, delayed, failed, unclaimed, looked_at = map(int, reply[1].split())
+                if not 0 < looked_at <= len(part):
+                    raise ValueError("a number of claims out of bounds")
+                tokens = tokens[:-looked_at] if last_first else tokens[looked_at:]
+                total = Released(
+                    total.requeued + requeued,
+                    total.delayed + delayed,
+                    total.failed + failed,
+                    total.unclaimed + unclaimed,
+                )
         return total
 
     async def flush(self) -> dict[State, int]:
@@ -134,10 +140,11 @@ class Maintaining(QueuePart):
         and requeued, while this runs may stay. Raises StoreUnavailable. O(claims + clients), in calls of bounded size.
         """
         total = Removal()
-        while total.more:
-            with self._connection.lane() as call:
-                reply = await self._connection.run("flush", [self._keys.main], call)
-            total.add(reply[1])
+        with self._reading("flush", keeps=False) as read:
+            while total.more:
+                with self._connection.lane() as call:
+                    reply = await read.reply(self._connection.run("flush", [self._keys.main], call))
+                total.add(reply[1])
         return total.by_state()
 
     async def flush_client(self, client: str) -> int:
@@ -147,9 +154,9 @@ class Maintaining(QueuePart):
         O(clients), 6 ms at most; the server frees the items in the background.
         """
         check_name("client", client)
-        with self._connection.lane() as call:
+        with self._reading("flush_client"), self._connection.lane() as call:
             reply = await self._connection.run("flush_client", [self._keys.main], [*call, client])
-        return int(reply[1])
+            return int(reply[1])
 
     async def delete(self, *, only_if_empty: bool = False) -> dict[State, int] | None:
         """Removes the whole queue with its policy and its counters; returns how many items there were by state.

@@ -35,8 +35,9 @@ class NextClaims(Claiming, Settling):
         groups = part = TokenGroups.of(claims)
         by_token: dict[str, str] = {}
         missing = ""
+        read = self._reading("done", keeps=False)
         while True:
-            reply, nonce, unconfirmed = await self._end_and_claim(part, count)
+            reply, nonce, unconfirmed = await read.reply(self._end_and_claim(part, count))
             missing = missing or unconfirmed
             verdicts = reply[1].split(b" ", 7)[7].partition(b"|")[0].decode().split()
             by_token |= zip(part.sent, verdicts, strict=True)

@@ -12,13 +12,15 @@ from claimq.errors import StoreMisused
 from claimq.model import State
 from claimq.queue.removal import Removal
 from claimq.queue.token_groups import BATCH
+from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
 
 P = TypeVar("P", bound="QueuePart")
-_LAST_MS = 2**53
+LAST_MS = 253_402_300_799_000
+"""The end of the year 9999: the last instant that can be shown."""
 
 
 class QueuePart:
@@ -35,6 +37,10 @@ class QueuePart:
         """Whether the connection is closed. Every call then raises StoreUnavailable."""
         return self._connection.is_closed
 
+    def _reading(self, doing: str, *, keeps: bool = True) -> BoundedRead:
+        """A read of several calls, with the bounds of the connection's settings."""
+        return BoundedRead(doing, self._connection.settings.read_bounds, keeps=keeps)
+
     async def _read(self, *words: Arg) -> Any:
         """Runs a plain command that only reads keys of this queue, on the primary."""
         return await self._connection.read(self._keys.main, *words)
@@ -47,25 +53,28 @@ class QueuePart:
         """How many items there were by state; None if the queue was not empty as asked."""
         args: list[Arg] = [int(of_type("only_if_empty", only_if_empty, bool, "True or False")), owner]
         total = Removal()
-        while total.more:
-            with self._connection.lane() as call:
-                reply = await self._connection.run("delete", [self._keys.main], [*call, *args])
-            if reply[0] == b"OTHER":
-                raise StoreMisused(f"delete: the queue {self.name} belongs to another owner, so it stays")
-            if reply[0] == b"HELD":
-                return None
-            total.add(reply[1])
+        with self._reading("delete", keeps=False) as read:
+            while total.more:
+                with self._connection.lane() as call:
+                    words = [*call, *args]
+                    reply = await read.reply(self._connection.run("delete", [self._keys.main], words))
+                if reply[0] == b"OTHER":
+                    raise StoreMisused(f"delete: the queue {self.name} belongs to another owner, so it stays")
+                if reply[0] == b"HELD":
+                    return None
+                total.add(reply[1])
         return total.by_state()
 
     async def _tokens_of(self, worker: str) -> list[str]:
         """The tokens of a worker's claims, in the order of claiming."""
         held: set[str] = set()
         cursor: Arg = "0"
-        while True:
-            cursor, *tokens = await self._connection.run("held", [self._keys.main], [worker, cursor])
-            held.update(token.decode("ascii", "replace") for token in tokens)
-            if cursor == b"0":
-                return sorted(filter(number_of, held), key=number_of)
+        with self._reading("tokens of a worker") as read:
+            while cursor != b"0":
+                words = [worker, cursor]
+                cursor, *tokens = await read.reply(self._connection.run("held", [self._keys.main], words))
+                held.update(token.decode("ascii", "replace") for token in tokens)
+            return sorted(filter(number_of, held), key=number_of)
 
     async def _claim_times(self, tokens: Iterable[bytes]) -> dict[str, float]:
         """When items were claimed: token -> Unix time, for tokens whose claim call is still in the log of claim calls.
@@ -75,18 +84,21 @@ class QueuePart:
         wanted = set(calls.values())
         found: dict[bytes, float] = {}
         start: Arg = "-inf"
-        while wanted:
-            words: list[Arg] = [start, "+inf", "WITHSCORES", "LIMIT", 0, BATCH]
-            page = _with_scores(await self._read("ZRANGEBYSCORE", self._keys["claims"], *words))
-            for call, at in page:
-                nonce = call.split(b" ", 3)[2] if call.count(b" ") >= 3 else b""
-                if nonce in wanted:
-                    wanted.remove(nonce)
-                    found[nonce] = at / 1000
-            if len(page) < BATCH:
-                break
-            last = repr(page[-1][1])
-            start = last if page[0][1] != page[-1][1] else f"({last}"
+        with self._reading("claim times") as read:
+            while wanted:
+                words: list[Arg] = [start, "+inf", "WITHSCORES", "LIMIT", 0, BATCH]
+                page = _with_scores(
+                    await read.reply(self._read("ZRANGEBYSCORE", self._keys["claims"], *words))
+                )
+                for call, at in page:
+                    nonce = call.split(b" ", 3)[2] if call.count(b" ") >= 3 else b""
+                    if nonce in wanted:
+                        wanted.remove(nonce)
+                        found[nonce] = instant_ms(repr(at)) / 1000
+                if len(page) < BATCH:
+                    break
+                last = repr(page[-1][1])
+                start = last if page[0][1] != page[-1][1] else f"({last}"
         return {
             token.decode("utf-8", "replace"): found[call] for token, call in calls.items() if call in found
         }
@@ -111,9 +123,10 @@ def with_operations_of(kind: type[P], queue: QueuePart) -> P:
 
 
 def instant_ms(score: bytes | str) -> float:
-    """The instant that a score stands for, in ms, at least 0 and at most 2**53: another Redis client may have stored
-    any score, also an infinite one."""
-    return min(max(float(score), 0), _LAST_MS)
+    """The instant that a score stands for, in ms, at least 0 and at most :data:`LAST_MS`: another Redis client may have
+    stored any score, also an infinite one. A score that is no number stands for 0."""
+    number = float(score)
+    return min(number, LAST_MS) if number > 0 else 0.0
 
 
 def seconds_until(due: bytes | str, now: int) -> float | None:
@@ -122,4 +135,4 @@ def seconds_until(due: bytes | str, now: int) -> float | None:
     instant = float(due) if due else math.inf
     if math.isinf(instant):
         return None if instant > 0 else 0.0
-    return max(int(instant) - now, 0) / 1000
+    return max(int(instant_ms(due)) - now, 0) / 1000

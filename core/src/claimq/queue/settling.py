@@ -76,6 +76,7 @@ class Settling(QueuePart):
         check_one_step(itertools.chain.from_iterable(followers.values()))
         verdicts: dict[str, str] = {}
         missing = ""
+        read = self._reading("done", keeps=False)
         while part.sent:
             queues: dict[str, int] = {self.name: 1}
             words: list[Arg] = []
@@ -84,8 +85,8 @@ class Settling(QueuePart):
                     words += queue_words(batch, queues.setdefault(name, len(queues) + 1), position)
             with self._connection.lane() as call:
                 keys, args = [Keys(name).main for name in queues], [*call, *part.words, *words]
-                reply, unconfirmed = await run_durably(
-                    self._connection, "done_enqueue", keys, args, use="verdicts"
+                reply, unconfirmed = await read.reply(
+                    run_durably(self._connection, "done_enqueue", keys, args, use="verdicts")
                 )
             raise_refusal(reply)
             replied = _verdicts(reply)
@@ -185,22 +186,24 @@ class Settling(QueuePart):
     async def _settle(self, name: str, claims: Claims, words: list[Arg]) -> list[Outcome]:
         outcomes: list[Outcome] = []
         missing = ""
-        for groups in TokenGroups.batches(claims):
-            verdicts: dict[str, str] = {}
-            part = groups
-            while True:
-                with self._connection.lane() as call:
-                    args = [*call, *words, *part.words]
-                    reply, unconfirmed = await run_durably(
-                        self._connection, name, [self._keys.main], args, use="verdicts"
-                    )
-                missing = missing or unconfirmed
-                replied = _verdicts(reply)
-                verdicts |= zip(part.sent, replied, strict=True)
-                part = part.later(replied)
-                if not part.sent:
-                    break
-            outcomes += outcomes_of(groups, [verdicts[token] for token in groups.sent])
+        every = list(TokenGroups.batches(claims))
+        with self._reading(name, keeps=False) as read:
+            for groups in every:
+                verdicts: dict[str, str] = {}
+                part = groups
+                while True:
+                    with self._connection.lane() as call:
+                        args = [*call, *words, *part.words]
+                        reply, unconfirmed = await read.reply(
+                            run_durably(self._connection, name, [self._keys.main], args, use="verdicts")
+                        )
+                    missing = missing or unconfirmed
+                    replied = _verdicts(reply)
+                    verdicts |= zip(part.sent, replied, strict=True)
+                    part = part.later(replied)
+                    if not part.sent:
+                        break
+                outcomes += outcomes_of(groups, [verdicts[token] for token in groups.sent])
         return _confirmed(outcomes, missing)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from claimq.errors import ClaimqError, ScriptsRefused, StoreMisused
+from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.causes import named_commands
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import is_unexplained
@@ -29,7 +30,9 @@ async def try_scripts(connection: Connection, main_key: str) -> None:
         if not isinstance(error, ScriptsRefused) and not is_unexplained(error):
             raise
         raise await _refusal(connection, main_key, named_commands(str(error.__cause__))[:1]) from error
-    if unknown := [text for word in reply[1:] if (text := _word(word).upper())]:
+    with BoundedRead("trial", connection.settings.read_bounds):
+        unknown = [text for word in reply[1:] if (text := _word(word).upper())]
+    if unknown:
         raise await _refusal(connection, main_key, unknown)
 
 
@@ -47,7 +50,8 @@ async def server_name(connection: Connection, main_key: str) -> tuple[str, ...]:
     """What the server calls itself, and its version: ("valkey", "9.1.2"); empty if it does not answer. Every user may
     ask."""
     try:
-        fields = await connection.hello(main_key)
+        with BoundedRead("HELLO", connection.settings.read_bounds):
+            fields = await connection.hello(main_key)
     except ClaimqError:
         return ()
     name, version = _word(fields.get("server")), _word(fields.get("version"))

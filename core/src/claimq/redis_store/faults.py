@@ -219,6 +219,6 @@ def _is_named(error: Exception, start: str) -> bool:
 
 def not_stale(reply: Any, name: str) -> Any:
     """Returns the reply. Raises StoreUnavailable if a later call of the same lane has run."""
-    if reply and reply[0] == b"STALE":
+    if isinstance(reply, list) and reply[:1] == [b"STALE"]:
         raise StoreUnavailable(f"{name}: a later call on the same lane has run; make the call again")
     return reply

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq.redis_store.scripts import Arg, Call
 from claimq.tokens import make_token
 
@@ -103,9 +104,10 @@ class LostClaims:
         return [make_token(lost.worker, number, lost.nonce) for number in range(first, first + count)]
 
     async def _give_back(self, lost: LostClaim, tokens: list[str]) -> None:
+        read = BoundedRead("give_back", DEFAULT_BOUNDS, keeps=False)
         while tokens:
             words: list[Arg] = ["interrupt", "", "", "", 1, lost.worker, len(tokens), *tokens]
-            reply = await self._run("give_back", lost, words)
+            reply = await read.reply(self._run("give_back", lost, words))
             verdicts = reply[1].decode().partition("|")[0].split()
             tokens = [token for token, verdict in zip(tokens, verdicts, strict=True) if verdict == "later"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from claimq.address.redis_url import parse_url, with_namespace
-from claimq.arguments import OptionalSeconds, Seconds, count, optional_count
+from claimq.arguments import OptionalSeconds, Seconds, count, of_type, optional_count
+from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, ReadBounds
 
 _LONGEST_RETRY = 3000.0
 """The reply of a call is kept for an hour after the last call, which is put off only every ten minutes
@@ -34,6 +35,7 @@ class RedisSettings:
     with a larger reply raises StoreMisused. Its objects can take 20 times as much memory. None: no limit.
     ``namespace``: a Kubernetes namespace; host names without a dot, in the URL and in what Sentinels and nodes of a
     cluster report, are Services there, whatever the namespace of this process. Empty: they are looked up as they are.
+    ``read_bounds``: of a read that takes several calls, such as that of all workers; a larger one raises ReadTooLarge.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)
@@ -51,6 +53,7 @@ class RedisSettings:
     max_connections: int = 16
     largest_item: int | None = None
     largest_reply: int | None = None
+    read_bounds: ReadBounds = DEFAULT_BOUNDS
     namespace: str = ""
 
     def __post_init__(self) -> None:
@@ -67,6 +70,7 @@ class RedisSettings:
         count("max_connections", self.max_connections, least=1)
         optional_count("largest_item", self.largest_item, least=1)
         optional_count("largest_reply", self.largest_reply, least=1)
+        of_type("read_bounds", self.read_bounds, ReadBounds, "ReadBounds")
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
-from claimq.errors import ClaimqError, ScriptsRefused, StoreFull, StoreMisused
+from claimq.errors import ClaimqError, ReadTooLarge, ScriptsRefused, StoreFull, StoreMisused
 from claimq.fsync_setting import with_declared, with_refused
 from claimq.model import ServerReport
 from claimq.policy import Policy
@@ -63,6 +63,8 @@ def fault_of(error: ClaimqError) -> Fault:
     """The fault that a condition reports for an error of the server."""
     if isinstance(error, ScriptsRefused):
         return Fault("ScriptsRefused", str(error), needs_action=True)
+    if isinstance(error, ReadTooLarge):
+        return Fault("ReadTooLarge", str(error), needs_action=True)
     if isinstance(error, StoreMisused):
         return Fault("Misused", str(error), needs_action=True)
     if isinstance(error, StoreFull):

@@ -17,6 +17,7 @@ from claimq.model import ServerReport
 from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.work_watch import WorkWatch
+from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.settings import RedisSettings
 from claimq.server import Server, connect
 from claimq_operator.fault import Fault
@@ -43,8 +44,10 @@ API_SECONDS = 15.0
 """How long an API server that is down is not asked again for a Secret that is known. Each request takes as long."""
 REPORT_SECONDS = 60.0
 _CONNECTIONS = 64
-_LARGEST_REPLY = 2 * 1024 * 1024
+_LARGEST_REPLY = 1024 * 1024
 """Bytes. The operator reads no items; a page of 1,000 workers or 5,000 tokens is smaller."""
+_READ_BOUNDS = ReadBounds(rows=200_000, size=24 * 1024 * 1024, seconds=20.0)
+"""Of the maintenance of one queue: 10,000 workers with 10 claims each need less."""
 
 
 class ServerAccessError(Exception):
@@ -199,6 +202,7 @@ class RedisConnections:
                 max_connections=_CONNECTIONS,
                 largest_reply=_LARGEST_REPLY,
                 namespace=namespace,
+                read_bounds=_READ_BOUNDS,
             )
         except ValueError as error:
             message = f"{redis.address_field}: {error}"

@@ -69,9 +69,20 @@ class Maintenance:
 
         Raises ClaimqError; steps that were done before it stay done.
         """
+        with internals(queue).reading("maintenance"):
+            return await self._run(queue, policy, tuple(terminations), now=now, has_pods=has_pods)
+
+    async def _run(
+        self,
+        queue: ReliableQueue,
+        policy: PolicyFields | None,
+        found: tuple[Termination, ...],
+        *,
+        now: float,
+        has_pods: bool,
+    ) -> Maintained:
         if policy is not None:
             await self._write_policy(queue, policy, now)
-        found = tuple(terminations)
         workers: tuple[WorkerInfo, ...] = ()
         released: tuple[ReleasedClaims, ...] = ()
         if found or has_pods:

@@ -1,0 +1,123 @@
+"""Bounds a read of several calls, whose end the server decides, in rows, bytes and time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Coroutine
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from claimq.errors import ClaimqError, ReadTooLarge, StoreMisused
+
+T = TypeVar("T")
+_ODD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+"""What Python raises where a reply has another shape than the call's, or an impossible number."""
+_OBJECT = 64
+"""Bytes of memory that a small Python object takes."""
+_outer: ContextVar[BoundedRead | None] = ContextVar("the read that contains the present one", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBounds:
+    """The bounds of one read: elements of all replies together, the memory that they take in bytes, and the seconds
+    that the server took for them. Programs that read from servers of others set smaller ones."""
+
+    rows: int = 50_000_000
+    size: int = 8 * 1024 * 1024 * 1024
+    seconds: float = 3600.0
+
+
+class BoundedRead:
+    """One read: a ``with`` block around its calls and the parsing of their replies.
+
+    Each call is made through :meth:`reply`. A reply that cannot be parsed raises StoreMisused at the end of the block.
+    Arguments of the caller are checked before the block. What a read inside the block returns counts for both.
+    """
+
+    __slots__ = ("_bounds", "_doing", "_keeps", "_parent", "_parses", "_rows", "_seconds", "_size")
+
+    def __init__(self, doing: str, bounds: ReadBounds, *, keeps: bool = True, parses: bool = True) -> None:
+        """``keeps``: whether the read holds what it has read until it ends; if not, only its time is bounded.
+        ``parses``: whether the block only parses replies, so that each error of it is the server's."""
+        self._doing, self._bounds, self._keeps, self._parses = doing, bounds, keeps, parses
+        self._rows = self._size = 0
+        self._seconds = 0.0
+        self._parent: BoundedRead | None = None
+
+    def __enter__(self) -> Self:
+        self._parent = _outer.get()
+        _outer.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _outer.set(self._parent)
+        if self._parses and isinstance(error, _ODD) and not isinstance(error, ClaimqError):
+            raise StoreMisused(
+                f"{self._doing}: the server's reply cannot be read ({type(error).__name__}); give the address of a "
+                "Redis or Valkey server, and change the queue's keys only through claimq"
+            ) from error
+
+    async def reply(self, call: Awaitable[T]) -> T:
+        """The reply of a call of this read. Raises ReadTooLarge if the replies are too large, or, before it makes the
+        call, if those before have taken too long: the reply of a call that was made is never lost for its time."""
+        try:
+            self.check_time()
+        except ReadTooLarge:
+            if isinstance(call, Coroutine):
+                call.close()
+            raise
+        began = time.monotonic()  # the calls of a thread have no event loop here
+        reply = await call
+        self.add(reply, time.monotonic() - began)
+        return reply
+
+    def check_time(self) -> None:
+        """Raises ReadTooLarge if the replies have taken too long, also those of a read that contains this one."""
+        if self._seconds > self._bounds.seconds:
+            raise self._exceeded(f"replies for more than {self._bounds.seconds:g} s")
+        if self._parent is not None:
+            self._parent.check_time()
+
+    def add(self, reply: object, seconds: float) -> None:
+        """Counts a reply, also for a read that contains this one. Raises ReadTooLarge."""
+        self._seconds += seconds
+        if self._keeps:
+            rows, size = _size_of(reply)
+            self._rows, self._size = self._rows + rows, self._size + size
+        if self._rows > self._bounds.rows:
+            raise self._exceeded(f"more than {self._bounds.rows:,} rows")
+        if self._size > self._bounds.size:
+            raise self._exceeded(f"more than {self._bounds.size:,} bytes")
+        if self._parent is not None:
+            self._parent.add(reply, seconds)
+
+    def _exceeded(self, what: str) -> ReadTooLarge:
+        return ReadTooLarge(
+            f"{self._doing}: the server returned {what} in one read, the most that this program takes; check the "
+            "server, and the number of the queue's workers and claims"
+        )
+
+
+def _size_of(reply: Any) -> tuple[int, int]:
+    """The elements of a reply, also of the lists in it, and about how many bytes they take."""
+    rows = size = 0
+    waiting: list[Any] = [reply]
+    while waiting:
+        value: Any = waiting.pop()
+        size += _OBJECT
+        if isinstance(value, bytes | str):
+            size += len(value)
+        elif isinstance(value, dict):
+            rows += len(value)
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            rows += len(value)
+            waiting += value
+    return rows, size
+
+
+DEFAULT_BOUNDS = ReadBounds()

@@ -27,6 +27,7 @@ from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
 from claimq_operator.watch.handlers import registry, watch
+from claimq_operator.watch.restarts import keep_watching
 from claimq_spec.certificates import certificate_directory
 from claimq_spec.deep_json import accept_deep_json
 from claimq_spec.environment import InvalidSettings
@@ -111,7 +112,7 @@ async def _run_until_stopped(context: Context, controller: Controller) -> int:
     for task in {*tasks, stopping}:
         task.cancel()
     await asyncio.gather(*tasks, stopping, return_exceptions=True)
-    # kopf last: when it ends, it cancels all tasks that it did not start. The Lease is released before that.
+    # kopf last: its end may take seconds, and the Lease is released before that.
     stop_watching.set()
     if not controller.listed.is_set():  # kopf has not started
         watching.cancel()
@@ -132,8 +133,12 @@ async def _watch_when_listed(
 ) -> None:
     """Starts kopf after the first listing: kopf looks up the watched kinds only once, so the CRD must exist by then."""
     await controller.listed.wait()
-    await watch(
-        registry(context.cache), context.settings, stop_watching, lambda: _install_signal_handlers(stop)
+    await keep_watching(
+        lambda: watch(
+            registry(context.cache), context.settings, stop_watching, lambda: _install_signal_handlers(stop)
+        ),
+        context.cluster,
+        context.settings.namespaces,
     )
 
 

@@ -1,11 +1,14 @@
 """Operators start, stop and restart, and queues are deleted, on a real API server."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import cast
 
+import pytest
+
 from claimq.blocking import BlockingQueue
-from testkit.operator_world import Operator, World
+from testkit.operator_world import Json, Operator, World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]
@@ -143,3 +146,41 @@ def test_the_loops_show_that_they_run(world: World) -> None:
     eventually_sync(lambda: operator.get("/livez") == (200, "ok"))
     eventually_sync(lambda: 'claimq_loop_age_seconds{loop="event-loop"}' in operator.get("/metrics")[1])
     eventually_sync(lambda: operator.metric("claimq_loop_age_seconds", loop="event-loop") < 5)
+
+
+def end_namespace(world: World) -> None:
+    """Deletes the namespace. No controller runs here that deletes what is in it: the queue is deleted by the test."""
+    assert world.api.request("DELETE", f"/api/v1/namespaces/{world.namespace}")[0] == 200
+    delete(world)
+
+
+SERVER_OF_THE_NAMESPACE = [
+    ({"url": "redis://redis:6379"}, "Unreachable"),
+    ({"secretRef": {"name": "redis"}}, "SecretMissing"),
+]
+
+
+@pytest.mark.parametrize(("redis", "reason"), SERVER_OF_THE_NAMESPACE)
+def test_a_namespace_that_is_deleted_with_its_server_does_not_wait_for_it(
+    world: World, redis: Json, reason: str
+) -> None:
+    operator = world.operator()
+    world.queue(deletionPolicy="Delete", redis=redis)
+    eventually_sync(lambda: world.condition("RedisReachable") == f"False {reason}")
+    began = time.monotonic()
+    end_namespace(world)
+    eventually_sync(lambda: gone(world))
+    # Some 6 s; 5 min before.
+    assert time.monotonic() - began < 20
+    assert "event=kubernetes_event" in operator.log.read_text()
+
+
+def test_a_server_outside_the_deleted_namespace_is_waited_for(world: World) -> None:
+    operator = world.operator(CLAIMQ_DELETION_PATIENCE="12s")
+    world.queue(deletionPolicy="Delete", redis={"url": "redis://127.0.0.1:1/0"})
+    eventually_sync(lambda: world.condition("RedisReachable") == "False Unreachable")
+    began = time.monotonic()
+    end_namespace(world)
+    eventually_sync(lambda: gone(world))
+    assert time.monotonic() - began >= 12
+    assert "reason=DeletionWaits" in operator.log.read_text()

@@ -68,7 +68,9 @@ async def test_the_status_follows_the_queue_while_a_webhook_for_its_children_fai
         queue = store.queue("media.thumbs", worker="producer")
         await queue.enqueue_many(map(str, range(20)))
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
-        await eventually(lambda: replicas(api) == 2 and conditions(api)["Suspended"] == "False NotSuspended")
+        await eventually(
+            lambda: replicas(api) == 2 and conditions(api).get("Suspended") == "False NotSuspended"
+        )
         api.refusal = ClusterUnavailable("apply of thumbs-worker: failed calling webhook")
         await queue.enqueue_many(map(str, range(60)))
         await queue.pause()

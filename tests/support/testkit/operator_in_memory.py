@@ -33,6 +33,10 @@ class MemoryApi:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Json] = {}
 
+    async def has_kind(self, kind: Kind) -> bool:
+        del kind
+        return True
+
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         del namespace
         with suppress(KeyError):

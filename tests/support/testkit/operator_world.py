@@ -67,6 +67,10 @@ class Operator:
         )
         return sum(float(line.rpartition(" ")[2]) for line in lines if all(one in line for one in wanted))
 
+    def logs(self, words: str, times: int = 1) -> bool:
+        """Whether its log has these words so many times."""
+        return self.log.read_text(errors="replace").count(words) >= times
+
     def metrics_page(self) -> str:
         """The page of metrics; a request that a slow machine did not answer is no page without series."""
         found: list[str] = []

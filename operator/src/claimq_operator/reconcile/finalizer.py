@@ -22,7 +22,7 @@ from claimq_operator.reconcile.server import fault_of, open_queue, unreachable
 from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.redis.ownership import NAME_FORBIDDEN
 from claimq_operator.telemetry.event_recorder import counted
-from claimq_spec.kubernetes_api.port import ClusterError, Json
+from claimq_spec.kubernetes_api.port import ClusterError, Json, NamespaceEnding
 from claimq_spec.log_lines import LogEvent
 from claimq_spec.manifest import DeletionPolicy, QueueSpec
 
@@ -32,6 +32,9 @@ _NOT_OURS = (OWNED_BY_ANOTHER, NAME_FORBIDDEN)
 _WORKERS_SECONDS = 60.0
 """Time after the drain timeout that pods may take to terminate; after that the items are handled anyway."""
 _MISSING_SECRET_SECONDS = 20.0
+_ENDING_SECONDS = 5.0
+"""How long a deletion waits for a server that is deleted with the namespace."""
+_ASK_SECONDS = 10.0
 _TIMEOUT = 15.0
 
 
@@ -42,6 +45,9 @@ class Finalizer:
         self._context = context
         self._applier = applier
         self._since: float | None = None
+        self._asked_at = float("-inf")
+        self._is_ending = False
+        """Whether the namespace is being deleted, too."""
         self._is_handled = False
         """Whether only the finalizer is left. A further look at the server would record the owner again."""
 
@@ -55,26 +61,48 @@ class Finalizer:
         if spec is None or spec.redis is None or spec.deletion_policy is DeletionPolicy.RETAIN:
             await self._applier.finalizer(resource, wanted=False)
             return
-        if not self._is_handled and not await self._handle_items(resource, spec, now - self._since):
+        if not self._is_handled and not await self._handle_items(resource, spec, self._since):
             return
         self._is_handled = True
         await self._applier.finalizer(resource, wanted=False)
 
-    async def _handle_items(self, resource: QueueResource, spec: QueueSpec, waited: float) -> bool:
+    async def _handle_items(self, resource: QueueResource, spec: QueueSpec, since: float) -> bool:
         """Stops the workers, then handles the items; returns False until that is done."""
+        clock = asyncio.get_running_loop().time
         suspend_fault = await self._try(resource, spec, self._suspend)
         deployment = self._context.cache.deployment_of(resource)
         if deployment is not None and deployment["spec"].get("replicas", 1) > 0:
             await self._scale_to_zero(resource, deployment)
+        if suspend_fault is not None and await self._ends_with_namespace(resource, suspend_fault, clock()):
+            if clock() - since < _ENDING_SECONDS:
+                return False
+            await self._leave_items(resource, spec, suspend_fault)
+            return True
         has_pods = not all(map(is_finished, self._context.cache.pods(resource.key)))
-        if has_pods and waited < spec.worker.drain_timeout + _WORKERS_SECONDS:
+        if has_pods and clock() - since < spec.worker.drain_timeout + _WORKERS_SECONDS:
             return False
         fault = suspend_fault or await self._try(resource, spec, self._delete)
         if fault is not None:
-            if waited < self._patience(fault):
+            if clock() - since < self._patience(fault):
                 return False
             await self._leave_items(resource, spec, fault)
         return True
+
+    async def _ends_with_namespace(self, resource: QueueResource, fault: Fault, now: float) -> bool:
+        """Whether the server, or the Secret with its address or password, is deleted with the namespace.
+
+        The operator may not read namespaces, but no Event can be created in one that is being deleted.
+        """
+        if fault.reason in _NOT_OURS:
+            return False
+        if not self._is_ending and now - self._asked_at >= _ASK_SECONDS:
+            self._asked_at = now
+            longest = self._context.settings.deletion_patience
+            message = f"the deletion waits for the queue's server, at most {longest:g} s: {fault.message}"
+            refusal = await self._context.recorder.emit(resource, "DeletionWaits", message, warning=True)
+            self._is_ending = isinstance(refusal, NamespaceEnding)
+        is_lost = fault.reason == "SecretMissing" or self._context.connections.is_in_namespace(resource.key)
+        return self._is_ending and is_lost
 
     async def _scale_to_zero(self, resource: QueueResource, deployment: Json) -> None:
         """Ends the workers. If the API server does not accept that, as while a webhook does not answer, they end with

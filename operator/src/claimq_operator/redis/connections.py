@@ -129,6 +129,14 @@ class RedisConnections:
         settings = self._used.get(key)
         return settings is not None and parse_url(settings.url).tls
 
+    def is_in_namespace(self, key: Key) -> bool:
+        """Whether the queue's server consists of Services and pods of the queue's namespace. False if it is unknown."""
+        settings = self._used.get(key)
+        if settings is None:
+            return False
+        hosts = [host for host, _ in parse_url(with_namespace(settings.url, key[0])).addresses]
+        return bool(hosts) and all(f".{key[0]}.svc." in f".{host}." for host in hosts)
+
     def expire_secrets(self, key: Key, redis: RedisSpec) -> None:
         """Call it after a fault: the queue's Secrets are read again, since they may have been rotated.
 

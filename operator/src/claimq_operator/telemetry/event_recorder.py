@@ -47,13 +47,16 @@ class EventRecorder:
 
     async def emit(
         self, resource: QueueResource, reason: str, message: str, *, warning: bool = False
-    ) -> None:
-        """Emits one Event. ``reason`` is a CamelCase word, ``message`` a sentence."""
+    ) -> ClusterError | None:
+        """Emits one Event. ``reason`` is a CamelCase word, ``message`` a sentence.
+
+        Returns the error if it could not be written.
+        """
         now = self._wall_clock()
         last = self._series.get((resource.uid, reason))
         if last is not None and now - last.last_at < QUIET_SECONDS:
             last.suppressed += 1
-            return
+            return None
         if last is not None and last.suppressed:
             message = f"{message} ({last.suppressed} more of this kind were left out)"
         is_same = last is not None and last.message == message
@@ -70,6 +73,8 @@ class EventRecorder:
             await self._cluster.apply(body, manager=FIELD_MANAGER)
         except ClusterError as error:
             _log.warning(LogEvent("event_not_written", queue=shown, reason=reason, error=error))
+            return error
+        return None
 
     def _event(self, resource: QueueResource, reason: str, series: _Series, kind: str) -> Json:
         identity = f"{resource.uid} {reason} {series.first_at} {series.message}"

@@ -6,6 +6,7 @@ Only event handlers are used, so kopf writes nothing to the cluster: no annotati
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,19 @@ from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
 from claimq_spec.kubernetes_api.port import DEPLOYMENTS, PODS, QUEUES
 
+_FAILURES = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
+"""Loggers of kopf for errors that it raises, too. The caller of :func:`watch` logs them."""
 # Watches are closed and reopened before a middlebox could silently drop an idle connection.
 _WATCH_SECONDS = 300
 _CLIENT_SECONDS = 330
+
+
+class _AllTasks(frozenset["asyncio.Task[Any]"]):
+    """Contains every task. kopf cancels all tasks that began after it and are not in a list that it is given: those of
+    the operator, too, which must survive the watches."""
+
+    def __contains__(self, task: object) -> bool:
+        return True
 
 
 class NoDiffs(kopf.DiffBaseStorage):
@@ -48,6 +59,8 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.scanning.disabled = True
         settings.posting.enabled = False
+        # kopf ends the process some time after its own end, but the operator starts it again.
+        settings.process.ultimate_exiting_timeout = None
         settings.persistence.diffbase_storage = NoDiffs()
         settings.watching.server_timeout = _WATCH_SECONDS
         settings.watching.client_timeout = _CLIENT_SECONDS
@@ -87,8 +100,12 @@ async def watch(
     stop: asyncio.Event,
     install_signal_handlers: Callable[[], None],
 ) -> None:
-    """Watches until ``stop`` is set. ``install_signal_handlers`` replaces the signal handlers that kopf installs."""
-    others = asyncio.all_tasks()
+    """Watches until ``stop`` is set. ``install_signal_handlers`` replaces the signal handlers that kopf installs.
+
+    Raises an error if a watch is refused, as with the status 404 after the deletion of the CRD.
+    """
+    for name in _FAILURES:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     tasks = await kopf.spawn_tasks(
         registry=handlers,
         standalone=True,  # no peering: it can pause all operators at once, and leader election does not need it
@@ -97,4 +114,4 @@ async def watch(
         stop_flag=stop,
     )
     install_signal_handlers()
-    await kopf.run_tasks(tasks, ignored=others)
+    await kopf.run_tasks(tasks, ignored=_AllTasks())

@@ -25,6 +25,7 @@ from claimq_spec.kubernetes_api.port import (
     Conflict,
     Json,
     Kind,
+    NamespaceEnding,
     NotFound,
     Refused,
     part,
@@ -36,6 +37,8 @@ _loading: Any = client_config  # its functions have no types
 _CONNECTIONS = 32
 _PAGE = 100
 """Objects in a page. Parsing a page needs over five times its size in memory, which bounds the cost of a list."""
+_ENDING = "NamespaceTerminating"
+"""The cause that the API server gives when it creates nothing in a namespace that is being deleted."""
 _REFUSALS = ("field not declared in schema", "duplicate entries")
 """Words of the API server in its answer 500 to an apply of an invalid object. Retrying does not help."""
 OnRequest = Callable[[str, str, str], None]
@@ -74,6 +77,14 @@ class KubernetesClient:
     async def close(self) -> None:
         """Closes its connections."""
         await self._rest.close()
+
+    async def has_kind(self, kind: Kind) -> bool:
+        """Whether the list of the kinds of its group and version has it."""
+        try:
+            listed = await self._request("get", kind, kind.root)
+        except NotFound:
+            return False
+        return any(one.get("name") == kind.plural for one in parts(listed, "resources"))
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         """Reads one object. Raises NotFound."""
@@ -173,8 +184,11 @@ class KubernetesClient:
 
 
 def _error(status: int, raw: bytes, request: str) -> Exception:
+    causes: list[Any] = []
     try:
-        message = str(json.loads(raw).get("message") or "")
+        reply = json.loads(raw)
+        message = str(reply.get("message") or "")
+        causes = [one.get("reason") for one in parts(part(reply, "details"), "causes")]
     except (ValueError, AttributeError):
         message = raw[:200].decode("utf-8", "replace")
     text = f"{request}: {message or f'status {status}'}"
@@ -185,4 +199,6 @@ def _error(status: int, raw: bytes, request: str) -> Exception:
     is_refusal = any(words in message for words in _REFUSALS)
     if status in (401, 429) or (status >= 500 and not is_refusal):
         return ClusterUnavailable(text)
+    if status == 403 and _ENDING in causes:
+        return NamespaceEnding(text, forbidden=True)
     return Refused(text, forbidden=status == 403)

@@ -78,8 +78,16 @@ class Refused(ClusterError):
         self.forbidden = forbidden
 
 
+class NamespaceEnding(Refused):
+    """The namespace is being deleted, so nothing can be created in it."""
+
+
 class Cluster(Protocol):
     """The requests. Each has a timeout; all raise ClusterError."""
+
+    async def has_kind(self, kind: Kind) -> bool:
+        """Whether the API server lists the kind, so that clients can find it."""
+        ...
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         """Reads one object. Raises NotFound."""

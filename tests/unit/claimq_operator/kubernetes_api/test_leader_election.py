@@ -94,6 +94,9 @@ class LeaseHolder:
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         raise NotImplementedError
 
+    async def has_kind(self, kind: Kind) -> bool:
+        raise NotImplementedError
+
     async def list(
         self,
         kind: Kind,

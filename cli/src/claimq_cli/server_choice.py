@@ -1,4 +1,5 @@
-"""Chooses the server of a command: --redis, a ReliableQueue, $CLAIMQ_REDIS_URL, or that of a running local mode."""
+"""Chooses the server of a command: --redis, a ReliableQueue, $CLAIMQ_REDIS_URL or its file, or that of a running local
+mode."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import claimq
 from claimq.address import local_mode, variables
-from claimq.redis_store.default_server import settings_from
+from claimq.redis_store.default_server import settings_from, url_in
 from claimq_cli.errors import USAGE, CommandError
 
 RETRY_SECONDS = 3.0
@@ -33,7 +34,10 @@ class Chosen:
 
 def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
     """Finds the server. Raises CommandError if there is none or it is ambiguous."""
-    url = url or (None if data else os.environ.get(variables.REDIS_URL))
+    try:
+        url = url or (None if data else url_in(os.environ))
+    except ValueError as error:
+        raise CommandError(str(error), USAGE) from error
     if url:
         return Chosen(settings_for(url))
     queues = _local_mode(data, queue)

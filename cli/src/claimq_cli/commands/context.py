@@ -18,6 +18,7 @@ from claimq.errors import ClaimqError
 from claimq_cli.by_hand import name_by_hand
 from claimq_cli.cluster.kubectl import Kubectl, selected
 from claimq_cli.commands.needs_server import needs_server
+from claimq_cli.commands.option_types import server_url
 from claimq_cli.commands.queue_names import NewQueue, check_exists
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.output.answers import FORMS, Answers
@@ -222,11 +223,13 @@ def common_options(*, output: str | None) -> Callable[[F], F]:
             type=click.Path(path_type=Path),
             help="Use the server of the `claimq up` with this state directory.",
         )(command)
-        return click.option(
+        return server_url(
             "--redis",
             "url",
-            metavar="URL",
-            help="URL of the server (default: $CLAIMQ_REDIS_URL, or the server of a running `claimq up`).",
+            instead="set CLAIMQ_REDIS_URL or CLAIMQ_REDIS_URL_FILE, "
+            "or CLAIMQ_REDIS_PASSWORD_FILE beside a URL without it",
+            help="URL of the server, without a password (default: $CLAIMQ_REDIS_URL, the URL in the file "
+            "$CLAIMQ_REDIS_URL_FILE, or the server of a running `claimq up`).",
         )(command)
 
     return decorate

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from claimq_cli.commands.import_source import KINDS, layout_of
-from claimq_cli.commands.option_types import Duration, rate_option, with_options
+from claimq_cli.commands.option_types import Duration, rate_option, server_url, with_options
 from claimq_cli.errors import USAGE, CommandError
 from claimq_cli.migration.item_writer import FORMS
 from claimq_cli.migration.layout import Layout
@@ -52,11 +52,11 @@ _OPTIONS = (
         help="Format of a file.",
     ),
     click.option("-0", "--null", is_flag=True, help="With --format raw: NUL bytes instead of newlines."),
-    click.option(
+    server_url(
         "--target",
         "server",
+        instead="set CLAIMQ_TARGET_URL",
         envvar="CLAIMQ_TARGET_URL",
-        metavar="URL",
         help="Server of the other system (default: $CLAIMQ_TARGET_URL, or the queue's server).",
     ),
     click.option("--prefix", default="", help="Prefix of BullMQ (default: bull), or namespace of Sidekiq."),

@@ -14,7 +14,7 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.import_files import ItemFile, content_prefix
 from claimq_cli.commands.import_source import FORMS, form_of, layout_of, no_queue
 from claimq_cli.commands.input_source import InputSource
-from claimq_cli.commands.option_types import rate_option
+from claimq_cli.commands.option_types import rate_option, server_url
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.commands.queue_names import NewQueue
 from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
@@ -51,10 +51,10 @@ class Options:
     required=True,
     help="list:KEY, fifo:NAME, sidekiq:NAME, rq:NAME, bullmq:NAME, a file .jsonl or .csv, or '-' for stdin.",
 )
-@click.option(
+@server_url(
     "--source",
+    instead="set CLAIMQ_SOURCE_URL",
     envvar="CLAIMQ_SOURCE_URL",
-    metavar="URL",
     help="Server of the other system (default: $CLAIMQ_SOURCE_URL, or the queue's server).",
 )
 @click.option("--prefix", default="", help="Prefix of BullMQ (default: bull), or namespace of Sidekiq.")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from claimq.item_options import MAX_REQUEUES, checked_headers
 from claimq.model import Priority
 from claimq_cli.instants import parse_instant
+from claimq_cli.output.terminal import say_error
 from claimq_spec.duration import parse_duration
 
+_PASSWORD = re.compile("(?!unix:///)[^@]*://[^@]*:[^@]+@")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -21,6 +25,24 @@ def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> C
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def server_url(*names: str, instead: str, **settings: Any) -> Callable[[Command], Command]:
+    """An option with the URL of a server. A password in the arguments of the process is warned of; ``instead`` says
+    where it belongs."""
+
+    def warn(context: click.Context, option: click.Parameter, url: str | None) -> str | None:
+        source = context.get_parameter_source(option.name or "")
+        if (
+            url
+            and source is ParameterSource.COMMANDLINE
+            and not context.resilient_parsing
+            and _PASSWORD.match(url)
+        ):
+            say_error(f"{names[0]}: other users of this machine can see this password; {instead}")
+        return url
+
+    return click.option(*names, metavar="URL", callback=warn, **settings)
 
 
 class Duration(click.ParamType[float]):

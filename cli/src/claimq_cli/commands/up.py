@@ -16,6 +16,7 @@ from claimq_cli.commands.bulk_load import Wanted, load
 from claimq_cli.commands.input_source import InputSource
 from claimq_cli.commands.line_options import LineOptions, line_options
 from claimq_cli.commands.manifest_files import load_manifests
+from claimq_cli.commands.option_types import server_url
 from claimq_cli.commands.up_page import web_page
 from claimq_cli.commands.web import DEFAULT_ADDRESS
 from claimq_cli.errors import USAGE, CommandError
@@ -37,7 +38,12 @@ from claimq_spec.manifest import Manifest
     type=click.Path(path_type=Path),
     help="The manifest; '-' is stdin.",
 )
-@click.option("--redis", "url", metavar="URL", help="Use this server instead of starting one.")
+@server_url(
+    "--redis",
+    "url",
+    instead="set CLAIMQ_REDIS_PASSWORD or CLAIMQ_REDIS_PASSWORD_FILE, and leave it out of the URL",
+    help="Use this server instead of starting one; a password belongs into $CLAIMQ_REDIS_PASSWORD_FILE.",
+)
 @click.option(
     "--command",
     "command",

@@ -181,12 +181,17 @@ class CsvFile:
         return self._first, whole
 
     def item(self, record: bytes) -> NewItem:
-        """The item of a record. The column headers has a JSON object. Without a column payload or payload_base64, the
+        """The item of a record. The column headers has a JSON object; the column escaped names those with an apostrophe
+        in front, which was put before what looks like a formula. Without a column payload or payload_base64, the
         payload is a JSON object of all columns but id, client and at. ValueError with what is wrong."""
         columns, cells = self._columns or [], _row(record, self._separator)
         if len(cells) != len(columns):
             raise ValueError(f"number of fields: {len(cells)}, but the first line has {len(columns)}")
         fields = dict(zip(columns, cells, strict=True))
+        if "payload" in fields or "payload_base64" in fields:
+            for name in fields.get("escaped", "").split(" "):
+                if name in fields:
+                    fields[name] = fields[name].removeprefix("'")
         if fields.get("payload_base64") or "payload" in fields:
             payload = None if fields.get("payload_base64") else fields["payload"]
             return _item(fields, payload, {**fields, "headers": _json_of(fields.get("headers"))})

@@ -19,7 +19,9 @@ from claimq_cli.migration.text_encoding import MARKS
 
 FORMS = ("jsonl", "csv", "raw")
 _COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues",
-            "priority", "exclusive_key")  # fmt: skip
+            "priority", "exclusive_key", "escaped")  # fmt: skip
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What a spreadsheet may take for the beginning of a formula: the last four are the wide forms of the first."""
 
 
 @contextmanager
@@ -79,6 +81,7 @@ class ItemWriter:
             case "csv":
                 fields = fields_of(one)
                 fields["headers"] = json.dumps(fields["headers"]) if fields["headers"] else None
+                _escape(fields)
                 return _csv_row(["" if fields.get(name) is None else fields[name] for name in _COLUMNS])
             case _:
                 return json.dumps(fields_of(one)).encode() + b"\n"
@@ -110,6 +113,15 @@ def fields_of(one: Located) -> dict[str, Any]:
         "given_up_count": item.given_up_count,
         "last_error": item.last_error,
     }
+
+
+def _escape(fields: dict[str, Any]) -> None:
+    """Puts an apostrophe before texts that would be formulas in a spreadsheet, and names them in the field `escaped`,
+    by which `claimq import` takes it away."""
+    odd = [name for name, text in fields.items() if isinstance(text, str) and text.startswith(_FORMULA)]
+    for name in odd:
+        fields[name] = f"'{fields[name]}"
+    fields["escaped"] = " ".join(name for name in odd if name in _COLUMNS)
 
 
 def _csv_row(cells: Sequence[object]) -> bytes:

@@ -1,4 +1,5 @@
-"""The server of a program that names none: $CLAIMQ_REDIS_URL, else the running local mode."""
+"""The server of a program that names none: $CLAIMQ_REDIS_URL or the URL in $CLAIMQ_REDIS_URL_FILE, else the running
+local mode."""
 
 from __future__ import annotations
 
@@ -19,8 +20,23 @@ def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
     Raises NoServer, and ValueError for a malformed URL or an unreadable file in the environment.
     """
     environ = os.environ if environ is None else environ
-    url = environ.get(variables.REDIS_URL, "").strip()
-    return settings_from(url or _url_of_local_mode(), environ)
+    return settings_from(url_in(environ) or _url_of_local_mode(), environ)
+
+
+def url_in(environ: Mapping[str, str]) -> str:
+    """The URL in a variable, or in the file that another one names; empty without either.
+
+    Raises ValueError for both, and for a file that cannot be read or is empty.
+    """
+    url, file = environ.get(variables.REDIS_URL, "").strip(), environ.get(variables.REDIS_URL_FILE)
+    if not file:
+        return url
+    if url:
+        raise ValueError(f"{variables.REDIS_URL} is set beside {variables.REDIS_URL_FILE}; give one of them")
+    found = _text_of(variables.REDIS_URL_FILE, file)
+    if not found:
+        raise ValueError(f"{variables.REDIS_URL_FILE} names an empty file; write the server's URL into it")
+    return found
 
 
 def settings_from(
@@ -33,11 +49,7 @@ def settings_from(
     password = environ.get(variables.REDIS_PASSWORD) or None
     password_file = environ.get(variables.REDIS_PASSWORD_FILE)
     if password_file and password is None:
-        try:
-            password = Path(password_file).read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise ValueError(f"{variables.REDIS_PASSWORD_FILE} cannot be read ({why})") from error
+        password = _text_of(variables.REDIS_PASSWORD_FILE, password_file)
     return RedisSettings(
         url,
         username=username or environ.get(variables.REDIS_USERNAME) or None,
@@ -47,6 +59,14 @@ def settings_from(
         key_file=environ.get(variables.REDIS_KEY_FILE) or None,
         retry_for=retry_for,
     )
+
+
+def _text_of(variable: str, file: str) -> str:
+    try:
+        return Path(file).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ValueError(f"{variable} cannot be read ({why})") from error
 
 
 def _url_of_local_mode() -> str:

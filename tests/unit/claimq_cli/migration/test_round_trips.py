@@ -1,6 +1,7 @@
 """What an export writes, an import reads as the same payloads, whatever their bytes."""
 
 import asyncio
+import csv
 import io
 import tempfile
 from typing import BinaryIO, cast
@@ -41,8 +42,8 @@ def read(content: bytes, form: str, end: bytes = b"\n") -> list[bytes]:
             file.write(content)
             file.flush()
             with InputSource(file.name) as source:
-                csv = CsvFile()
-                read = CsvLines(source, csv) if form == "csv" else source
+                records = CsvFile()
+                read = CsvLines(source, records) if form == "csv" else source
                 raw = [
                     line
                     for one in [p async for p in read.portions(end, asyncio.Event())]
@@ -50,7 +51,7 @@ def read(content: bytes, form: str, end: bytes = b"\n") -> list[bytes]:
                 ]
         if form == "raw":
             return raw
-        items = [csv.item(line) if form == "csv" else item_of_json(line) for line in raw]
+        items = [records.item(line) if form == "csv" else item_of_json(line) for line in raw]
         return [item.payload for item in items if isinstance(item.payload, bytes)]
 
     return asyncio.run(lines())
@@ -102,3 +103,39 @@ def test_bytes_that_only_begin_as_utf_16_are_refused(content: bytes) -> None:
 
 def test_with_nul_bytes_nothing_is_skipped_or_cut() -> None:
     assert read(b"\xef\xbb\xbfa\r\0\0\n\0", "raw", b"\0") == [b"\xef\xbb\xbfa\r", b"", b"\n"]
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "=", "-"]
+
+
+def csv_rows(items: list[Item]) -> tuple[bytes, list[list[str]]]:
+    file = io.BytesIO()
+    ItemWriter(cast("BinaryIO", file), "csv").write([Located(item, State.MAIN) for item in items])
+    return file.getvalue(), [*csv.reader(io.StringIO(file.getvalue().decode(), newline=""))]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_cell_of_a_csv_file_begins_a_formula(formula: str) -> None:
+    item = Item("i", formula.encode(), 1.0, 1.0)
+    bytes_like_one = Item("j", b"\xfb\xff", 1.0, 1.0)
+    content, (_, *rows) = csv_rows([item, bytes_like_one])
+    assert [cell for row in rows for cell in row if cell[:1] in "=+-@\t\r\n\uff1d" and cell] == []
+    assert rows[0][1] == f"'{formula}"
+    assert read(content, "csv") == [item.payload, bytes_like_one.payload]
+
+
+def test_ids_and_keys_that_look_like_formulas_are_imported_as_they_were() -> None:
+    item = Item("=cmd", b"'=quoted", 1.0, 1.0, client="@c", exclusive_key="'-k")
+    content, _ = csv_rows([item])
+    records = CsvFile()
+    lines = [records.record(number, line) for number, line in enumerate(content.splitlines(), 1)]
+    assert lines[1] is not None
+    new = records.item(lines[1][1])
+    assert (new.payload, new.id, new.client, new.exclusive_key) == (b"'=quoted", "=cmd", "@c", "'-k")
+
+
+def test_an_apostrophe_of_another_programs_file_stays() -> None:
+    assert read(b"payload,id\n'=1+1,'a\n", "csv") == [b"'=1+1"]
+    assert read(b"payload,escaped\n'=1+1,yes\n", "csv") == [b"'=1+1"]
+    assert read(b"a,escaped\n'b,a\n", "csv") == [b'{"a":"\'b","escaped":"a"}']
+    assert read(b"payload,escaped\n=edited,payload\n", "csv") == [b"=edited"]

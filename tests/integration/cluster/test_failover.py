@@ -1,8 +1,10 @@
 """A primary of a Redis Cluster dies under load and its replica takes over: calls are retried, and nothing ends."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from redis.asyncio import RedisCluster as LibraryClient
@@ -18,6 +20,12 @@ from testkit.waiting import PATIENCE, eventually
 CALLS = 40
 
 
+def queue_of(cluster: RedisCluster, node: Server) -> str:
+    """A queue that this node serves."""
+    names = (f"queue-{number}" for number in range(200))
+    return next(name for name in names if cluster.owner(f"cq:{{{name}}}:main") is node)
+
+
 class Failovers:
     """A cluster whose primaries have a replica each."""
 
@@ -28,8 +36,7 @@ class Failovers:
     def queue_on_a_primary(self, number: int) -> str:
         """A queue of a primary that can fail over."""
         primary = list(self._replicas)[number]
-        names = (f"queue-{number}" for number in range(200))
-        return next(name for name in names if self.cluster.owner(f"cq:{{{name}}}:main") is primary)
+        return queue_of(self.cluster, primary)
 
     def fail_over(self, number: int) -> Server:
         """The primary dies, and its replica takes over."""
@@ -83,6 +90,52 @@ async def test_calls_in_flight_at_a_failover_all_succeed(failovers: Failovers) -
         )
         stop.set()
         assert await asyncio.gather(*producers, return_exceptions=True) == [None] * CALLS
+
+
+async def test_no_call_in_flight_fails_while_a_slot_is_not_served(redis_cluster: RedisCluster) -> None:
+    """A node that answers CLUSTERDOWN makes the client library's cluster client close the connections of all nodes,
+    while other calls connect on them: AttributeError, in hundreds of calls."""
+    nodes = redis_cluster.nodes
+    names = [queue_of(redis_cluster, node) for node in nodes]
+    slot = redis_cluster.slot(f"cq:{{{names[0]}}}:main")
+    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+        queues = [store.queue(name) for name in names]
+        stop, answered, handled = asyncio.Event(), Counter[str](), Counter[str]()
+
+        async def ask(number: int) -> None:
+            queue = queues[number % len(queues)]
+            while not stop.is_set():
+                await queue.length()
+                answered[queue.name] += 1
+
+        async def handle(item: claimq.Item) -> None:
+            handled[item.text] += 1
+
+        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(ask(number)) for number in range(CALLS)]
+        running.append(asyncio.ensure_future(queues[0].consume(handle, concurrency=20, stop=stop)))
+
+        async def more_answers(*of: str) -> None:
+            """Or the end of one that must not end yet."""
+            least = {name: answered[name] + 10 * CALLS for name in of}
+            await eventually(
+                lambda: (
+                    any(one.done() for one in running)
+                    or all(answered[name] > count for name, count in least.items())
+                )
+            )
+
+        await more_answers(*names)
+        for number in range(3):
+            await asyncio.to_thread(nodes[0].call, "CLUSTER", "DELSLOTS", slot)
+            await more_answers(*names[1:])
+            await asyncio.to_thread(nodes[0].call, "CLUSTER", "ADDSLOTS", slot)
+            await queues[0].enqueue(f"{number}")
+            await more_answers(*names)
+        await eventually(lambda: len(handled) == 3 or any(one.done() for one in running))
+        stop.set()
+        *asked, consumed = await asyncio.gather(*running, return_exceptions=True)
+        assert asked == [None] * CALLS
+        assert isinstance(consumed, Consumed)
 
 
 async def test_a_callers_cluster_client_raises_nothing_but_unavailable(failovers: Failovers) -> None:

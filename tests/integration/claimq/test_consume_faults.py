@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from testkit.handlers import Seen, fill
 from testkit.patient import patient
 from testkit.plugin import ProxyFactory
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 
 def behind(url: str) -> claimq.Server:
@@ -151,12 +152,22 @@ async def test_consume_outlives_errors_of_any_class_in_the_client(
         await eventually(lambda: len(seen.payloads) == 1)
         client.is_broken = True
         await fill(queue, 1)
-        await eventually(lambda: client.failures > 3)
+        await eventually(lambda: client.failures > 3 or consuming.done())
         client.is_broken = False
         await eventually(lambda: len(seen.payloads) == 2 or consuming.done())
         stop.set()
         assert (await consuming).done == 2
     await client.client.aclose()
+
+
+async def test_a_defect_of_our_own_is_raised_at_once_and_not_retried(valkey: Server) -> None:
+    """It would come again at each retry, and its cause would be lost in the end."""
+    nothing: Any = object()
+    async with claimq.connect(settings=patient(valkey.url)) as server:
+        connection = server.queue("q")._connection
+        async with asyncio.timeout(PATIENCE / 10):
+            with pytest.raises(TypeError):
+                await connection.run("clients", ["cq:{q}:main"], [nothing])
 
 
 def _inner(item: Item) -> None:

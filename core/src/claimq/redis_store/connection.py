@@ -8,14 +8,13 @@ a repeated call from the reply that it kept (``lua/lib/call.lua``).
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from redis.exceptions import RedisClusterException, RedisError
+from redis.exceptions import RedisError
 
 from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_work import or_cancelled
@@ -33,24 +32,27 @@ from claimq.redis_store.clients import (
 )
 from claimq.redis_store.cluster_client import ClusterClient
 from claimq.redis_store.direct_client import DirectClient
-from claimq.redis_store.faults import is_unknown_script, is_wrong_type, not_stale, translate, wrong_types
+from claimq.redis_store.faults import (
+    is_unknown_script,
+    is_wrong_type,
+    not_stale,
+    of_client,
+    translate,
+    wrong_types,
+)
 from claimq.redis_store.keys import absent_key, suspects
 from claimq.redis_store.lanes import Lanes
 from claimq.redis_store.lost_claims import LostClaims
 from claimq.redis_store.scripts import Arg, script
 from claimq.redis_store.settings import RedisSettings
 
-_LISTED = 50
+_LISTED, _FORGET_SECONDS = 50, 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-_FORGET_SECONDS = 1.0
 _FOREIGN = Exception
 """What a client can raise in a call: in an outage also errors that are no RedisError, such as AttributeError."""
-_EXPECTED = (RedisError, RedisClusterException, OSError, EOFError, asyncio.TimeoutError)
 _NOT_A_LIST = re.compile(r"WRONGTYPE \S+:(?:main|high|low):([!-~]{1,128}) is not a list")
 """The error of length_of_list() in lib/levels.lua for a list of a client."""
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
-
 
 _made_here: weakref.WeakSet[Connection] = weakref.WeakSet()
 _of_the_parent: list[object] = []
@@ -168,7 +170,7 @@ class Connection(Lanes):
             raise
         except _FOREIGN as error:
             if not (is_unknown_script(error) or is_wrong_type(error)):  # run() knows what to do about these
-                ours = translate(error, doing="waiting for items")
+                ours = of_client(error, doing="waiting for items")
                 if not isinstance(ours, StoreUnavailable):
                     raise ours from error
                 self._may_come_late = True
@@ -264,7 +266,7 @@ class Connection(Lanes):
         except ClaimqError:
             raise
         except _FOREIGN as error:
-            raise translate(error, doing="waiting for items") from error
+            raise of_client(error, doing="waiting for items") from error
         return None if reply is None else _text(reply[0])
 
     async def retry(
@@ -284,9 +286,7 @@ class Connection(Lanes):
             except ClaimqError:
                 raise
             except _FOREIGN as error:
-                ours = translate(error, doing=doing)
-                if backoff is None and not isinstance(error, _EXPECTED):
-                    _log.warning("%s: unexpected %s in the client library", doing, type(error).__name__)
+                ours = of_client(error, doing=doing, is_first=backoff is None)
                 if not isinstance(ours, StoreUnavailable):
                     raise ours from error
                 self._may_come_late = True

@@ -6,7 +6,9 @@ address; the client library's text has both and stays in the exception's ``__cau
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from redis import exceptions as client
@@ -77,6 +79,10 @@ _TLS = {
 }
 
 
+_EXPECTED = (client.RedisError, client.RedisClusterException, OSError, EOFError, TimeoutError)
+"""What a client raises in an outage. Clients also raise errors of other classes then, such as AttributeError."""
+_OWN_CODE = str(Path(__file__).parents[1])
+_log = logging.getLogger("claimq.redis_store.connection")
 _TYPES = ("string", "list", "set", "zset", "hash", "stream")
 
 
@@ -97,6 +103,27 @@ def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMis
         for key, (kind, expected) in found.items()
     )
     return StoreMisused(f"{doing}: a key of the queue is of another type: {named}; rename or delete it")
+
+
+def of_client(error: Exception, *, doing: str, is_first: bool = True) -> ClaimqError:
+    """The exception of this package for one that a call of a client raised. Raises a defect of this package, such as a
+    TypeError, as it is: it would come again at each retry. ``is_first``: whether an unexpected class is logged."""
+    if not isinstance(error, _EXPECTED):
+        if _is_own_defect(error):
+            raise error
+        if is_first:
+            _log.warning("%s: unexpected %s in the client library", doing, type(error).__name__)
+    return translate(error, doing=doing)
+
+
+def _is_own_defect(error: Exception) -> bool:
+    """Whether the error has come through no code but this package's."""
+    trace = error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
+            return False
+        trace = trace.tb_next
+    return True
 
 
 def translate(error: Exception, *, doing: str) -> ClaimqError:

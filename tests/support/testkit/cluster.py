@@ -81,9 +81,10 @@ class RedisCluster(Started):
         return text if isinstance(text, bytes) else b""
 
     def empty(self) -> None:
-        """Removes all data and scripts on all nodes."""
+        """Removes all data and scripts on all nodes. Nodes whose users were changed restart: waits for the cluster."""
         for node in self.nodes:
             node.empty()
+        eventually_sync(self._is_whole, why="every node of the cluster says cluster_state:ok")
 
     def slot(self, key: str) -> int:
         """The slot of a key."""

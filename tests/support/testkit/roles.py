@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Protocol
 
 from redis.exceptions import RedisError
 
@@ -12,6 +13,7 @@ from claimq.queue.next_claims import next_claims
 from claimq.queue.owner import Owner
 from claimq.redis_store.faults import translate
 from claimq.redis_store.presence import Presence
+from testkit.resp import Reply
 from testkit.server import Server
 from testkit.tree import ROOT
 
@@ -21,7 +23,15 @@ PASSWORD = "s3cret-of-a-test"
 BEGIN, END = "<!-- begin rights of ", " -->"
 
 
-async def seed(server: Server, store: claimq.Server) -> None:
+class Reached(Protocol):
+    """A server, or a cluster whose nodes are found by the key."""
+
+    def call(self, *words: str | bytes | float) -> Reply:
+        """The reply."""
+        ...
+
+
+async def seed(server: Reached, store: claimq.Server) -> None:
     """As the administrator: something of every kind to meet."""
     server.call("FLUSHDB")
     server.call("LPUSH", f"cq:{{{QUEUE}-bare}}:main", *"abcd")

@@ -14,8 +14,8 @@ _DEPTH = 6
 COMMANDS = frozenset(
     re.findall(
         "[a-z]+",
-        "blpop client config del eval evalsha hdel hello hexists hget hgetall hincrby hkeys hlen hmget hscan hset "
-        "hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping pubsub rpop rpush "
+        "blpop client cluster config del eval evalsha hdel hello hexists hget hgetall hincrby hkeys hlen hmget hscan "
+        "hset hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping pubsub rpop rpush "
         "script select ssubscribe time type unlink wait waitaof "
         "zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscan zscore",
     )

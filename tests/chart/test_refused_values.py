@@ -67,22 +67,6 @@ WRONG = {
         "serviceAccount.create=false",
         "give the name of a service account that is there",
     ),
-    "a Prometheus without scheme": (
-        'web.prometheus.url="prometheus:9090"',
-        "web.prometheus.url: Does not match",
-    ),
-    "a password in a URL": (
-        'web.prometheus.url="http://ann:x@prometheus"',
-        "web.prometheus.url: Does not match",
-    ),
-    "a Prometheus for no page": (
-        'web.prometheus.url="http://prometheus"',
-        "web.prometheus.url is set, but web.enabled is false",
-    ),
-    "a token that everyone on the network can read": (
-        ["web.enabled=true", 'web.prometheus={"url":"http://prometheus","tokenSecret":"token"}'],
-        "is not an https URL",
-    ),
     "one team's uninstall for all": (
         ['operator.namespaces=["media"]', "crds.keep=false"],
         "set crds.keep to true, or crds.install to false",

@@ -1,7 +1,5 @@
 """The web page of a cluster in the chart."""
 
-import json
-
 from testkit.chart import Chart, Json, of_kind, pods
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -35,33 +33,6 @@ def test_headers_are_believed_only_with_a_proxy_and_groups_only_if_set(chart: Ch
     assert options() == set()
     assert options(PROXY) == believed
     assert options(PROXY, 'web.proxy.groupHeader="X-Groups"') == {*believed, "--group-header=X-Groups"}
-
-
-def test_the_page_reads_a_prometheus_only_if_one_is_named(chart: Chart) -> None:
-    def page(*values: str) -> tuple[set[str], dict[str, str], Json]:
-        pod = page_pod(chart.objects("web.enabled=true", *values))
-        (page,) = pod["containers"]
-        options = {one for one in page["args"] if one.startswith("--prometheus")}
-        mounts = {one["mountPath"]: one["name"] for one in page["volumeMounts"]}
-        return options, mounts, {one["name"]: one.get("secret") for one in pod["volumes"]}
-
-    url = "https://prometheus.monitoring:9090/path"
-    options, mounts, _ = page()
-    assert (options, len(mounts)) == (set(), 2)
-    assert page(f'web.prometheus.url="{url}"')[:2] == ({f"--prometheus={url}"}, mounts)
-    secrets = {"url": url, "tokenSecret": "reader", "caSecret": "authority"}
-    options, mounts, volumes = page(f"web.prometheus={json.dumps(secrets)}")
-    files = {
-        "token": "/etc/claimq/prometheus-token/token",
-        "ca": "/etc/claimq/prometheus-ca/ca.crt",
-    }
-    assert options == {
-        f"--prometheus={url}",
-        *(f"--prometheus-{one}-file={file}" for one, file in files.items()),
-    }
-    for file, name in zip(files.values(), ("reader", "authority"), strict=True):
-        folder, _, key = file.rpartition("/")
-        assert volumes[mounts[folder]] == {"secretName": name, "items": [{"key": key, "path": key}]}
 
 
 def test_tokens_are_reviewed_only_without_a_proxy(chart: Chart) -> None:

@@ -121,22 +121,6 @@ def test_a_queue_shows_lengths_workers_and_plots(page_of_web: Any, media: str) -
     assert "claimq why media" in text
 
 
-def test_the_links_of_the_plots_choose_the_hours_that_they_name(start_page: Any, media: str) -> None:
-    page = start_page("--prometheus", "http://127.0.0.1:1")  # no plot needs its answer here
-
-    def links(query: str) -> dict[str, str | None]:
-        """The addresses of the links by their texts; None for the one whose hours are shown."""
-        text = page.get(f"/queues/{media}{query}").text
-        found = re.findall(r'<nav class="tabs" aria-label="Time of the plots">(.*?)</nav>', text)[0]
-        each = re.findall(r'<a href="([^"]*)"( aria-current="true")?>([^<]*)</a>', found)
-        return {label: None if is_current else address for address, is_current, label in each}
-
-    usual = links("")
-    assert usual == {"1 h": "?hours=1", "6 h": None, "24 h": "?hours=24"}
-    for label, address in usual.items():
-        assert [one for one, other in links(address or "?hours=7").items() if other is None] == [label]
-
-
 def test_the_pages_of_the_states_have_their_items(page_of_web: Any, media: str) -> None:
     waiting = page_of_web.get("/queues/media/waiting").text
     assert {"waits", "bytes"} <= {one.split()[0] for one in rows(waiting)}

@@ -40,12 +40,9 @@ def promtool(*arguments: str | Path, given: str | None = None) -> subprocess.Com
 class Prometheus:
     """A server that scrapes what it is given every second. It keeps its data until the end of the test."""
 
-    def __init__(self, jobs: Mapping[str, tuple[int, Mapping[str, str]]], history: str = "") -> None:
-        """`jobs`: name to the port on loopback and the labels of its target. `history`: samples of the past, as
-        OpenMetrics.
-        """
+    def __init__(self, jobs: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
+        """`jobs`: name to the port on loopback and the labels of its target."""
         self._jobs = jobs
-        self._history = history
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.log = new_directory() / "log"
@@ -53,12 +50,6 @@ class Prometheus:
 
     def __enter__(self) -> Self:
         folder = new_directory()
-        if self._history:
-            (folder / "history").write_text(self._history)
-            made = promtool(
-                "tsdb", "create-blocks-from", "openmetrics", folder / "history", folder / "data", "--quiet"
-            )
-            assert made.returncode == 0, made.stderr
         scrapes = [
             {
                 "job_name": name,

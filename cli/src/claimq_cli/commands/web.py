@@ -10,7 +10,6 @@ import click
 
 import claimq
 from claimq_cli.commands.context import Context, with_context
-from claimq_cli.commands.prometheus_options import prometheus_options
 from claimq_cli.commands.queue_argument import QueueArgument
 from claimq_cli.commands.queue_names import check_exists
 from claimq_cli.commands.web_options import Users, users_options
@@ -20,7 +19,6 @@ from claimq_cli.stop_signals import stopping
 from claimq_cli.web.listening import opened, url_of
 
 if TYPE_CHECKING:
-    from claimq_cli.web.prometheus.history import Prometheus
     from claimq_cli.web.website import Site
 
 DEFAULT_ADDRESS = "127.0.0.1:7380"
@@ -52,7 +50,6 @@ DEFAULT_ADDRESS = "127.0.0.1:7380"
     multiple=True,
     help="With --in-cluster: show only this namespace; can be repeated (default: all).",
 )
-@prometheus_options
 @users_options
 @with_context
 async def web(
@@ -63,7 +60,6 @@ async def web(
     in_cluster: bool,
     namespaces: tuple[str, ...],
     users: Users,
-    prometheus: Prometheus | None,
 ) -> None:
     """Serve a web page with the queues NAMES or all known ones.
 
@@ -85,11 +81,7 @@ async def web(
     allow_remote = in_cluster or users.are_checked or users.without_login
     listening, host = opened(listen, default=DEFAULT_ADDRESS, allow_remote=allow_remote)
     with listening:
-        made = (
-            _cluster_site(users, namespaces, prometheus)
-            if in_cluster
-            else _server_site(context, names, users, prometheus)
-        )
+        made = _cluster_site(users, namespaces) if in_cluster else _server_site(context, names, users)
         async with (
             made as (site, token),
             stopping() as stop,
@@ -109,7 +101,7 @@ def _not_counted(verb: str, plural: str, code: str) -> None:
 
 @asynccontextmanager
 async def _server_site(
-    context: Context, names: tuple[str, ...], users: Users, prometheus: Prometheus | None
+    context: Context, names: tuple[str, ...], users: Users
 ) -> AsyncGenerator[tuple[Site, str | None]]:
     """The page of the chosen server, and the token that was made for it."""
     from claimq_cli.web.queues import ServerQueues
@@ -126,14 +118,12 @@ async def _server_site(
         decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
         shown = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
         queues = ServerQueues(server, shown, decisions)
-        site = Site(queues, logins, may_act=users.may_act, proxy=users.proxy, prometheus=prometheus)
+        site = Site(queues, logins, may_act=users.may_act, proxy=users.proxy)
         yield site, token
 
 
 @asynccontextmanager
-async def _cluster_site(
-    users: Users, namespaces: tuple[str, ...], prometheus: Prometheus | None
-) -> AsyncGenerator[tuple[Site, str | None]]:
+async def _cluster_site(users: Users, namespaces: tuple[str, ...]) -> AsyncGenerator[tuple[Site, str | None]]:
     """The page of the ReliableQueues of the cluster. CommandError if its API server cannot be used."""
     from claimq_cli.cluster.granted import granted
     from claimq_cli.web.cluster_queues import ClusterQueues
@@ -166,6 +156,6 @@ async def _cluster_site(
         await stack.enter_async_context(queues.running())
         may_act, proxy = users.may_act, users.proxy
         yield (
-            Site(queues, logins, may_act=may_act, access=access, proxy=proxy, prometheus=prometheus),
+            Site(queues, logins, may_act=may_act, access=access, proxy=proxy),
             None,
         )

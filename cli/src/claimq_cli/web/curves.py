@@ -10,8 +10,7 @@ from claimq_cli.web.rendering import rate
 from claimq_cli.web.samples import Sample, per_second, recent
 
 Curves = Mapping[str, Mapping[str, plot.Points]]
-"""By the plot (``items``, ``age``, ``rates``, ``workers``) and the name of the curve. All curves of a plot have the
-same instants; NaN stands for an unknown value."""
+"""By the plot (``items``, ``age``, ``rates``) and the name of the curve; those of a plot have the same instants."""
 _RATES = {"enqueued": "enqueued_count", "done": "done_count", "failed": "failed_count"}
 _LEVELS = {
     "items": {"main": "main", "busy": "busy", "delayed": "delayed"},
@@ -28,12 +27,11 @@ _PLOTS: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "items": ("Items", _count),
     "age": ("Age of the oldest waiting item", age),
     "rates": ("Items per second", rate),
-    "workers": ("Workers", _count),
 }
 
 
 def curves_of(samples: Sequence[Sample]) -> Curves:
-    """The curves of our own samples; they have no workers."""
+    """The curves of samples."""
     levels = {
         name: {curve: plot.values(samples, field) for curve, field in fields.items()}
         for name, fields in _LEVELS.items()
@@ -47,29 +45,7 @@ def latest_rates(samples: Sequence[Sample]) -> dict[str, float]:
     return {curve: per_second(*ends, field) for curve, field in _RATES.items()} if ends else {}
 
 
-def up_to_now(curves: Curves, samples: Sequence[Sample]) -> Curves:
-    """Curves of another source with the latest sample at their ends, and the rates of the last minute."""
-    latest = samples[-1]
-    levels = {
-        name: {curve: float(getattr(latest, field)) for curve, field in fields.items()}
-        for name, fields in _LEVELS.items()
-    }
-    now = {**levels, "rates": latest_rates(samples)}
-    return {
-        name: {
-            curve: _extended(points, latest.at, now.get(name, {}).get(curve)) for curve, points in of.items()
-        }
-        for name, of in curves.items()
-    }
-
-
-def _extended(points: plot.Points, at: float, value: float | None) -> plot.Points:
-    return points if value is None else [*points, (at, value)]
-
-
 def plots_of(curves: Curves) -> list[plot.Plot]:
     """The plots of curves; none for fewer than two instants."""
-    made = (
-        plot.plot_of(title, [*curves.get(name, {}).items()], shown) for name, (title, shown) in _PLOTS.items()
-    )
+    made = (plot.plot_of(title, [*curves[name].items()], shown) for name, (title, shown) in _PLOTS.items())
     return [one for one in made if one is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ _MOST_POINTS = 240
 _MOST_STRETCHES = 60
 _HALF_A_DAY = 12 * 3600.0
 Points = Sequence[tuple[float, float]]
-"""Instants with values. NaN is an unknown value: the curve has a gap there."""
+"""Instants with values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +51,15 @@ class Plot:
 
 
 def plot_of(title: str, curves: Sequence[tuple[str, Points]], shown: Callable[[float], str]) -> Plot | None:
-    """A plot of curves over the same time. ``shown``: a value as text. None for fewer than two points, and if no value
-    is known.
-    """
+    """A plot of curves over the same time. ``shown``: a value as text. None for fewer than two points."""
     thinned = [(label, _thinned(points)) for label, points in curves]
-    known = [value for _, points in thinned for _, value in points if not math.isnan(value)]
-    if not known or any(len(points) < 2 for _, points in thinned):
+    if any(len(points) < 2 for _, points in thinned):
         return None
     begin, end = thinned[0][1][0][0], thinned[0][1][-1][0]
-    top, written = max(known), _clock if end - begin < _HALF_A_DAY else _day_and_clock
+    top = max(value for _, points in thinned for _, value in points)
+    written = _clock if end - begin < _HALF_A_DAY else _day_and_clock
     drawn = tuple(
-        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), _text(points[-1], shown))
+        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), shown(_height(points[-1])))
         for number, (label, points) in enumerate(thinned, 1)
     )
     words = "; ".join(f"{one.label} now {one.now}" for one in drawn)
@@ -86,7 +83,9 @@ def _stretches(
     inner = [(instants[n - 1] + instants[n]) / 2 for n in starts[1:]]
     across = WIDTH / ((instants[-1] - begin) or 1.0)
     for n, (left, right) in zip(starts, pairwise([begin, *inner, instants[-1]]), strict=True):
-        highest = [(label, _text(max(points[n : n + size], key=_height), shown)) for label, points in curves]
+        highest = [
+            (label, shown(_height(max(points[n : n + size], key=_height)))) for label, points in curves
+        ]
         values = ", ".join(f"{label} {value}" for label, value in highest)
         yield Stretch((left - begin) * across, (right - left) * across, f"{written(instants[n])}: {values}")
 
@@ -95,14 +94,8 @@ def path_of(points: Points, top: float, width: float, height: float) -> str:
     """The path of a curve in a box, from 0 at the bottom to ``top``."""
     begin, end = points[0][0], points[-1][0]
     across, up = width / ((end - begin) or 1.0), height / (top or 1.0)
-    path, pen = "", "M"
-    for at, value in points:
-        if math.isnan(value):
-            pen = "M"
-        else:
-            path += f"{pen}{(at - begin) * across:.1f} {height - value * up:.1f}"
-            pen = "L"
-    return path
+    places = (f"{(at - begin) * across:.1f} {height - value * up:.1f}" for at, value in points)
+    return "M" + "L".join(places)
 
 
 def spark_path(samples: Sequence[Sample], width: float, height: float) -> str:
@@ -133,11 +126,7 @@ def _thinned(points: Points, most: int = _MOST_POINTS) -> Points:
 
 
 def _height(point: tuple[float, float]) -> float:
-    return -1.0 if math.isnan(point[1]) else point[1]
-
-
-def _text(point: tuple[float, float], shown: Callable[[float], str]) -> str:
-    return "-" if math.isnan(point[1]) else shown(point[1])
+    return point[1]
 
 
 def _clock(at: float) -> str:

@@ -11,10 +11,8 @@ from claimq.model import Located, State
 from claimq_cli.item_filter import groups_of, reason_of
 from claimq_cli.output.decisions import decision_rows
 from claimq_cli.queue_reads import items_within_bytes, live_workers, longest_claims, newest_failed, workers_of
-from claimq_cli.web.curves import curves_of, latest_rates, plots_of, up_to_now
+from claimq_cli.web.curves import curves_of, latest_rates, plots_of
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
-from claimq_cli.web.prometheus.history import Prometheus
-from claimq_cli.web.prometheus.queries import NoCurves
 from claimq_cli.web.queues import Json
 from claimq_cli.web.samples import Ring, Sample, mean_seconds
 
@@ -23,9 +21,6 @@ _MOST_CLIENTS = 50
 _MOST_WORKERS = 100
 MOST_RECORDS = 200
 _RECENT_SECONDS = 300.0
-_HOURS = (1, 6, 24)
-"""Hours that the curves of Prometheus can reach back."""
-_USUAL_HOURS = 6
 
 
 async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json) -> Json:
@@ -42,8 +37,6 @@ async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None
         "mean_busy": mean_seconds(last_minutes, "busy", "claimed_count"),
         "target": target,
         "plots": plots_of(curves_of(samples)),
-        "plot_spans": (),
-        "plot_note": "",
         "workers": workers[:_MOST_WORKERS],
         "worker_count": len(workers),
         "busy_workers": sum(one.busy > 0 for one in workers),
@@ -61,21 +54,6 @@ def target_of(decision: Mapping[str, Any]) -> float | None:
 def samples_of(sample: Sample, ring: Ring | None) -> Sequence[Sample]:
     """Our samples of a queue; the last one is ``sample``."""
     return ring.samples() if ring is not None else [sample]
-
-
-async def plots(prometheus: Prometheus, name: str, hours: str, samples: Sequence[Sample]) -> Json:
-    """The plots with the curves of Prometheus, or a note why there are none. ``hours``: the user's choice."""
-    chosen = int(hours) if hours in map(str, _HOURS) else _USUAL_HOURS
-    shown: Json = {"plot_spans": _HOURS, "plot_hours": chosen}
-    try:
-        curves = await prometheus.curves(name, chosen, samples[-1].at)
-    except NoCurves as error:
-        return {**shown, "plot_note": f"{error}. The plots have the samples of this page."}
-    return {
-        **shown,
-        "plots": plots_of(up_to_now(curves, samples)),
-        "plot_note": "The plots are from Prometheus.",
-    }
 
 
 async def waiting(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:

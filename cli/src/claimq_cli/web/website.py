@@ -34,7 +34,6 @@ from claimq_cli.web.login import Logins, ProxyHeaders, Session
 from claimq_cli.web.login_pages import LoginPages
 from claimq_cli.web.overview import SHOW, Selection, grouped, namespaces_of, notes_of, selected, warnings_of
 from claimq_cli.web.payload import shown_payload
-from claimq_cli.web.prometheus.history import Prometheus
 from claimq_cli.web.queues import Json, Queues
 from claimq_cli.web.rendering import HERE, answer, no_queue, page
 from claimq_cli.web.runs import Runs
@@ -59,8 +58,7 @@ class Site:
 
     With ``logins`` users must log in, or come through ``proxy``; then they may also change items and queues if
     ``may_act`` is set. ``access``: what each of them may do; by default all may do the same. ``metrics``: renders the
-    metrics of the queues, with their content type, for those who may use the API. ``prometheus``: has the curves of
-    queues for the plots.
+    metrics of the queues, with their content type, for those who may use the API.
     """
 
     def __init__(
@@ -72,12 +70,10 @@ class Site:
         access: Access | None = None,
         proxy: ProxyHeaders | None = None,
         metrics: Callable[[], Awaitable[tuple[bytes, str]]] | None = None,
-        prometheus: Prometheus | None = None,
     ) -> None:
         self._queues = queues
         self._logins = logins
         self._proxy = proxy
-        self._prometheus = prometheus
         self._may_act = may_act
         self._metrics = metrics
         self._access = access or SameForAll(may_act=may_act)
@@ -253,9 +249,6 @@ class Site:
             decision = self._queues.decisions().get(name, {})
             ring = self.sampler.samples.ring(name)
             values = await queue_pages.summary(queue, sample, ring, decision)
-        if self._prometheus is not None:
-            samples, hours = queue_pages.samples_of(sample, ring), request.query_params.get("hours", "")
-            values |= await queue_pages.plots(self._prometheus, name, hours, samples)
         values |= {"resource": self._queues.status(name), "events": await self._queues.events(name)}
         return await self._queue_page(request, "summary.html", name, "summary", **values)
 

@@ -7,8 +7,6 @@ import pytest
 from claimq_cli.web.plot import plot_of, spark_path
 from claimq_cli.web.samples import WIDTH, Sample
 
-NAN = float("nan")
-
 
 def test_a_curve_has_its_peak_and_its_latest_value() -> None:
     points = [(float(n), 1000.0 if n == 5555 else 1.0) for n in range(10_000)]
@@ -51,29 +49,6 @@ def test_two_samples_of_the_same_instant_are_a_curve() -> None:
 def test_one_sample_is_no_curve() -> None:
     assert plot_of("Items", [("main", [(1.0, 1.0)])], str) is None
     assert spark_path([Sample(*[0.0] * WIDTH)], 10, 10) == ""
-
-
-def test_an_unknown_value_is_a_gap_and_not_a_line() -> None:
-    values = [3.0, 3.0, NAN, NAN, 6.0, NAN]
-    plot = plot_of(
-        "Items", [("main", [(float(n), value) for n, value in enumerate(values)])], "{:.0f}".format
-    )
-    assert plot is not None
-    assert plot.curves[0].path == "M0.0 80.0L128.0 80.0M512.0 0.0"
-    assert (plot.axis, plot.curves[0].now) == (("6", "3", "0"), "-")
-    assert [one.text.partition(": ")[2] for one in plot.stretches] == [
-        *("main 3", "main 3", "main -", "main -", "main 6", "main -")
-    ]
-    assert plot_of("Items", [("main", [(0.0, NAN), (1.0, NAN)])], str) is None
-    assert plot_of("Items", [], str) is None
-
-
-def test_the_peak_of_a_stretch_with_unknown_values_is_kept() -> None:
-    points = [(float(n), 50.0 if n == 5555 else 0.0 if n % 2 else NAN) for n in range(10_000)]
-    plot = plot_of("Items", [("main", points)], str)
-    assert plot is not None
-    assert plot.axis[0] == "50.0"
-    assert [one.text for one in plot.stretches if one.text.endswith("-")] == []
 
 
 def test_a_pointer_finds_each_time_in_one_stretch_with_the_values_of_all_curves() -> None:

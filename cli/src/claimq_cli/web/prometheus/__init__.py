@@ -1,1 +1,0 @@
-"""Curves of queues from a Prometheus that scrapes the operator."""

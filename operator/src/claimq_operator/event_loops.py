@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+_STOP_SECONDS = 5.0
 
 
 async def run_in_thread(work: Callable[[], Coroutine[Any, Any, R]], name: str) -> R:
@@ -23,8 +24,9 @@ async def run_in_thread(work: Callable[[], Coroutine[Any, Any, R]], name: str) -
         return await run_in_loop(loop, work)
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread.join(_STOP_SECONDS)
+        if not thread.is_alive():  # else something blocks its loop; it ends with the process
+            loop.close()
 
 
 async def run_in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, R]]) -> R:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,4 +46,49 @@ def test_a_call_while_the_interpreter_ends_does_not_wait_forever(
     assert ended.returncode == 0
     if is_refused is not None:
         assert ("the interpreter is ending" in ended.stderr) == is_refused, ended.stderr
+    assert "AssertionError" not in ended.stderr
+
+
+STEPS = """
+import gc, socket, sys, threading, time
+from claimq.concurrency.without_loop import run
+from claimq.worker import Worker
+
+silent = socket.socket(socket.AF_UNIX)
+silent.bind(sys.argv[1])
+silent.listen()
+
+def step(steps, token):
+    run(steps.step("done", token, {}, 1, None))
+
+class App:
+    step = staticmethod(step)
+
+    def __init__(self):
+        self.itself = self
+        self.worker = Worker(sys.argv[1], session=False)
+        self.steps = self.worker.client._steps
+        threading.Thread(target=step, args=[self.steps, "w/1.a"], daemon=True).start()
+        while not self.steps._in_flight:
+            time.sleep(0.01)
+
+    def __del__(self):
+        assert sys.is_finalizing()
+        {call}
+
+gc.disable()  # so that it lives until the interpreter ends
+App()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "is_refused"), [("self.step(self.steps, 'w/2.b')", True), ("self.worker.close()", False)]
+)
+def test_a_step_that_waits_for_another_threads_request_ends_with_the_interpreter(
+    tmp_path: Path, call: str, is_refused: bool
+) -> None:
+    command = [sys.executable, "-c", STEPS.replace("{call}", call), str(tmp_path / "socket")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 0
+    assert ("the interpreter is ending" in ended.stderr) == is_refused, ended.stderr
     assert "AssertionError" not in ended.stderr

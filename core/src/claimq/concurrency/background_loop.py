@@ -85,7 +85,7 @@ class BackgroundLoop:
             return call.result()
         except BaseException:
             if not call.has_ended and self.soon(call.cancel):
-                call.wait()
+                call.wait_for_end()
             raise
         finally:
             self._calls.discard(call)
@@ -143,7 +143,7 @@ class _Signal:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lock.acquire()
+        self._lock.acquire(blocking=False)
 
     def set(self) -> None:
         """Sets it. Does nothing the second time."""
@@ -180,7 +180,7 @@ class _Outcome(Generic[R]):
         self._ends.append(how)
         self._ended.set()
 
-    def wait(self) -> None:
+    def wait_for_end(self) -> None:
         """Waits for the end. Raises StoreUnavailable if the interpreter ends in between."""
         while not self._ended.wait(_LOOK_SECONDS):
             if _is_finalizing():
@@ -188,7 +188,7 @@ class _Outcome(Generic[R]):
 
     def result(self) -> R:
         """Waits, then returns the result or raises the error."""
-        self.wait()
+        self.wait_for_end()
         how = self._ends[0]
         if isinstance(how, BaseException):
             raise how

@@ -104,13 +104,13 @@ class EmbeddedServer:
                     return
 
         with self.sidecar(queue) as sidecar:
-            watching = threading.Thread(target=drain_when_empty)
+            watching = threading.Thread(target=drain_when_empty, daemon=True)
             watching.start()
             try:
                 main()
             finally:
                 ended.set()
-                watching.join()
+                watching.join(_START_SECONDS + _STOP_SECONDS)  # its last call may be retried for so long
         if any(left.values()):
             raise AssertionError(f"{queue} is not empty after {within:g} s: {left}")
 
@@ -184,4 +184,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        process.wait(_STOP_SECONDS)

@@ -10,6 +10,7 @@ import asyncio
 import functools
 import select
 import socket
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -17,11 +18,21 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from claimq.concurrency.without_loop import run
+from claimq.worker.errors import SidecarUnavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _READ_BYTES = 256 * 1024
 _JOIN_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+"""How often a thread that waits for another one looks whether that can still run."""
+is_ending = sys.is_finalizing  # modules may be emptied before the last __del__
+
+
+def refuse_if_ending() -> None:
+    """Raises SidecarUnavailable while the interpreter ends: other threads do not run any more."""
+    if is_ending():
+        raise SidecarUnavailable("the interpreter is ending, and threads with it; end items and close before")
 
 
 def blocking(
@@ -170,10 +181,11 @@ class _ThreadWaiter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lock.acquire()
+        self._lock.acquire(blocking=False)
 
     async def wait(self) -> None:
-        self._lock.acquire()
+        while not self._lock.acquire(timeout=_LOOK_SECONDS):
+            refuse_if_ending()
 
     def wake(self) -> None:
         if self._lock.locked():

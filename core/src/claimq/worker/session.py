@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from claimq.concurrency.backoff import Backoff
-from claimq.worker.backends import Backend, Stream
+from claimq.worker.backends import Backend, Stream, is_ending
 from claimq.worker.connection import read_head, receive
 from claimq.worker.errors import SidecarUnavailable
 from claimq.worker.wire import (
@@ -83,6 +83,8 @@ class Session:
 
     async def close(self) -> None:
         """Ends it. Items in progress under it go back at once, counted as a crash."""
+        if is_ending():  # its thread may have stopped anywhere; the connection ends with the process
+            return
         self._is_closing.set()
         if self._stream is not None:
             self._stream.interrupt()

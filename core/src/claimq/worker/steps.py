@@ -11,7 +11,7 @@ from typing import Any, Generic
 from claimq.errors import ClaimqError
 from claimq.model import Outcome
 from claimq.worker import wire
-from claimq.worker.backends import Backend, Waiter
+from claimq.worker.backends import Backend, Waiter, refuse_if_ending
 from claimq.worker.connection import Connections
 from claimq.worker.errors import Refused, SidecarUnavailable
 from claimq.worker.item import AnyItem
@@ -92,6 +92,7 @@ class Steps(Generic[AnyItem]):
         self, verb: str, token: str, words: dict[str, object], chunk: int, session: str | None
     ) -> tuple[Outcome, list[AnyItem]]:
         """Ends a claim and claims up to ``chunk`` items. Raises SidecarUnavailable, StoreUnavailable, Refused."""
+        refuse_if_ending()
         step: _Step[AnyItem] = _Step(verb, token, words, chunk)
         try:
             with self._line:

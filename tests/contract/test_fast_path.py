@@ -232,3 +232,29 @@ def test_numbers_of_calls_and_items_have_the_same_effect(server: Server, number:
 @pytest.mark.parametrize("kind", [("SET", "{}", "x"), ("LPUSH", "{}", "x"), ("ZADD", "{}", "1", "x")])
 def test_a_key_of_another_type_has_the_same_effect(server: Server, key: str, kind: Words) -> None:
     is_fast(server, Case(before=(("DEL", key), tuple(key if word == "{}" else word for word in kind))))
+
+
+EXPONENTS = """
+local function written(value)
+  local digits, zeros = string.match(type(value) == 'number' and string.format('%d', value) or '', '^(%d)(0+)$')
+  return zeros and #zeros > 7 and digits .. 'e+' .. #zeros or value
+end
+local function call_as_7_2(...)
+  local words = {...}
+  for i = 1, #words do words[i] = written(words[i]) end
+  return redis.call(unpack(words))
+end
+"""
+"""A server that writes the numbers that a script passes on as Redis 7.2.4 does: 100000000 as 1e+8."""
+
+
+@pytest.mark.parametrize("text", [WHOLE, GENERAL], ids=["whole", "general"])
+@pytest.mark.parametrize("count", [99_999_999, 2 * 10**14 - 1, 8_999_999_999_999_998])
+def test_counters_are_stored_as_digits(server: Server, text: str, count: int) -> None:
+    shebang, _, body = text.partition("\n")
+    with_exponents = shebang + EXPONENTS + body.replace("redis.call(", "call_as_7_2(")
+    end = run(server, with_exponents, Case(stats={"seq": str(count), "enqueued": str(count)}))
+    assert isinstance(end.reply, list)
+    assert end.reply[0] == b"OK"
+    stored = server.call("HMGET", STATS, "seq", "enqueued")
+    assert stored == [str(count + 1).encode()] * 2

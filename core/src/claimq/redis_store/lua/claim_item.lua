@@ -39,7 +39,7 @@ if state == 'main' then
   local to_nearer_end = math.min(at, length - 1 - at)
   if to_nearer_end > FAR then return {'FAR', to_nearer_end} end
   -- A list has no command that removes the element at an index: give it a value that no other has, and remove that.
-  redis.call('LSET', list, -1 - at, nonce)
+  redis.call('LSET', list, whole(-1 - at), nonce)
   redis.call('LREM', list, to_nearer_end == at and -1 or 1, nonce)
   q.lengths[client] = count - 1
   if client ~= '-' then settle_client(q, client, 1) end

@@ -7,7 +7,7 @@
 -- Cost: O(clients skipped and returned)
 local q = open(KEYS[1])
 local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {count_in(q, '-')}
-for _, client in ipairs(ARGV[3] and {ARGV[3]} or redis.call('LRANGE', q.clients, skip, skip + count - 1)) do
+for _, client in ipairs(ARGV[3] and {ARGV[3]} or redis.call('LRANGE', q.clients, whole(skip), whole(skip + count - 1))) do
   reply[#reply + 1], reply[#reply + 2] = client, count_in(q, client)
 end
 return reply

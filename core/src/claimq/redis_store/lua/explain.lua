@@ -42,19 +42,19 @@ for _, client in ipairs(redis.call('LRANGE', q.clients, 0, 99)) do
   known[client] = true
 end
 for _, list in ipairs(lists) do
-  look_at(math.min(limit, redis.call('LLEN', list)), function(i) return try_item(redis.call('LINDEX', list, i), 'LSET', list, whole(i)) end)
+  look_at(math.min(limit, redis.call('LLEN', list)), function(i) return try_item(redis.call('LINDEX', list, whole(i)), 'LSET', list, whole(i)) end)
 end
-local failed, stored = redis.call('ZRANGE', q.failed, 0, limit - 1, 'REV'), q.failed_items
+local failed, stored = redis.call('ZRANGE', q.failed, 0, whole(limit - 1), 'REV'), q.failed_items
 expect_hash(stored)
 look_at(#failed, function(i) return try_item(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1]) end)
-local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
+local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, whole(limit))
 look_at(#tokens, function(i)
   local token = tokens[i + 1]
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
   return try_item(redis.call('HGET', busy, token), 'HSET', busy, token)
 end)
 look_at(math.min(limit, redis.call('ZCARD', q.delayed)), function(i)
-  local row = redis.call('ZRANGE', q.delayed, i, i, 'WITHSCORES')
+  local row = redis.call('ZRANGE', q.delayed, whole(i), whole(i), 'WITHSCORES')
   return try_item(row[1], 'DELAYED', row[1], row[2])
 end)
 

@@ -21,5 +21,5 @@ for i, id in ipairs(ids) do
   else from, skip = passed(from, skip, scores[i]) end
   if not has_room(q, #(envelope or '')) then break end
 end
-reply[1] = format_text('%d %d %d ', chosen, looked, q.now) .. from .. ' ' .. skip .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
+reply[1] = format_text('%d %d %d ', chosen, looked, q.now) .. from .. ' ' .. whole(skip) .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
 return reply

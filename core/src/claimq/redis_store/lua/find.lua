@@ -10,7 +10,7 @@ local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), count_of(ARG
 local is_it = new_id_check(id)
 if state == 'busy' then
   local wanted = math.min(count, busy_count(q) - skip)  -- the last of the leases is KEEPER
-  local page = wanted > 0 and redis.call('ZRANGE', q.leases, skip, skip + wanted - 1, 'WITHSCORES') or {}
+  local page = wanted > 0 and redis.call('ZRANGE', q.leases, whole(skip), whole(skip + wanted - 1), 'WITHSCORES') or {}
   local looked = 0
   for i = 1, #page, 2 do
     local envelope = redis.call('HGET', q.base .. 'busy:' .. (string.match(page[i], '^(.*)/') or ''), page[i])

@@ -41,7 +41,7 @@ local function give_back(q, at, kind, error, detail, delay)
       item.number = claim.number
       item.verdict = settle(q, policy, item, kind, error, group.worker, delay, detail)
       verdicts[position], items[#items + 1] = item.verdict, item
-      if item.delay and item.delay > 0 then verdicts[position] = verdicts[position] .. ':' .. item.delay end
+      if item.delay and item.delay > 0 then verdicts[position] = verdicts[position] .. ':' .. whole(item.delay) end
       if not has_room(q, #envelope * weight_of(item.verdict)) or #items == CALL_MOVES then break end
     end
   end

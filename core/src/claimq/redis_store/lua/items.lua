@@ -14,14 +14,14 @@ local function add(name, score, envelope)
 end
 if state == 'delayed' then
   local envelopes = read_within(q, count, function(read, more)
-    return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
+    return redis.call('ZRANGE', q.delayed, whole(skip + read), whole(skip + read + more - 1))
   end)
   if #envelopes < count and not has_room(q, 0) then reply[1] = 1 end
   for _, envelope in ipairs(envelopes) do add('', redis.call('ZSCORE', q.delayed, envelope), envelope) end
   return reply
 end
 if state == 'busy' then count = math.min(count, busy_count(q) - skip) end  -- the last of the leases is KEEPER
-local page = count > 0 and redis.call('ZRANGE', state == 'busy' and q.leases or q.failed, skip, skip + count - 1, 'WITHSCORES') or {}
+local page = count > 0 and redis.call('ZRANGE', state == 'busy' and q.leases or q.failed, whole(skip), whole(skip + count - 1), 'WITHSCORES') or {}
 for i = 1, #page, 2 do
   local name = page[i]
   local key = state == 'busy' and 'busy:' .. (string.match(name, '^(.*)/') or '') or 'failed:items'

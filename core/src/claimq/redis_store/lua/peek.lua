@@ -24,7 +24,7 @@ end
 -- The item at a place of all that a client has, from 0; nil if it has no more.
 local function item_at(client, place)
   local list, at = list_at(q, client, place)
-  return list and redis.call('LINDEX', list, -(at + 1))
+  return list and redis.call('LINDEX', list, whole(-(at + 1)))
 end
 
 local function reply(more, next_place) return {more and 1 or 0, next_place, unpack(got)} end
@@ -32,7 +32,7 @@ local function reply_after(skipped) return reply(#got == count or not has_room(q
 
 -- Clients in the order of their turns, from a place of the ring on; the list without a client joins the ring as the last.
 local function turn(from, size)
-  local names, page = {}, redis.call('LRANGE', q.clients, -(from + size), -(from + 1))
+  local names, page = {}, redis.call('LRANGE', q.clients, whole(-(from + size)), whole(-(from + 1)))
   for i = #page, 1, -1 do names[#names + 1] = page[i] end
   if #names < size and not q.main_in_ring then names[#names + 1] = '-' end
   return names

@@ -10,7 +10,7 @@
 local q = open(KEYS[1])
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
-local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', expired_by(q), 'WITHSCORES', 'LIMIT', 0, limit)
+local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES', 'LIMIT', 0, whole(limit))
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
 -- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
 local began_before = (q.server_since or number_in(q.seen.server_since, 0, q.now)) + policy.expiry + 1000
@@ -49,7 +49,7 @@ for _, token in ipairs(expired) do
 end
 local arrived = {}
 local due = read_within(q, limit - #ended, function(skip, count)
-  local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', skip, count)
+  local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', whole(skip), whole(count))
   local bytes = 0
   for _, envelope in ipairs(page) do
     local item = parse(q, envelope, '0')

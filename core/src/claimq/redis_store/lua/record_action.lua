@@ -15,11 +15,11 @@ local log = ARGV[5] == '1' and q.added or q.audit
 expect_list(log)
 local count, last, old = redis.call('LLEN', log) + 1, log == q.added and ENTRIES or MOST_ENTRIES, 0
 for n = 1, math.min(2, count - ENTRIES) do  -- one more than is added, so that a log of old entries shrinks
-  local at = tonumber(string.match(redis.call('LINDEX', log, -n), '^%d+'))
+  local at = tonumber(string.match(redis.call('LINDEX', log, whole(-n)), '^%d+'))
   if at and q.now - at < KEPT_MS then break end
   old = n
 end
 redis.call('LPUSH', log, whole(q.now) .. ' ' .. ARGV[4])
-redis.call('LTRIM', log, 0, math.min(last, count - old) - 1)
+redis.call('LTRIM', log, 0, whole(math.min(last, count - old) - 1))
 keep_reply(q, '')
 return {'OK', ''}

@@ -40,7 +40,7 @@ local function found() if #waiting_again + #claims >= CALL_MOVES then q.bytes = 
 for _, client in ipairs(clients) do
   for _, list in ipairs(lists_of(q, client)) do
     look_at(math.min(limit, length_of_list(list)), function(i)
-      local envelope = redis.call('LINDEX', list, -(i + 1))
+      local envelope = redis.call('LINDEX', list, whole(-(i + 1)))
       local item = interrupted(envelope)
       if item and item.client == client then
         expect_entry(q, item)
@@ -51,7 +51,7 @@ for _, client in ipairs(clients) do
     end)
   end
 end
-local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, limit)
+local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, whole(limit))
 look_at(#tokens, function(i)
   local token = tokens[i + 1]
   local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
@@ -62,7 +62,7 @@ look_at(#tokens, function(i)
 end)
 -- One that stood at the head may have had to wait for its exclusive key.
 look_at(q.seen.exclusive and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
-  local envelope = redis.call('ZRANGE', q.delayed, i, i)[1]
+  local envelope = redis.call('ZRANGE', q.delayed, whole(i), whole(i))[1]
   local item = interrupted(envelope)
   if item then
     expect_entry(q, item)

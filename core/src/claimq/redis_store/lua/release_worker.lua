@@ -29,7 +29,7 @@ for i = 1, count do
     if not has_room(q, #envelope) or #held == CALL_MOVES then break end
   end
 end
-if #held == 0 then return {'OK', '0 0 0 0 ' .. looked_at} end
+if #held == 0 then return {'OK', '0 0 0 0 ' .. whole(looked_at)} end
 local found = {}
 for i = 1, looked_at do found[#found + 1] = items[kind == 'interrupt' and looked_at + 1 - i or i] end
 items = found

@@ -22,7 +22,7 @@ if not named then
   local over = redis.call('ZCARD', failed) - tonumber(ARGV[10])
   if over > 0 then ids, scores = page_of(failed, from, skip, until_ms, math.min(chunk, over)) end
 end
-if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip .. ' 0'} end
+if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. whole(skip) .. ' 0'} end
 expect_hash(stored)
 local gone, reply = {}, {}
 expect_list(q.removed)
@@ -47,7 +47,7 @@ sliced(gone, 1000, function(list, from, to)
   redis.call('HDEL', stored, unpack(list, from, to))
 end)
 if q.removals then write_removed(q) end
-local text = format_text('%d %d %d ', #gone, looked, q.now) .. from .. ' ' .. skip .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
+local text = format_text('%d %d %d ', #gone, looked, q.now) .. from .. ' ' .. whole(skip) .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
 if #gone > 0 then
   close(q, {failed_removed = #gone})
   keep_reply(q, text)

@@ -16,7 +16,7 @@ for _, group in ipairs(groups) do
     for i = from, to do leasing[#leasing + 1], leasing[#leasing + 2] = lease_end, tokens[i] end
     redis.call('ZADD', q.leases, 'XX', unpack(leasing))
   end)
-  if #group.live > 0 then redis.call('ZADD', q.workers, q.now, group.worker) end
+  if #group.live > 0 then redis.call('ZADD', q.workers, whole(q.now), group.worker) end
 end
 for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'renewed' end end
 if lost < #verdicts then close(q, {}) end

@@ -16,15 +16,15 @@ local has_lost_levels = redis.call('HLEN', q.base .. 'levels') > 0 and not q.see
 if has_lost_levels then q.seen.levels = '1' end
 local has_lost_keys = redis.call('HLEN', q.base .. 'exclusive') > 0 and not q.seen.exclusive
 local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.wake)
-local old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, limit)
-local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', q.now - 3600000, 'LIMIT', 0, 10)
+local old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', whole(q.now), 'LIMIT', 0, whole(limit))
+local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', whole(q.now - 3600000), 'LIMIT', 0, 10)
 local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor', 'repair_call')
 local expiry = lease_ms(redis.call('HGET', q.config, 'busy_expiry_ms'))
 expect_zset(leases)
 
 -- Claim calls that have ended: one page of the log after the other, so that one long claim does not keep the rest.
 local rank_of_page = rank_in(at[3])
-local page = redis.call('ZRANGE', claims, rank_of_page, rank_of_page + limit - 1, 'WITHSCORES')
+local page = redis.call('ZRANGE', claims, whole(rank_of_page), whole(rank_of_page + limit - 1), 'WITHSCORES')
 local ended, _, looked, held = look_through(q, page, false)
 local unknown = {}
 for name, count in pairs(held) do
@@ -34,15 +34,15 @@ local next_page = looked < limit and #page < 2 * limit and 0 or rank_of_page + l
 
 -- Items in busy without a lease, one worker's hash after the other.
 local rank = at[1] and redis.call('ZRANK', workers, at[1])
-local worker, cursor, to_lease = redis.call('ZRANGE', workers, rank or 0, rank or 0)[1], cursor_in(rank and at[2]), {}
+local worker, cursor, to_lease = redis.call('ZRANGE', workers, whole(rank or 0), whole(rank or 0))[1], cursor_in(rank and at[2]), {}
 if worker then
   cursor = scan(q, q.base .. 'busy:' .. worker, cursor, limit, function(token)
     if not redis.call('ZSCORE', leases, token) then to_lease[#to_lease + 1] = token end
   end)
-  if cursor == '0' then worker = redis.call('ZRANGE', workers, (rank or 0) + 1, (rank or 0) + 1)[1] or '' end
+  if cursor == '0' then worker = redis.call('ZRANGE', workers, whole((rank or 0) + 1), whole((rank or 0) + 1))[1] or '' end
 end
 -- Leases that end later than any lease that a script gives: they get a new end, like items without a lease.
-for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. whole(q.now + LONGEST_LEASE_MS), '+inf', 'LIMIT', 0, limit + 1)) do
+for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. whole(q.now + LONGEST_LEASE_MS), '+inf', 'LIMIT', 0, whole(limit + 1))) do
   if token ~= KEEPER then to_lease[#to_lease + 1] = token end
 end
 local has_lost_keeper = redis.call('ZCARD', leases) + #to_lease > 0 and not redis.call('ZSCORE', leases, KEEPER)
@@ -56,7 +56,7 @@ local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. 
 
 -- All is read; now write.
 sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
-if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', next_page) end
+if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', whole(next_page)) end
 for _, name in ipairs(unknown) do redis.call('ZADD', workers, whole(q.now), name) end
 if has_lost_keeper then redis.call('ZADD', leases, '+inf', KEEPER) end
 for _, token in ipairs(to_lease) do redis.call('ZADD', leases, whole(q.now + expiry), token) end

@@ -15,7 +15,7 @@ local chunk = math.min(count_of(ARGV[10], 1), CALL_MOVES)
 local most, ids, scores, from, skip = tonumber(ARGV[7]), nil, {}, ARGV[8], tonumber(ARGV[9])
 if ARGV[4] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[4]) and {ARGV[4]} or {}
 else ids, scores = page_of(failed, from, skip, until_ms, chunk) end
-if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. skip .. ' 0'} end
+if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. whole(skip) .. ' 0'} end
 local chosen, fields, looked = {}, {}, 0
 expect_list(q.wake)
 expect_hash(stored)
@@ -49,6 +49,6 @@ if #chosen > 0 then
   leave_wake_token(q)
   close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
 end
-local text = format_text('%d %d %d ', #chosen, looked, q.now) .. from .. ' ' .. skip .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
+local text = format_text('%d %d %d ', #chosen, looked, q.now) .. from .. ' ' .. whole(skip) .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
 if #chosen > 0 then keep_reply(q, text) end
 return {'OK', text}

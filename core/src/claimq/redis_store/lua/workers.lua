@@ -7,7 +7,7 @@
 -- Cost: O(log workers + workers returned)
 local q = open(KEYS[1])
 local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {}
-local seen = redis.call('ZRANGE', q.workers, skip, skip + count - 1, 'WITHSCORES')
+local seen = redis.call('ZRANGE', q.workers, whole(skip), whole(skip + count - 1), 'WITHSCORES')
 for i = 1, #seen, 2 do
   reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = seen[i], seen[i + 1], redis.call('HLEN', q.base .. 'busy:' .. seen[i])
 end

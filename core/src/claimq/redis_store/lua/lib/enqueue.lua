@@ -66,7 +66,7 @@ local function read_limits(q, group)
   if group.due ~= '' then redis.call('ZCARD', q.delayed) end  -- or WRONGTYPE
   if group.own then
     if not q.old_ids then  -- more than this call adds, so that they become fewer, but few for each of many queues
-      q.old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', q.now, 'LIMIT', 0, q.own_ids + math.ceil(100 / #KEYS))
+      q.old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', whole(q.now), 'LIMIT', 0, whole(q.own_ids + math.ceil(100 / #KEYS)))
     end
     q.known = q.known or {}
   end

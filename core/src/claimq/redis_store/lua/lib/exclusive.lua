@@ -51,7 +51,7 @@ end
 -- Removes entries whose claims have ended, among so many.
 local function sweep_keys(q, count)
   local at, gone = string.match(redis.call('HGET', q.stats, 'exclusive_cursor') or '', '^%d+$') or '0', {}
-  local page = redis.pcall('HSCAN', q.base .. 'exclusive', at, 'COUNT', count)
+  local page = redis.pcall('HSCAN', q.base .. 'exclusive', at, 'COUNT', whole(count))
   if page.err then page = {'0', {}} end  -- the cursor is invalid: another client has changed it; begin again
   for i = 1, #page[2], 2 do
     local key, entry = page[2][i], read_key(q, page[2][i + 1])

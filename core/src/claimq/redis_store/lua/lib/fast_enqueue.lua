@@ -38,8 +38,9 @@ repeat
   if type(length) ~= 'number' then break end  -- main is not a list, which the rest reports
 
   if not has_token then redis.call('LPUSH', wake, '1') end
-  redis.call('HSET', stats, 'seq', seq + 1, 'enqueued', enqueued + 1)
-  local text = string.format('%d %d %d | ', seq + 1, now, length + (tonumber(client_items) or 0))
+  seq, enqueued = string.format('%d', seq + 1), string.format('%d', enqueued + 1)
+  redis.call('HSET', stats, 'seq', seq, 'enqueued', enqueued)
+  local text = seq .. string.format(' %d %d | ', now, length + (tonumber(client_items) or 0))
   redis.call('HSET', calls, lane, call .. ' ' .. refreshed .. ' ' .. text)
   return {'OK', text}
 until true

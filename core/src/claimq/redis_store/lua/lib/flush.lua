@@ -31,7 +31,7 @@ local function plan_flush(q)
   q.seen.levels = '1'  -- also lists that are there although this is not known
   expect_zset(q.workers)
   check_permission(q.base, 'ZRANGE', '0', '0')
-  for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, math.min(held, FLUSH_CLAIMS) - 1) or {}) do
+  for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, whole(math.min(held, FLUSH_CLAIMS) - 1)) or {}) do
     if plan.freed >= FREED_BYTES then break end
     local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
     plan.claims[#plan.claims + 1] = {busy = busy, token = token}
@@ -79,7 +79,7 @@ local function flush(q, plan)
       if not plan.is_last then redis.call('ZREM', q.heads, client) end
     else redis.call('HSET', q.stats, 'main_in_ring', '0') end
   end
-  if plan.turns > 0 then redis.call('LTRIM', q.clients, 0, -(plan.turns + 1)) end
+  if plan.turns > 0 then redis.call('LTRIM', q.clients, 0, whole(-(plan.turns + 1))) end
   for _, key in ipairs(plan.keys) do redis.call('UNLINK', key) end
   if plan.is_last then  -- also what no lease and no ring leads to
     for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end

@@ -7,7 +7,7 @@ local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
-  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, '-inf', expired_by(q)) > 0
+  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0
   local look_at = tonumber(redis.call('ZRANGE', q.present, 0, 0, 'WITHSCORES')[2])
   if look_at and look_at <= q.now then is_overdue = is_overdue or may_look(q)
   elseif look_at and look_at % 1 > 0 then due = math.min(tonumber(due) or look_at, look_at) end  -- a process that may be gone: look in time
@@ -79,7 +79,7 @@ local function lease(q, c, envelopes, nonce)
   redis.call('ZADD', q.claims, whole(q.now), format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
   if q.left > 0 then leave_wake_token(q) end
   local asks_for_repair = c.calls > 256 and c.calls % 128 == 0  -- not with each claim while all of the logged calls are live
-  return format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. c.overdue + (asks_for_repair and 2 or 0) .. ' ' .. q.incarnation
+  return format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. whole(c.overdue + (asks_for_repair and 2 or 0)) .. ' ' .. q.incarnation
 end
 
 -- What close() counts of a claim.

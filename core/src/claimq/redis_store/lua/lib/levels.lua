@@ -87,7 +87,7 @@ end
 local function read_waiting(q, state, client, skip, count, largest)
   if state ~= 'main' then
     return read_within(q, count, function(read, more)
-      return redis.call('ZRANGE', q.delayed, skip + read, skip + read + more - 1)
+      return redis.call('ZRANGE', q.delayed, whole(skip + read), whole(skip + read + more - 1))
     end)
   end
   local lists, got = lists_of(q, client), {}

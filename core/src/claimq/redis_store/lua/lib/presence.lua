@@ -32,7 +32,7 @@ end
 -- forgotten: its leases decide. Reads only.
 local function look(q, policy, want)
   local found = {at = {}, away = {}, tokens = {}, more = false}
-  local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.present, '-inf', q.now, 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
+  local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.present, '-inf', whole(q.now), 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
   if #page == 0 then return found end
   local since, channels = q.server_since or number_in(q.seen.server_since, 0, q.now), {}
   for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
@@ -58,6 +58,6 @@ end
 
 -- Writes what look() found.
 local function note_looks(q, found)
-  for member, at in pairs(found.at) do redis.call('ZADD', q.present, at, member) end
+  for member, at in pairs(found.at) do redis.call('ZADD', q.present, fraction(at), member) end
   if #found.away > 0 then redis.call('ZREM', q.present, unpack(found.away)) end
 end

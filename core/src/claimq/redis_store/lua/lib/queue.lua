@@ -1,7 +1,9 @@
 -- A queue opened by one of its keys: its names, the server's clock, its sequence number. Reads only, but for touch() and close().
--- Whole numbers are formatted with %d: Lua's own way to print a number costs twice as much.
+-- What a script stores or sends is text. A number that it passes on is written by the server, as 1e+8 by Redis 7.2.4, and one that Lua prints loses digits
+-- from 1e14 on; a field or index of such a text is refused later. So whole() writes every number, and fraction() a score that has a fraction.
 local format_text = string.format
 local function whole(number) return format_text('%d', number) end
+local function fraction(number) return format_text('%.17g', number) end
 
 -- The server keeps what a script wrote before it was refused a command. So every command that the script may write with is asked for
 -- before anything is written (redis_store/scripts.py lists them; a fast path asks for its own). What is asked about is the beginning of the queue's keys, which no key pattern narrower than all of them covers.
@@ -96,7 +98,7 @@ local function read_oldest(q, list, skip, want, largest)
   local is_far = largest and bytes_to_find(math.min(skip, length - skip), largest) >= FAR_BYTES
   return read_within(q, want, function(read, count)
     local first = skip + read
-    local page = redis.call('LRANGE', list, -(first + count), -(first + 1))  -- the newest first
+    local page = redis.call('LRANGE', list, whole(-(first + count)), whole(-(first + 1)))  -- the newest first
     local size = #page
     for i = 1, math.floor(size / 2) do page[i], page[size + 1 - i] = page[size + 1 - i], page[i] end
     return page, length > 0 and page[1] and bytes_to_find(math.min(first, length - first), #page[1]) or 0
@@ -248,7 +250,7 @@ local function close(q, counts)
       if totals[name] then
         local total = totals[name] + more
         known[#known + 1] = name; known[#known + 1] = whole(total >= more and total <= LAST_NUMBER and total or more)
-      elseif type(redis.pcall('HINCRBY', stats, name, more)) == 'table' then redis.call('HSET', stats, name, whole(more)) end
+      elseif type(redis.pcall('HINCRBY', stats, name, whole(more))) == 'table' then redis.call('HSET', stats, name, whole(more)) end
     end
   end
   if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end
@@ -274,7 +276,7 @@ local function busy_count(q) return math.max(redis.call('ZCARD', q.leases) - 1, 
 local function put_delayed(q, due, envelope)
   note_size(q, #envelope)
   q.put = math.min((q.put or -1) + 1, 1023)
-  redis.call('ZADD', q.delayed, due + q.put / 1024, envelope)
+  redis.call('ZADD', q.delayed, fraction(due + q.put / 1024), envelope)
 end
 
 local function key_of(q, client)

@@ -10,7 +10,7 @@ local function note_removed(q, item, reason)
   local short = {id = string.sub(item.id, 1, 200), at = item.at, client = string.sub(item.client, 1, 128), meta = meta,
                  payload = string.sub(item.payload, 1, REMOVED_PAYLOAD)}
   q.removals = q.removals or {}
-  q.removals[#q.removals + 1] = whole(q.now) .. ' ' .. reason .. ' ' .. (item.size or #item.payload) .. ' ' .. format(short)
+  q.removals[#q.removals + 1] = whole(q.now) .. ' ' .. reason .. ' ' .. whole(item.size or #item.payload) .. ' ' .. format(short)
 end
 
 -- On demand: few calls remove items.

@@ -9,7 +9,7 @@ local function cursor_in(text) return text and #text < 20 and string.match(text,
 -- a hash that has lost most of its fields is not always made smaller, and a step may find none.
 local function scan(q, key, cursor, count, see)
   local seen, steps, step = 0, 1, 1
-  local page = redis.pcall('HSCAN', key, cursor, 'COUNT', count, 'NOVALUES')
+  local page = redis.pcall('HSCAN', key, cursor, 'COUNT', whole(count), 'NOVALUES')
   if page.err then page, step = redis.call('HSCAN', key, cursor, 'COUNT', 1), 2 end
   while true do
     cursor = page[1]
@@ -28,7 +28,7 @@ local function check_failed(q, limit)
   local failed, stored, found = q.failed, q.failed_items, {bodies = {}, places = {}}
   local at = redis.call('HMGET', q.stats, 'repair_failed_rank', 'repair_failed_cursor')
   found.rank, found.cursor = rank_in(at[1]), cursor_in(at[2])
-  local page = redis.call('ZRANGE', failed, found.rank, found.rank + limit - 1)
+  local page = redis.call('ZRANGE', failed, whole(found.rank), whole(found.rank + limit - 1))
   for _, name in ipairs(page) do
     if redis.call('HEXISTS', stored, name) == 0 then found.places[#found.places + 1] = name end
   end
@@ -41,9 +41,9 @@ end
 
 local function repair_failed(q, found)
   if found.next_rank ~= found.rank or found.next_cursor ~= found.cursor then
-    redis.call('HSET', q.stats, 'repair_failed_rank', found.next_rank, 'repair_failed_cursor', found.next_cursor)
+    redis.call('HSET', q.stats, 'repair_failed_rank', whole(found.next_rank), 'repair_failed_cursor', found.next_cursor)
   end
-  for _, name in ipairs(found.bodies) do redis.call('ZADD', q.failed, q.now, name) end
+  for _, name in ipairs(found.bodies) do redis.call('ZADD', q.failed, whole(q.now), name) end
   for _, name in ipairs(found.places) do redis.call('ZREM', q.failed, name) end
   return #found.bodies + #found.places
 end
@@ -100,7 +100,7 @@ local function check_ring(q, limit)
     in_ring[client] = true
   end
   found.lost_main = size <= READ_RING and q.main_in_ring and not in_ring['-']
-  local page = redis.call('ZRANGE', heads, are_few and 0 or at, are_few and -1 or at + limit - 1)
+  local page = redis.call('ZRANGE', heads, whole(are_few and 0 or at), whole(are_few and -1 or at + limit - 1))
   for _, client in ipairs(page) do
     if not in_ring[client] then
       if #found.joining + #found.gone >= limit then are_all = false; break end  -- the next call goes on
@@ -117,13 +117,13 @@ end
 
 local function repair_ring(q, found)
   local stats = q.stats
-  if found.next_at ~= found.at then redis.call('HSET', stats, 'repair_heads', found.next_at) end
+  if found.next_at ~= found.at then redis.call('HSET', stats, 'repair_heads', whole(found.next_at)) end
   if found.counting then redis.call('HSET', stats, 'repair_clients', found.counting) end
   for _, client in ipairs(found.joining) do redis.call('LPUSH', q.clients, client) end
   if #found.gone > 0 then forget(q, found.gone) end
   if found.lost_main then redis.call('HSET', stats, 'main_in_ring', '0') end
   if found.items then
-    redis.call('HSET', stats, 'client_items', found.items)
+    redis.call('HSET', stats, 'client_items', whole(found.items))
     q.client_items = found.items
   end
   return #found.joining + #found.gone + (found.lost_main and 1 or 0) + (found.items and 1 or 0)

@@ -72,7 +72,7 @@ local function failed_field(q, item)
     again = again + 1
     if again > 10 then
       q.same = (q.same or 0) + 1
-      return item.id .. '#' .. whole(q.seq) .. '.' .. q.same
+      return item.id .. '#' .. whole(q.seq) .. '.' .. whole(q.same)
     end
     field = item.id .. '#' .. again
   end
@@ -98,11 +98,11 @@ local function put_failed(q, policy, item)
   local field, envelope = failed_field(q, item), format(item)
   note_size(q, #envelope)
   redis.call('HSET', q.failed_items, field, envelope)
-  redis.call('ZADD', q.failed, q.now, field)
+  redis.call('ZADD', q.failed, whole(q.now), field)
   local over = policy.max_failed and redis.call('ZCARD', q.failed) - math.floor(policy.max_failed) or 0
   over = math.min(over, 10, q.over_items or OVER_ITEMS)  -- more than a call puts into failed, in number and in bytes, so that failed shrinks
   if over > 0 and (q.over_bytes or 0) > -FREED_BYTES then
-    for _, oldest in ipairs(redis.call('ZRANGE', q.failed, 0, over - 1)) do remove_over(q, oldest) end
+    for _, oldest in ipairs(redis.call('ZRANGE', q.failed, 0, whole(over - 1))) do remove_over(q, oldest) end
   end
 end
 

@@ -168,7 +168,7 @@ local function settle_client(q, client, count)
   q.more_client_items = (q.more_client_items or 0) - count
   q.client_items = q.client_items - count
   local oldest = oldest_of(q, client)
-  if oldest then redis.call('ZADD', q.heads, enqueued_at(oldest) or q.now, client)
+  if oldest then redis.call('ZADD', q.heads, enqueued_at(oldest) or whole(q.now), client)
   else forget(q, {client}) end
   return oldest
 end
@@ -186,7 +186,7 @@ end
 -- write; one of another type refuses the claim in the first round, and in a later one ends it with what was got.
 local function take_round(q, want, got)
   local clients = q.clients
-  local turn = redis.call('LRANGE', clients, -want, -1)
+  local turn = redis.call('LRANGE', clients, whole(-want), -1)
   local lists, lengths, stop, back, heads, gone, counted = {}, {}, 1, {}, {}, {}, {}
   local counts = q.seen.levels and redis.call('HMGET', q.base .. 'levels', unpack(turn))
   for i = #turn, 1, -1 do
@@ -225,7 +225,7 @@ local function take_round(q, want, got)
     else gone[#gone + 1] = client end
     if alone or not room or (envelope and has_enough(q, envelope)) then q.stopped, stop = true, i; break end
   end
-  redis.call('LTRIM', clients, 0, -(#turn - stop + 1) - 1)
+  redis.call('LTRIM', clients, 0, whole(-(#turn - stop + 1) - 1))
   sliced(back, 1000, function(list, from, to) redis.call('LPUSH', clients, unpack(list, from, to)) end)
   sliced(heads, 1000, function(list, from, to) redis.call('ZADD', q.heads, unpack(list, from, to)) end)
   if #counted > 0 then redis.call('HSET', q.base .. 'levels', unpack(counted)) end
@@ -235,7 +235,7 @@ end
 -- Refuses what take() refuses. Reads only.
 local function check_lists(q, want)
   check_permission(q.base, 'LINDEX', '0')
-  local turn = redis.call('LRANGE', q.clients, -want, -1)
+  local turn = redis.call('LRANGE', q.clients, whole(-want), -1)
   if #turn > 0 then expect_zset(q.heads) end
   for _, client in ipairs({'-', unpack(turn)}) do
     for _, list in ipairs(lists_of(q, client)) do expect_list(list) end

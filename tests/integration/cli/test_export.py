@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,6 @@ from claimq_cli.migration.export_source import every_item, take_failed
 from claimq_cli.output.answers import count
 from claimq_cli.rate_limit import UNLIMITED
 from testkit.clock import move_clock
-from testkit.recordings import replay
 from testkit.server import Server
 
 Claimq = Callable[..., Any]
@@ -142,22 +141,6 @@ def test_an_item_that_leaves_failed_while_it_is_written_is_not_removed(
     assert (found.state.value, found.item.last_error) == (("failed", "second") if again else ("main", None))
 
 
-@pytest.mark.parametrize("target", ["", "list:", "rq:"])
-def test_a_target_without_a_name_is_refused(on: Claimq, failures: BlockingQueue, target: str) -> None:
-    answer = on("failed", "export", "q", "--remove", "--to", target)
-    named = "list:NAME, fifo:NAME, sidekiq:NAME, rq:NAME, bullmq:NAME"
-    said = f"claimq: --to needs the name of a new file, '-' for stdout, or one of {named}\n"
-    assert (answer.code, answer.err) == (2, said)
-    assert failures.length("failed") == 300
-
-
-def test_failed_export_pushes_payloads_to_a_list(on: Claimq, valkey: Server, failures: BlockingQueue) -> None:
-    on("failed", "export", "q", "--client", "acme", "--to", "list:old")
-    on("failed", "export", "q", "--client", "unknown", "--to", "list:none")
-    assert valkey.call("LLEN", "old") == 200
-    assert valkey.call("EXISTS", "none") == 0
-
-
 def test_the_lines_on_stdout_have_the_states_of_the_items(on: Claimq, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     queue.fail(queue.claim(1), "no such host", permanent=True)
@@ -181,23 +164,13 @@ def test_many_items_are_exported_in_order(on: Claimq, queue: BlockingQueue) -> N
     assert on("export", "q", "--format", "raw").out.split() == [str(number) for number in range(2500)]
 
 
-def test_items_are_moved_to_a_list_and_back(on: Claimq, valkey: Server, filled: BlockingQueue) -> None:
-    answer = on("export", "q", "--to", "list:old", "--remove")
+def test_items_are_moved_to_a_file_and_back(on: Claimq, filled: BlockingQueue) -> None:
+    answer = on("export", "q", "--to", "old.jsonl", "--remove")
     assert answer.out == "q: 6 items exported and removed\n"
     assert filled.length() == 0
-    assert valkey.call("LRANGE", "old", 0, -1) == PAYLOADS[::-1]
-    on("import", "q", "--from", "list:old")
-    assert [item.payload for item in filled.peek(9)] == PAYLOADS
-
-
-def test_jobs_of_sidekiq_go_back_as_they_were(on: Claimq, valkey: Server) -> None:
-    replay(valkey, "sidekiq")
-    before = valkey.call("LRANGE", "queue:mails", 0, -1)
-    on("import", "q", "--from", "sidekiq:mails")
-    on("export", "q", "--to", "list:queue:mails", "--remove")
-    retried, *others = cast("list[bytes]", valkey.call("LRANGE", "queue:mails", 0, -1))
-    assert others == before
-    assert b"no such host" in retried  # its time has come
+    on("import", "again", "--from", "old.jsonl")
+    shown = on("peek", "again", "-o", "name").out.split()
+    assert shown == [f"i{number}" for number in range(len(PAYLOADS))]
 
 
 def test_failed_items_are_moved_to_a_file(on: Claimq, queue: BlockingQueue, tmp_path: Path) -> None:
@@ -207,14 +180,6 @@ def test_failed_items_are_moved_to_a_file(on: Claimq, queue: BlockingQueue, tmp_
     lines = (tmp_path / "failed.jsonl").read_text().splitlines()
     assert sorted(int(json.loads(line)["payload"]) for line in lines) == list(range(200))
     assert (queue.length("failed"), queue.length()) == (0, 50)
-
-
-def test_items_that_cannot_be_stored_stay_in_the_queue(
-    on: Claimq, valkey: Server, filled: BlockingQueue
-) -> None:
-    valkey.call("SET", "old", "a string")
-    assert on("export", "q", "--to", "list:old", "--remove").code == 4
-    assert [item.payload for item in filled.peek(9)] == PAYLOADS
 
 
 @contextmanager
@@ -255,7 +220,7 @@ def test_a_new_file_and_its_name_are_on_the_disk_before_items_are_removed(
 
 def test_a_paused_queue_is_not_taken_from(on: Claimq, filled: BlockingQueue) -> None:
     filled.pause()
-    answer = on("export", "q", "--to", "list:old", "--remove")
+    answer = on("export", "q", "--to", "old.jsonl", "--remove")
     assert answer.code == 4
     assert "main has items that cannot be claimed now; resume the queue if it is paused" in answer.err
 
@@ -266,15 +231,7 @@ def test_a_paused_queue_is_not_taken_from(on: Claimq, filled: BlockingQueue) -> 
         (["--remove"], "--remove needs another target than stdout, whose reader may lose items"),
         (["--remove", "--to", "a", "--state", "delayed"], "--remove takes items in main and failed"),
         (["--null"], "--null needs --format raw"),
-        (["--to", "rq:a", "--next-end", "left"], "--next-end needs --to list:KEY"),
-        (["--to", "rq:a", "--prefix", "b"], "--prefix needs --to sidekiq:NAME or bullmq:NAME"),
-        (["--to", "list:a", "--job-name", "a.b"], "--job-name needs --to rq:NAME or bullmq:NAME"),
-        (["--to", "bullmq:a", "--job-timeout", "1m"], "--job-timeout needs --to rq:NAME"),
-        (
-            ["--to", "rq:a", "--job-name", "send"],
-            '--job-name "send" is no name of a job; with rq: write MODULE',
-        ),
-        (["--to", "bullmq:a", "--job-name", ""], '--job-name "" is no name of a job'),
+        (["--to", ""], "--to needs the name of a new file, or '-' for stdout"),
         (["--to", "there"], "there exists; name a new file"),
         (["--to", "no/such/folder"], "cannot be written (No such file or directory)"),
     ],

@@ -319,7 +319,6 @@ def test_errors_of_a_page_say_what_to_do(
         (("peek", "q", "--web-api", address, "--redis", "redis://x"), "does not go with --redis"),
         (("delete", "q", "--web-api", address), "kubectl delete reliablequeue NAME"),
         (("failed", "export", "q", "--to", "x", "--remove", "--web-api", address), "omit --remove"),
-        (("export", "q", "--to", "list:x", "--web-api", address), "for another queue system give --target"),
     ):
         answer = claimq(*words)
         assert (answer.code, why in answer.err) == (2, True), words

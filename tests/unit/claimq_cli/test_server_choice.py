@@ -26,7 +26,6 @@ URLS = [
     (["worker", "q", "--redis"], "set CLAIMQ_REDIS_URL or CLAIMQ_REDIS_URL_FILE"),
     (["up", "--redis"], "set CLAIMQ_REDIS_PASSWORD or CLAIMQ_REDIS_PASSWORD_FILE"),
     (["import", "q", "--from", "list:k", "--source"], "set CLAIMQ_SOURCE_URL"),
-    (["export", "q", "--target"], "set CLAIMQ_TARGET_URL"),
 ]
 
 

@@ -1,6 +1,4 @@
-"""`claimq export` and `claimq failed export`: write items to a file or another queue system, and with --remove take
-them out of the queue.
-"""
+"""`claimq export` and `claimq failed export`: write items to a file, and with --remove take them out of the queue."""
 
 from __future__ import annotations
 
@@ -36,17 +34,15 @@ from claimq_cli.rate_limit import Pace
 )
 @target_options
 @with_context
-async def export_items(context: Context, name: str, states: tuple[str, ...], target: Target) -> int:
-    """Write items of the queue NAME to a file or another system.
+async def export_items(context: Context, name: str, states: tuple[str, ...], target: Target) -> None:
+    """Write items of the queue NAME to a file.
 
     `claimq import` reads JSON lines and CSV.
 
     \b
     claimq export mails > mails.jsonl
     claimq export mails --state main --state delayed --format csv --to mails.csv
-    claimq export mails --remove --to list:emails
-    claimq export mails --remove --to rq:mails --target redis://old:6379/0 --dry-run
-    claimq export mails --remove --to bullmq:mails --job-name send
+    claimq export mails --remove --to mails.jsonl
 
     Without --remove the queue does not change. Pause it and stop its workers for a complete export.
     """
@@ -64,7 +60,7 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
                 async for portion in found:
                     yield portion
 
-    return await export(context, name, target, portions)
+    await export(context, name, target, portions)
 
 
 @click.command("export")
@@ -72,8 +68,8 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
 @filters()
 @target_options
 @with_context
-async def export_failed(context: Context, name: str, wanted: ItemFilter, target: Target) -> int:
-    """Write failed items of the queue NAME to a file or another queue system, oldest failure first.
+async def export_failed(context: Context, name: str, wanted: ItemFilter, target: Target) -> None:
+    """Write failed items of the queue NAME to a file, oldest failure first.
 
     JSON lines have the last error and the counters of each item. `claimq import` reads them.
 
@@ -95,4 +91,4 @@ async def export_failed(context: Context, name: str, wanted: ItemFilter, target:
             async for portion in found:
                 yield portion
 
-    return await export(context, name, target, portions)
+    await export(context, name, target, portions)

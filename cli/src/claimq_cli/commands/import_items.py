@@ -122,7 +122,7 @@ async def import_items(
     """
     if client is not None:
         check_name("client", client)
-    layout = layout_of("--from", origin, prefix=prefix, next_end=next_end or "")
+    layout = layout_of(origin, prefix=prefix, next_end=next_end or "")
     if layout is not None:
         if form is not None or from_line != 1 or id_prefix is not None:
             raise CommandError("--format, --from-line and --id-prefix are for files", USAGE)

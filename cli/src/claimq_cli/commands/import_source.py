@@ -1,4 +1,4 @@
-"""Queues of other systems, as `claimq import --from` and `claimq export --to` name them, and the form of a file."""
+"""Queues of other systems, as `claimq import --from` names them, and the form of a file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _LISTED = 10
 KINDS = ("list", "fifo", "sidekiq", "rq", "bullmq")
 
 
-def layout_of(option: str, value: str, *, prefix: str, next_end: str) -> Layout | None:
-    """The layout of ``KIND:NAME``; None for a file. ``option``: which has this value. CommandError for options that the
-    kind does not have."""
+def layout_of(value: str, *, prefix: str, next_end: str) -> Layout | None:
+    """The layout of ``KIND:NAME``; None for a file. CommandError for options that the kind does not have."""
     kind, _, name = value.partition(":")
     is_known = kind in KINDS and bool(name)
     if prefix and not (is_known and kind in ("sidekiq", "bullmq")):
-        raise CommandError(f"--prefix needs {option} sidekiq:NAME or bullmq:NAME", USAGE)
+        raise CommandError("--prefix needs --from sidekiq:NAME or bullmq:NAME", USAGE)
     if next_end and not (is_known and kind == "list"):
-        raise CommandError(f"--next-end needs {option} list:KEY", USAGE)
+        raise CommandError("--next-end needs --from list:KEY", USAGE)
     if not is_known:
         return None
     match kind:

@@ -8,8 +8,7 @@ _INSTEAD = {
     "check": "give NAME; what is unsafe about the server is in the condition RedisReachable of a ReliableQueue",
     "delete": "delete its ReliableQueue instead: kubectl delete reliablequeue NAME",
     "doctor": "omit --web-api, and give -n NAMESPACE: it checks what you may read with kubectl",
-    "export": "omit --remove, and for another queue system give --target; `claimq failed remove` takes the ids of "
-    "exported items",
+    "export": "omit --remove; `claimq failed remove` takes the ids of exported items",
     "import": "use `claimq enqueue --lines`, or run it where the server can be reached",
     "record": "run it where the server can be reached; `claimq top` shows the rates",
     "url": "a page does not show the URLs of its servers",

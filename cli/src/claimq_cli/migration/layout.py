@@ -6,7 +6,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, NoReturn, cast
 
@@ -71,16 +71,6 @@ class Entry:
         """Reads the form in which the import's own list has it: ``PLACE|SCORE|RENAMED|VALUE``."""
         place, score, is_renamed, value = raw.split(b"|", 3)
         return cls(int(place), float(score) if score else None, value, is_renamed == b"1")
-
-
-@dataclass(frozen=True, slots=True)
-class NewEntry:
-    """An entry to write: the value, when it is due (Unix seconds; None: now), and its job, if the system keeps jobs in
-    hashes."""
-
-    value: bytes
-    due_at: float | None = None
-    job: Job = field(default_factory=dict[bytes, bytes])
 
 
 class Layout(ABC):

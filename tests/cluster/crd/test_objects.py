@@ -77,12 +77,27 @@ FULL: dict[str, Any] = {
                 "containers": [
                     {"name": "worker", "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]},
                     {"name": "proxy", "image": "proxy:1", "args": ["-v"]},
+                    {
+                        "name": "metrics",
+                        "image": "metrics:1",
+                        "ports": [
+                            {"containerPort": 9464, "protocol": "TCP"},
+                            {"containerPort": 9465, "protocol": "UDP"},
+                        ],
+                    },
                 ],
-                "initContainers": [{"name": "fetch", "image": "fetch:1"}],
+                # An init container ends before the sidecar starts, and UDP is another port.
+                "initContainers": [
+                    {
+                        "name": "fetch",
+                        "image": "fetch:1",
+                        "ports": [{"containerPort": 9465, "protocol": "TCP"}],
+                    }
+                ],
             },
         },
     },
-    "sidecar": {"image": "sidecar:2", "resources": {"requests": {"cpu": "20m"}}},
+    "sidecar": {"image": "sidecar:2", "port": 9465, "resources": {"requests": {"cpu": "20m"}}},
     "scaling": {
         "mode": "Auto",
         "minReplicas": 1,
@@ -157,6 +172,11 @@ def test_a_good_manifest_is_accepted_and_means_the_same_with_its_defaults(
 ) -> None:
     stored = created(api_server, queue("good", spec))
     assert parse_manifest(queue("good", stored["spec"])) == parse_manifest(queue("good", spec))
+
+
+def test_a_container_may_have_null_for_its_ports(api_server: ApiServer) -> None:
+    worker = {"image": "app:1", "template": {"spec": {"containers": [{"name": "worker", "ports": None}]}}}
+    created(api_server, queue("null-ports", {**SMALLEST, "worker": worker}))
 
 
 def test_the_full_manifest_has_every_field() -> None:

@@ -40,11 +40,11 @@ def app(spec: QueueSpec, key: str) -> App:
         left_out.append(OWN_PRE_STOP)
     else:
         # Returns when no item is in progress or the drain timeout is over; SIGTERM follows.
-        lifecycle["preStop"] = {"httpGet": hook("/worker/prestop", key)}
+        lifecycle["preStop"] = {"httpGet": hook(spec, "/worker/prestop", key)}
     injected: Json = {"lifecycle": lifecycle}
     if "livenessProbe" not in given:
         # Also without a timeout: an app that hangs with an item that was taken from it does nothing else.
-        injected["livenessProbe"] = _liveness(has_timeout=spec.processing_timeout is not None)
+        injected["livenessProbe"] = _liveness(spec)
     elif spec.processing_timeout is not None:
         left_out.append(OWN_LIVENESS)
     container = locked_down(merge({**_from_spec(spec.worker), **injected}, given))
@@ -85,12 +85,12 @@ def _variable(one: EnvVar) -> Json:
     return {"name": one.name, "value": one.value or ""}
 
 
-def _liveness(*, has_timeout: bool) -> Json:
+def _liveness(spec: QueueSpec) -> Json:
     """The probe of the app, which the sidecar answers. A sidecar that is down for less than a minute ends no app whose
     queue has no timeout."""
     return {
-        "httpGet": http_get("/worker/livez"),
+        "httpGet": http_get(spec, "/worker/livez"),
         "periodSeconds": 5,
         "timeoutSeconds": 3,
-        "failureThreshold": 3 if has_timeout else 12,
+        "failureThreshold": 3 if spec.processing_timeout is not None else 12,
     }

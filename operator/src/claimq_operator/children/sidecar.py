@@ -15,7 +15,6 @@ from claimq_spec.kubernetes_api.port import Json, part
 from claimq_spec.manifest import PushSpec, QueueSpec
 from claimq_spec.names import (
     APP_SOCKET,
-    HEALTH_PORT,
     HEALTH_PORT_NAME,
     LIFECYCLE_KEY_HEADER,
     SECRETS_DIRECTORY,
@@ -71,7 +70,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str, namespace: st
             "imagePullPolicy": settings.sidecar_pull_policy,
             "restartPolicy": "Always",
             "env": _environment(spec, key, namespace),
-            "ports": [{"name": HEALTH_PORT_NAME, "containerPort": HEALTH_PORT, "protocol": "TCP"}],
+            "ports": [{"name": HEALTH_PORT_NAME, "containerPort": spec.sidecar.port, "protocol": "TCP"}],
             "resources": without_empty(
                 {
                     "requests": dict(spec.sidecar.resources.requests),
@@ -80,10 +79,10 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str, namespace: st
             ),
             # No startup probe: with one the app starts a second or two later (docs/decisions/0075). The socket is there
             # a few hundredths of a second after the sidecar's start, and the app's requests wait until it serves.
-            "readinessProbe": _probe("/readyz", period=5, failures=3),
-            "livenessProbe": _probe("/healthz", period=10, failures=6),
+            "readinessProbe": _probe(spec, "/readyz", period=5, failures=3),
+            "livenessProbe": _probe(spec, "/healthz", period=10, failures=6),
             # Called when the pod begins to terminate: claims stop at once. SIGTERM follows after the app has exited.
-            "lifecycle": {"preStop": {"httpGet": hook("/drain", key)}},
+            "lifecycle": {"preStop": {"httpGet": hook(spec, "/drain", key)}},
             "securityContext": {**LOCKED_DOWN, "runAsNonRoot": True, "readOnlyRootFilesystem": True},
             "volumeMounts": mounts,
         }
@@ -97,19 +96,19 @@ def push_address(pushes: PushSpec) -> Json:
     return {"name": variables.PUSH_PORT, "value": str(pushes.port)}
 
 
-def http_get(path: str) -> Json:
+def http_get(spec: QueueSpec, path: str) -> Json:
     """An HTTP request of the kubelet to the sidecar that changes nothing."""
-    return {"path": path, "port": HEALTH_PORT, "scheme": "HTTP"}
+    return {"path": path, "port": spec.sidecar.port, "scheme": "HTTP"}
 
 
-def hook(path: str, key: str) -> Json:
+def hook(spec: QueueSpec, path: str, key: str) -> Json:
     """An HTTP request of the kubelet that starts a drain, with the lifecycle key. The kubelet can only send GET."""
-    return {**http_get(path), "httpHeaders": [{"name": LIFECYCLE_KEY_HEADER, "value": key}]}
+    return {**http_get(spec, path), "httpHeaders": [{"name": LIFECYCLE_KEY_HEADER, "value": key}]}
 
 
-def _probe(path: str, *, period: int, failures: int) -> Json:
+def _probe(spec: QueueSpec, path: str, *, period: int, failures: int) -> Json:
     return {
-        "httpGet": http_get(path),
+        "httpGet": http_get(spec, path),
         "periodSeconds": period,
         "timeoutSeconds": 3,
         "failureThreshold": failures,
@@ -125,7 +124,7 @@ def _environment(spec: QueueSpec, key: str, namespace: str) -> list[Json]:
         {"name": variables.QUEUE, "value": spec.queue_name},
         {"name": variables.SOCKET, "value": SOCKET},
         _field(variables.HEALTH_HOST, "status.podIP"),
-        {"name": variables.HEALTH_PORT, "value": str(HEALTH_PORT)},
+        {"name": variables.HEALTH_PORT, "value": str(spec.sidecar.port)},
         {"name": variables.LIFECYCLE_KEY, "value": key},
         # SIGTERM comes after the app has exited, or when the kubelet kills the app at the end of the grace period: the
         # sidecar is killed two seconds later, so it does not wait (seen on Kubernetes 1.34.4 and 1.37.2).

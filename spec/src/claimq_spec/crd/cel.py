@@ -18,7 +18,31 @@ from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, HEALTH_PORT, PREFIX
 _SIDECAR_MEMORY = "quantity(string(self.sidecar.resources.limits['memory'])).asApproximateFloat()"
 _PAYLOAD = "quantity(string(self.maxPayload)).asApproximateFloat()"
 
+_PORT = f"(has(self.sidecar) && has(self.sidecar.port) ? self.sidecar.port : {HEALTH_PORT})"
+_POD = "self.worker.template.spec"
+
+
+def _sidecar_port(containers: str, *, only: str = "") -> CelRule:
+    """No container in this list listens on the port of the sidecar. ``only``: the others are not checked."""
+    return CelRule(
+        "sidecar-port",
+        f"!has(self.worker.template) || !has({_POD}) || !has({_POD}.{containers})"
+        f" || {_POD}.{containers}.all(c, {only}!has(c.ports) || c.ports.all(p, p.containerPort != {_PORT}"
+        " || (has(p.protocol) && p.protocol != 'TCP')))",
+        "has the sidecar's own port in the pod; choose another, or set spec.sidecar.port",
+        f".worker.template.spec.{containers}",
+    )
+
+
 SPEC_RULES = (
+    CelRule(
+        "push-port",
+        f"!has(self.worker.push) || !has(self.worker.push.port) || self.worker.push.port != {_PORT}",
+        "is the sidecar's own port in the pod; choose another, or set spec.sidecar.port",
+        ".worker.push.port",
+    ),
+    _sidecar_port("containers"),
+    _sidecar_port("initContainers", only="!has(c.restartPolicy) || c.restartPolicy != 'Always' || "),
     CelRule(
         "payload-within-memory",
         "!has(self.sidecar) || !has(self.sidecar.resources) || !has(self.sidecar.resources.limits)"
@@ -131,12 +155,6 @@ WORKER_RULES = (
         "!has(self.push) || self.delivery == 'push'",
         "does nothing with delivery: pull; set delivery: push, or remove push",
         ".push",
-    ),
-    CelRule(
-        "push-port",
-        f"!has(self.push) || !has(self.push.port) || self.push.port != {HEALTH_PORT}",
-        f"is {HEALTH_PORT}, the sidecar's own port in the pod; choose another",
-        ".push.port",
     ),
     CelRule(
         "push-batch",

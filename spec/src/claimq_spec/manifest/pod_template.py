@@ -90,6 +90,24 @@ def pod_problems(pod: Mapping[str, object]) -> Iterator[Problem]:
     yield from _each(pod, "volumes", "volume", _volume)
 
 
+def listeners(pod: Mapping[str, object], port: int) -> Iterator[tuple[str, object]]:
+    """The containers that declare this TCP port and run beside the app: the field of their list, and their name."""
+    for field in ("containers", "initContainers"):
+        for container in _objects(pod, field):
+            if field == "initContainers" and container.get("restartPolicy") != "Always":
+                continue  # it has ended when the sidecar starts
+            for one in _objects(container, "ports"):
+                if (one.get("containerPort"), one.get("protocol") or "TCP") == (port, "TCP"):
+                    yield f"{POD_PATH}.{field}", container.get("name")
+
+
+def _objects(body: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
+    """The objects of a list. What is none is reported elsewhere."""
+    entries = body.get(name)
+    found = cast("list[object]", entries) if isinstance(entries, list | tuple) else []
+    return [cast("Mapping[str, object]", one) for one in found if isinstance(one, Mapping)]
+
+
 Check = Callable[[str, Mapping[str, object]], Iterator[Problem]]
 
 

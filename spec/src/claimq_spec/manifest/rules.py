@@ -13,13 +13,13 @@ from claimq.address import variables
 from claimq.address.redis_url import split_url
 from claimq.errors import Problem
 from claimq_spec.duration import format_duration
-from claimq_spec.manifest.pod_template import POD_PATH, pod_problems
+from claimq_spec.manifest.pod_template import POD_PATH, listeners, pod_problems
 from claimq_spec.manifest.push_spec import Delivery
 from claimq_spec.manifest.queue_spec import MatchSpec, QueueSpec
 from claimq_spec.manifest.reading import Reading, shown
 from claimq_spec.manifest.redis_spec import RedisSpec, url_fault
 from claimq_spec.manifest.scaling_spec import ScalingMode
-from claimq_spec.names import GRACE_MARGIN, HEALTH_PORT, PREFIX
+from claimq_spec.names import GRACE_MARGIN, PREFIX
 from claimq_spec.push import PushMode
 from claimq_spec.quantity import parse_quantity
 from claimq_spec.size import format_size
@@ -35,6 +35,8 @@ SIDECAR_LEAST_PAYLOAD = MIB // 4
 
 SET_BY_CLAIMQ = (variables.SOCKET, variables.PUSH_PORT, variables.PUSH_SOCKET)
 """Variables of the app that ``worker.env`` must not have."""
+
+_SIDECARS_PORT = "the sidecar's own port in the pod; choose another, or set spec.sidecar.port"
 
 Check = Callable[[QueueSpec], Iterator[Problem]]
 
@@ -264,13 +266,18 @@ def _push_needs_delivery(spec: QueueSpec) -> Iterator[Problem]:
         )
 
 
-@_rule("push-port", "spec.worker.push.port")
+@_rule("push-port", "spec.worker.push.port", "spec.sidecar.port")
 def _push_port(spec: QueueSpec) -> Iterator[Problem]:
     push = spec.worker.push
-    if push is not None and push.port == HEALTH_PORT:
-        yield Problem(
-            "spec.worker.push.port", f"is {HEALTH_PORT}, the sidecar's own port in the pod; choose another"
-        )
+    if push is not None and push.port == spec.sidecar.port:
+        yield Problem("spec.worker.push.port", f"is {push.port}, {_SIDECARS_PORT}")
+
+
+@_rule("sidecar-port", "spec.sidecar.port", "spec.worker.template")
+def _sidecar_port(spec: QueueSpec) -> Iterator[Problem]:
+    port = spec.sidecar.port
+    for field, name in listeners(spec.worker.template.spec, port):
+        yield Problem(field, f"{shown(name)} has the port {port}, {_SIDECARS_PORT}")
 
 
 @_rule("push-batch", "spec.worker.push", "spec.worker.concurrency")

@@ -22,6 +22,7 @@ from claimq_spec.manifest.declaring import (
     texts,
 )
 from claimq_spec.manifest.push_spec import Delivery, PushSpec
+from claimq_spec.names import HEALTH_PORT
 
 _IN_POD = "it belongs in spec.worker.template.spec"
 _IN_CONTAINER = 'it belongs to the container named "worker" in spec.worker.template.spec.containers'
@@ -220,4 +221,11 @@ class SidecarSpec:
         form="the name of an image, such as registry.example/claimq-sidecar:1.0",
         longest=512,
         absent="the sidecar image of the operator's release",
+    )
+    port: int = integer(
+        "Port of the worker pod for the sidecar's probes, hooks and metrics. Change it if another container of the pod "
+        "listens on it.",
+        default=HEALTH_PORT,
+        least=1024,
+        most=65535,
     )

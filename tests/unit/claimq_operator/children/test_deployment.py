@@ -199,6 +199,24 @@ def test_the_hooks_send_the_key_that_the_sidecar_expects(build: Build) -> None:
     assert "CLAIMQ_LIFECYCLE_KEY" not in env_of(app_of(made))
 
 
+@pytest.mark.parametrize(("sidecar", "port"), [({}, 9464), ({"port": 9465}, 9465)])
+def test_sidecar_probes_and_hooks_use_the_port_of_the_manifest(
+    build: Build, sidecar: dict[str, int], port: int
+) -> None:
+    made = build(sidecar=sidecar, processingTimeout="1m")
+    own, app = sidecar_of(made), app_of(made)
+    requests = [
+        own["readinessProbe"],
+        own["livenessProbe"],
+        own["lifecycle"]["preStop"],
+        app["livenessProbe"],
+        app["lifecycle"]["preStop"],
+    ]
+    assert {one["httpGet"]["port"] for one in requests} == {port}
+    assert [one["containerPort"] for one in own["ports"]] == [port]
+    assert env_of(own)["CLAIMQ_HEALTH_PORT"] == str(port)
+
+
 def test_each_queue_has_its_own_constant_lifecycle_key() -> None:
     one, other = "5a2e6d0e-0000-4000-8000-000000000001", "5a2e6d0e-0000-4000-8000-000000000002"
     assert lifecycle_key(one) == lifecycle_key(one) != lifecycle_key(other)

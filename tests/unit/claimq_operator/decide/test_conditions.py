@@ -169,7 +169,7 @@ def test_advice_names_the_field_of_the_container_that_is_in_trouble() -> None:
         ),
         (
             PodProblem("CrashLoopBackOff", "back-off", "a", "claimq-sidecar"),
-            "spec.sidecar.image or resources",
+            "spec.sidecar (image, port or resources)",
         ),
     ],
     ids=["quota", "limits", "root", "ends", "sidecar"],

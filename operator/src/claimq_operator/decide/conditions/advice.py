@@ -24,7 +24,7 @@ _IMAGES = {
 
 _PROGRAMS = {
     APP_CONTAINER: "spec.worker.command, args or env",
-    SIDECAR_CONTAINER: "spec.sidecar.image or resources",
+    SIDECAR_CONTAINER: "spec.sidecar (image, port or resources)",
 }
 _IS_ROOT = re.compile("runAsNonRoot")
 _HAS_ENDED = re.compile("its previous run ended with exit code 0(?![0-9])")

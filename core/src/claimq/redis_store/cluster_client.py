@@ -22,6 +22,7 @@ Address = tuple[str, int]
 T = TypeVar("T")
 _MOST_REDIRECTIONS = 5
 _MOST_RANGES = 16_384
+_MOST_NODES = 1000
 _NEXT_NODE = 0.5
 """Seconds after which another node is asked for the map, if the last one has not answered yet."""
 _ASKING = ("ASKING",)
@@ -123,6 +124,9 @@ class ClusterClient:
                 await node.forget()
                 raise
             node = self._node(address)
+        self._suspects.update(
+            self._nodes
+        )  # the next call reads the map, which closes those that are not in it
         raise TryAgainError("TRYAGAIN too many redirections")
 
     def _target(self, error: AskError, node: DirectClient) -> Address:
@@ -195,8 +199,8 @@ class ClusterClient:
         """The ranges of slots, and their primaries, as a node reports them."""
         reply = await self._node(address).plain("CLUSTER", "SLOTS")
         found = sorted(_range_of(entry, address[0]) for entry in reply[:_MOST_RANGES])
-        if not found:
-            raise ClusterDownError("CLUSTERDOWN the node knows no slots")
+        if not found or len({primary for _, _, primary in found}) > _MOST_NODES:
+            raise ClusterDownError("CLUSTERDOWN the node knows no slots, or more nodes than a cluster has")
         return found
 
     async def _adopt(self, found: Sequence[tuple[int, int, Address]]) -> None:

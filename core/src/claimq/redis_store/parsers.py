@@ -78,12 +78,54 @@ class ListeningParser(DefaultParser):  # type: ignore[misc, valid-type, unused-i
         return got
 
 
+_TEXT_KINDS = frozenset({b"$", b"=", b"!"})
+_LIST_KINDS = {b"*": 4, b"~": 4, b">": 4, b"%": 8, b"|": 8}
+"""What begins a list, and the least bytes of an element, such as of the number 1."""
+
+
 class ReplyTooLarge(InvalidResponse):  # type: ignore[misc, unused-ignore]  # as the library's, which has no types
     """A reply exceeds the limit of this program. Its connection is closed."""
 
 
+class Announced:
+    """Counts what the replies of a stream announce: the elements of lists, and the bytes of texts.
+
+    The library's parser makes a list as soon as it is announced: 13 bytes block the process for 10 s.
+    """
+
+    _SHOWN = 32
+
+    def __init__(self) -> None:
+        self.size = 0
+        """At least so many bytes follow."""
+        self._skip = 0
+        self._line = b""
+
+    def feed(self, data: bytes) -> None:
+        """Reads what was received; it may end anywhere."""
+        at = 0
+        while at < len(data):
+            if self._skip:
+                step = min(self._skip, len(data) - at)
+                at, self._skip = at + step, self._skip - step
+                continue
+            end = data.find(b"\n", at)
+            if end < 0:
+                self._line = (self._line + data[at : at + self._SHOWN])[: self._SHOWN]
+                return
+            line, self._line, at = self._line + data[at : min(end, at + self._SHOWN)], b"", end + 1
+            self._read(line[:1], line[1:].strip())
+
+    def _read(self, kind: bytes, count: bytes) -> None:
+        if kind in _TEXT_KINDS and count.isdigit():
+            self._skip = int(count) + 2
+            self.size += self._skip
+        elif kind in _LIST_KINDS and count.isdigit():
+            self.size += int(count) * _LIST_KINDS[kind]
+
+
 class LimitedParser(ListeningParser):
-    """A parser that reads at most :attr:`largest_reply` bytes of a reply.
+    """A parser that reads at most :attr:`largest_reply` bytes of a reply, and none that announces more.
 
     Objects take up to 20 times the bytes of their reply: each empty list is 4 bytes of it.
     """
@@ -91,9 +133,14 @@ class LimitedParser(ListeningParser):
     largest_reply = 0
     _received = 0
 
+    def on_connect(self, connection: Any) -> None:
+        """As the library's."""
+        super().on_connect(connection)
+        self._announced = Announced()
+
     async def read_response(self, *args: Any, **options: Any) -> Any:
         """As the library's. Raises ReplyTooLarge, also for a list that is announced as too long for the memory."""
-        self._received = 0
+        self._received = self._announced.size = 0
         try:
             return await super().read_response(*args, **options)
         except MemoryError as error:
@@ -107,7 +154,8 @@ class LimitedParser(ListeningParser):
         if (timeout := inactivity.get()) is not None:
             timeout.restart()
         self._received += len(got)
-        if self._received > self.largest_reply:
+        self._announced.feed(got)
+        if max(self._received, self._announced.size) > self.largest_reply:
             raise ReplyTooLarge(self._message())
         self._reader.feed(got)
         return True

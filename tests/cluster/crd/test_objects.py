@@ -56,6 +56,7 @@ FULL: dict[str, Any] = {
         "drainTimeout": "1m",
         "maxUnavailable": 1,
         "disruptionBudget": False,
+        "mesh": "Linkerd",
         "deployment": {"labels": {"cost-center": "42"}, "annotations": {"owner": "media"}},
         "delivery": "push",
         "push": {

@@ -10,6 +10,7 @@ from typing import Any
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.app import app
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
+from claimq_operator.children.mesh import with_mesh
 from claimq_operator.children.sidecar import lifecycle_key, locked_down, sidecar, socket_volume
 from claimq_operator.kubernetes_api.labels import child_labels, selector_labels
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
@@ -78,7 +79,8 @@ def _template(
         "terminationGracePeriodSeconds": math.ceil(spec.worker.drain_timeout) + GRACE_MARGIN,
     }
     labels = {**metadata.labels, **child_labels(resource.name)}
-    head = without_empty({"labels": labels, "annotations": dict(metadata.annotations)})
+    annotations = with_mesh(metadata.annotations, spec.worker.mesh, spec.sidecar.port)
+    head = without_empty({"labels": labels, "annotations": annotations})
     return {"metadata": head, "spec": merge(own, merge(given, defaults))}, made.left_out
 
 

@@ -30,6 +30,7 @@ from claimq_spec.manifest.rules import RULES, Rule
 from claimq_spec.manifest.scaling_spec import ScaleDownSpec, ScaleUpSpec, ScalingMode, ScalingSpec
 from claimq_spec.manifest.worker_spec import (
     EnvVar,
+    Mesh,
     ResourcesSpec,
     SidecarResourcesSpec,
     SidecarSpec,
@@ -56,6 +57,7 @@ __all__ = [
     "InvalidSpec",
     "Kind",
     "Manifest",
+    "Mesh",
     "PasswordSecretRef",
     "Problem",
     "PushSpec",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from claimq_spec.manifest.declaring import (
@@ -83,6 +84,14 @@ class TemplateMetadata:
         "Labels for the worker pods, in addition to those of claimq.", absent="none"
     )
     annotations: Mapping[str, str] = text_map("Annotations for the worker pods.", absent="none")
+
+
+class Mesh(StrEnum):
+    """A service mesh whose proxy runs in the worker pods."""
+
+    NONE = "None"
+    ISTIO = "Istio"
+    LINKERD = "Linkerd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +205,11 @@ class WorkerSpec:
         "Whether the operator creates a PodDisruptionBudget, with which the drain of nodes interrupts a quarter of the "
         "workers at a time. It has none while another budget selects the worker pods: two would block every drain.",
         default=True,
+    )
+    mesh: Mesh = choice(
+        "The service mesh whose proxy runs in the worker pods: they get annotations, so that probes, hooks and metrics "
+        "reach the sidecar's port without mTLS (docs/meshes.md).",
+        Mesh.NONE,
     )
     deployment: DeploymentSpec = nested(
         "The worker Deployment.", DeploymentSpec, absent="see the fields below"

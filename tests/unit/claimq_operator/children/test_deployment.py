@@ -217,6 +217,11 @@ def test_sidecar_probes_and_hooks_use_the_port_of_the_manifest(
     assert env_of(own)["CLAIMQ_HEALTH_PORT"] == str(port)
 
 
+def test_the_pods_of_a_mesh_let_plain_requests_to_the_sidecar_through(build: Build) -> None:
+    metadata = build(worker={"mesh": "Linkerd"}, sidecar={"port": 9465}).body["spec"]["template"]["metadata"]
+    assert metadata["annotations"] == {"config.linkerd.io/skip-inbound-ports": "9465"}
+
+
 def test_each_queue_has_its_own_constant_lifecycle_key() -> None:
     one, other = "5a2e6d0e-0000-4000-8000-000000000001", "5a2e6d0e-0000-4000-8000-000000000002"
     assert lifecycle_key(one) == lifecycle_key(one) != lifecycle_key(other)

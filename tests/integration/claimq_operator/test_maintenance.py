@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 import claimq
 from claimq import FailedPolicy, Policy
-from claimq.model import State
+from claimq.model import State, Verdict
 from claimq.policy import PolicyFields
 from claimq_operator.kubernetes_api.terminations import Termination
 from claimq_operator.redis.maintenance import POLICY_SECONDS, Maintenance
+from testkit.clock import move_clock
 from testkit.patient import patient
 from testkit.server import Server
 
@@ -55,10 +58,8 @@ async def test_an_invalid_field_of_the_policy_is_replaced(valkey: Server) -> Non
 async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_cause(
     valkey: Server,
 ) -> None:
-    def ended(run: int, at: float, before: float) -> Termination:
-        return Termination(
-            f"cid{run}", "pod.", before, False, f"worker ended: OOMKilled; run {run}", ended_at=at
-        )
+    def ended(run: int, at: float) -> Termination:
+        return Termination(f"cid{run}", "pod.", False, f"worker ended: OOMKilled; run {run}", ended_at=at)
 
     async with claimq.connect(settings=patient(valkey.url)) as store:
         queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
@@ -74,10 +75,52 @@ async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_caus
 
         await queue.enqueue("bad")
         first = await crash()
-        await observe(ended(1, first - 1, first - 1))
+        await observe(ended(1, first - 1))
         second = await crash()
         # The status still shows the run that has ended just now, and with it the first run's end.
-        await observe(ended(1, first - 1, first))
-        await observe(ended(2, second, second))
+        await observe(ended(1, first - 1))
+        await observe(ended(2, second))
         (item,) = await queue.peek(1)
         assert [entry.error[-5:] for entry in item.history] == ["run 1", "run 2"]
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, -5.0, 0.0, 5.0, 3600.0])
+async def test_claims_of_the_next_run_stay_whatever_the_clock_of_the_node_shows(
+    valkey: Server, ahead: float
+) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
+
+        async def observe(*found: Termination) -> int:
+            await move_clock(queue, 1.0)
+            done = await maintenance.run(queue, None, found, now=100.0, has_pods=True)
+            return sum(one.count for one in done.released)
+
+        await queue.enqueue_many(["of the first run", "of either run", "of the second run"])
+        await queue.claim(1, wait=0)
+        await observe()
+        await queue.claim(1, wait=0)
+        await observe()
+        (ours,) = await queue.claim(1, wait=0)
+        at = (await queue.snapshot()).now + ahead
+        ended = Termination("cid1", "pod.", False, "worker ended: exit code 1; run 1", ended_at=at)
+        assert [await observe(ended) for _ in range(3)] == [1, 0, 0]
+        assert await queue.lengths() == {**dict.fromkeys(State, 0), State.MAIN: 1, State.BUSY: 2}
+        (back,) = await queue.peek(3)
+        assert (back.payload, back.crash_count) == (b"of the first run", 1)
+        assert (await queue.done(ours))[0].verdict is Verdict.DONE
+        # Later the second run ends as well, and waits for its next one.
+        assert await observe(replace(ended, container_id="cid2", is_last=True)) == 1
+        assert (await queue.lengths())[State.BUSY] == 0
+
+
+async def test_claims_of_a_run_that_no_pass_has_seen_are_left_to_their_leases(
+    valkey: Server,
+) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
+        await queue.enqueue("a")
+        await queue.claim(1, wait=0)
+        ended = Termination("cid1", "pod.", False, "worker ended: exit code 1; run 1")
+        for _ in range(3):
+            assert not (await maintenance.run(queue, None, [ended], now=100.0, has_pods=True)).released

@@ -20,7 +20,6 @@ from claimq_operator.kubernetes_api.worker_pods import (
     is_finished,
 )
 from claimq_spec.kubernetes_api.port import part, parts
-from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.names import APP_CONTAINER, SIDECAR_CONTAINER
 
 # Reasons of the condition DisruptionTarget that do not blame the pod or its items.
@@ -41,17 +40,16 @@ _REJECTED = "Pod was rejected"
 class Termination:
     """One terminated container.
 
-    ``before``: whole Unix seconds by its node's clock; an app held the items that were claimed before it.
-    ``ended_at``: Unix seconds by the same clock; infinite if unknown. ``worker``: the name of the sidecar's worker, if
-    the sidecar has left it.
+    ``is_last``: no later run of an app can have claimed items when the status was written. ``ended_at``: Unix seconds
+    by its node's clock; infinite if unknown. ``worker``: the name of the sidecar's worker, if the sidecar has left it.
     """
 
     container_id: str
     prefix: str
-    before: float
     is_sidecar: bool
     cause: str
     reason: Reason = Reason.CRASHED
+    is_last: bool = False
     ended_at: float = math.inf
     worker: str = ""
 
@@ -78,14 +76,13 @@ def _eviction(pod: Mapping[str, Any]) -> list[Termination]:
     """The eviction as a termination of the app, if its status has no other: the kubelet removed the container before it
     wrote a final state, or several containers can claim. All of them have terminated.
 
-    ``before`` is 0, so it returns no claims; but the cause is recorded on the items that the sidecar returned.
+    Its sidecar has returned the claims; the cause is recorded on their items.
     """
     metadata, containers = pod["metadata"], parts(part(pod, "status"), "containerStatuses")
     return [
         Termination(
             container_id=f"eviction of {metadata['uid']}",
             prefix=worker_prefix(metadata["name"], metadata["uid"]),
-            before=0.0,
             is_sidecar=False,
             cause=_cause(pod, one, part(part(one, "lastState"), "terminated")),
             reason=_reason(pod),
@@ -106,21 +103,22 @@ def _termination(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termin
     return Termination(
         container_id=container_id,
         prefix=worker_prefix(metadata["name"], metadata["uid"]),
-        before=_before(state, ended),
         is_sidecar=is_sidecar,
         cause=_cause(pod, container, terminated),
         reason=_reason(pod),
+        is_last=_is_last(pod, state),
         ended_at=ended,
         worker=terminated.get("message", "").strip() if is_sidecar else "",
     )
 
 
-def _before(state: Mapping[str, Any], ended: float) -> float:
-    """The start of the next run; else the end, rounded up while a back-off delays the next run."""
-    running = parse_time(part(state, "running").get("startedAt"))
-    if running is not None:
-        return running
-    return ended + 1.0 if part(state, "waiting").get("reason") == "CrashLoopBackOff" else ended
+def _is_last(pod: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether the pod starts no other run, or a back-off of at least ten seconds delays it.
+
+    An app that has just ended may run again, and claim, before the operator acts on this status.
+    """
+    is_over = is_finished(pod) or "deletionTimestamp" in pod["metadata"]
+    return "running" not in state and (is_over or part(state, "waiting").get("reason") == "CrashLoopBackOff")
 
 
 def _reason(pod: Mapping[str, Any]) -> Reason:

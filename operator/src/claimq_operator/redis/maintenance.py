@@ -6,6 +6,7 @@ to do. An operator that dies at any point leaves every item where it was or wher
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ _LIMIT = 500
 _MAX_CALLS = 10
 """Calls of one kind in a pass; the next pass does the rest."""
 _NO_FAILED_POLICY = Policy().failed
+_NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,22 @@ class Maintained:
 
 @dataclass(slots=True)
 class Maintenance:
-    """Maintains one queue. Its state only saves calls and may be lost."""
+    """Maintains one queue. Its state may be lost: that costs calls, and claims of apps that ended then may wait for
+    their leases."""
 
     _written: PolicyFields | None = None
     _policy_at: float = float("-inf")
     _failed_at: float = float("-inf")
-    _handled: set[tuple[str, float]] = field(default_factory=set[tuple[str, float]])
+    _handled: set[tuple[str, bool]] = field(default_factory=set[tuple[str, bool]])
+    _passes_at: tuple[float, float] = _NEVER, _NEVER
+    """When the last two passes ended, by the server's clock."""
+    _alive_at: dict[str, float] = field(default_factory=dict[str, float])
+    """For each container whose termination is known: an instant of the server's clock at which it was running."""
 
     def forget(self) -> None:
         """Call it after a fault: the server may have lost its data, so the policy is written again."""
         self._written = None
+        self._passes_at = _NEVER, _NEVER
 
     async def run(
         self,
@@ -81,6 +89,10 @@ class Maintenance:
         now: float,
         has_pods: bool,
     ) -> Maintained:
+        # The status may be older than the last pass, but not than the one before it.
+        self._alive_at = {
+            one.container_id: self._alive_at.get(one.container_id, self._passes_at[0]) for one in found
+        }
         if policy is not None:
             await self._write_policy(queue, policy, now)
         workers: tuple[WorkerInfo, ...] = ()
@@ -94,6 +106,7 @@ class Maintenance:
         if policy is not None:
             await self._apply_failed_policy(queue, policy, now)
         snapshot = await queue.snapshot()
+        self._passes_at = self._passes_at[1], snapshot.now
         if released or (snapshot.lengths[State.BUSY] and not workers):
             workers = tuple(await queue.workers())
         return Maintained(snapshot, workers, released)
@@ -131,7 +144,7 @@ class Maintenance:
                 count += await self._release_of_app(queue, one, workers)
             if count:
                 found.append(ReleasedClaims(one, count))
-        self._handled &= {(one.container_id, one.before) for one in terminations}
+        self._handled &= {(one.container_id, one.is_last) for one in terminations}
         return tuple(found)
 
     async def _release_of_app(
@@ -139,16 +152,17 @@ class Maintenance:
     ) -> int:
         """Returns claims without a session that an app held when it terminated while its sidecar runs on.
 
-        This compares the clocks of the node and the server. If they differ, a claim may stay until its lease expires,
-        or may be returned while the app's next run works on it: its verdict is then lost and the item is repeated.
+        These are all claims if no later run of the app can have any; else those that it had while earlier passes saw
+        it running. The others stay until their leases expire: they may be the next run's.
         """
-        if (termination.container_id, termination.before) in self._handled:
+        if (termination.container_id, termination.is_last) in self._handled:
             return 0
+        before = math.inf if termination.is_last else self._alive_at[termination.container_id]
         tokens = [
             token
             for info in workers
             if info.busy and info.worker.startswith(termination.prefix)
-            for token in await internals(queue).tokens_claimed_before(info.worker, termination.before)
+            for token in await internals(queue).tokens_claimed_before(info.worker, before)
         ]
         if tokens and termination.reason is Reason.CRASHED:
             await queue.crash(tokens, termination.cause)
@@ -164,5 +178,5 @@ class Maintenance:
                         info.worker, termination.cause, ended_at=termination.ended_at
                     )
                     explained += await internals(queue).recount(info.worker, termination.cause)
-        self._handled.add((termination.container_id, termination.before))
+        self._handled.add((termination.container_id, termination.is_last))
         return len(tokens) + explained

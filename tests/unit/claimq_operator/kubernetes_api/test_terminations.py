@@ -102,18 +102,24 @@ def test_a_force_deleted_pod_that_was_running_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "before"),
+    ("state", "more", "is_last"),
     [
-        ({"terminated": ENDED}, 1_767_226_200.0),
-        ({"waiting": {"reason": "CrashLoopBackOff"}}, 1_767_226_201.0),
-        ({"running": {"startedAt": "2026-01-01T00:10:03Z"}}, 1_767_226_203.0),
+        ({"terminated": ENDED}, {}, False),
+        ({"terminated": ENDED}, {"metadata": DELETED}, True),
+        ({"terminated": ENDED}, {"phase": "Failed"}, True),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, {}, True),
+        ({"waiting": {"reason": "ContainerCreating"}}, {}, False),
+        ({"running": {"startedAt": "2026-01-01T00:10:03Z"}}, {}, False),
+        ({"running": {"startedAt": "2026-01-01T00:10:03Z"}}, {"metadata": DELETED}, False),
     ],
-    ids=["ended", "backing off", "runs again"],
+    ids=["ended", "deleted", "finished", "backing off", "starting", "runs again", "runs again and deleted"],
 )
-def test_claims_from_before_the_next_run_of_an_app_are_returned(state: Body, before: float) -> None:
+def test_the_last_run_of_an_app_is_one_that_no_other_follows_soon(
+    state: Body, more: Body, is_last: bool
+) -> None:
     last = {} if "terminated" in state else {"lastState": {"terminated": ENDED}}
-    termination = only(pod(app={"restartCount": 1, "state": state, **last}))
-    assert (termination.is_sidecar, termination.before) == (False, before)
+    termination = only(pod(app={"restartCount": 1, "state": state, **last}, **more))
+    assert (termination.is_sidecar, termination.is_last) == (False, is_last)
 
 
 def with_another(body: Body, state: Body, *, claims: bool, kind: str = "containers") -> Body:
@@ -147,7 +153,7 @@ def test_a_finished_pod_has_no_running_claiming_container() -> None:
     ended: Body = {"restartCount": 0, "state": {"terminated": ENDED}}
     evicted: Body = {"phase": "Failed", "reason": "Evicted", "message": 'Container other exceeded "1Mi". '}
     termination = only(with_another(pod(app=ended, **evicted), {"terminated": ENDED}, claims=True))
-    assert (termination.reason, termination.is_sidecar, termination.before) == (Reason.CRASHED, False, 0.0)
+    assert (termination.reason, termination.is_sidecar, termination.is_last) == (Reason.CRASHED, False, False)
     assert 'evicted (Container other exceeded "1Mi".)' in termination.cause
     assert terminations_of(with_another(pod(app=ended), {"terminated": ENDED}, claims=True)) == ()
 
@@ -295,7 +301,7 @@ def test_an_eviction_counts_even_without_a_final_container_status() -> None:
     used = "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi."
     body = pod(app=lost, sidecar=lost, phase="Failed", reason="Evicted", message=used)
     termination = only(body)
-    assert (termination.is_sidecar, termination.before, termination.reason) == (False, 0.0, Reason.CRASHED)
+    assert (termination.is_sidecar, termination.is_last, termination.reason) == (False, False, Reason.CRASHED)
     assert termination.cause == (
         f"worker ended: evicted ({used}), ContainerStatusUnknown, exit code 137 (signal 9); pod p, node node-1, "
         "image app:1, run 1"

@@ -68,7 +68,7 @@ def test_a_change_of_the_number_of_workers_is_one_event_even_over_several_passes
 
 
 def test_many_terminations_are_one_event() -> None:
-    done = tuple(ReleasedClaims(Termination(str(n), "p.", 0.0, True, f"cause {n}"), 2) for n in range(5))
+    done = tuple(ReleasedClaims(Termination(str(n), "p.", True, f"cause {n}"), 2) for n in range(5))
     notes = claims_returned(done)
     assert len(notes) == 1
     assert (

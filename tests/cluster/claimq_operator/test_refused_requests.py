@@ -87,3 +87,63 @@ def test_a_webhook_that_does_not_answer_is_reported_and_the_workers_are_scaled(
     eventually_sync(lambda: world.condition("Ready") == "False ApiRequestsFail")
     assert f'failed calling webhook "{no_budgets}"' in stalled_message(world)
     assert "the workers have no current PodDisruptionBudget" in stalled_message(world)
+
+
+@pytest.fixture
+def required_label(world: World) -> Iterator[str]:
+    """A policy of the namespace that requires a label of Deployments; its name."""
+    name = f"{world.namespace}-labels"
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments"]}
+    namespaces = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    policy = {
+        "kind": "ValidatingAdmissionPolicy",
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule], "namespaceSelector": namespaces},
+            "validations": [
+                {
+                    "expression": "'cost-center' in object.metadata.labels",
+                    "message": "the label cost-center is required",
+                }
+            ],
+        },
+    }
+    binding = {
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    for body in (policy, binding):
+        document = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}, **body}
+        world.api.kubectl("create", "-f", "-", stdin=json.dumps(document))
+    eventually_sync(lambda: is_enforced(world), why="the API server applies the policy")
+    yield name
+    world.api.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name)
+
+
+def is_enforced(world: World) -> bool:
+    """Whether a Deployment without the label is denied. None is created."""
+    pod = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "a", "image": "a:1"}]},
+    }
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "probe", "labels": {"a": "b"}},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod},
+    }
+    path = f"/apis/apps/v1/namespaces/{world.namespace}/deployments?dryRun=All"
+    return world.api.request("POST", path, body)[0] != 201
+
+
+def test_a_policy_that_denies_the_deployment_is_reported_with_the_field_to_correct(
+    world: World, required_label: str
+) -> None:
+    world.operator()
+    world.queue(scaling={"minReplicas": 1})
+    eventually_sync(lambda: world.condition("Stalled") == "True DeniedByPolicy")
+    message = stalled_message(world)
+    assert f"ValidatingAdmissionPolicy '{required_label}'" in message
+    assert "the label cost-center is required; correct spec.worker.deployment.labels" in message
+    world.patch("rq", "thumbs", {"spec": {"worker": {"deployment": {"labels": {"cost-center": "42"}}}}})
+    eventually_sync(lambda: world.condition("Stalled") == "False NotStalled")
+    eventually_sync(lambda: world.replicas() == 1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 
 from claimq_operator.fault import Fault
-from claimq_spec.kubernetes_api.port import ClusterError, Refused
+from claimq_spec.kubernetes_api.port import ClusterError, NamespaceEnding, Refused
 
 REPORT_SECONDS = 30.0
 """How long the same request must fail before it is reported, if the API server may accept it later."""
@@ -54,11 +55,62 @@ class RequestFailures:
         return Fault("ApiRequestsFail", message, needs_action=True)
 
 
+_DENIED = re.compile("denied (the )?request|is forbidden: (?!User )")
+"""Words of an admission policy, webhook or quota, as opposed to those of a missing permission."""
+_POD = "spec.worker.template.spec"
+_FIELDS: tuple[tuple[str, str], ...] = (
+    ("template[./]metadata[./]labels", "spec.worker.template.metadata.labels"),
+    ("template[./]metadata[./]annotations", "spec.worker.template.metadata.annotations"),
+    ("label", "spec.worker.deployment.labels (of the pods: spec.worker.template.metadata.labels)"),
+    (
+        "annotation",
+        "spec.worker.deployment.annotations (of the pods: spec.worker.template.metadata.annotations)",
+    ),
+    (
+        "resources|limits|requests|memory|cpu",
+        "spec.worker.resources and spec.sidecar.resources (of other containers: spec.worker.template)",
+    ),
+    (
+        "image|registry|registries|digest",
+        "spec.worker.image, spec.sidecar.image or the operator's sidecar image",
+    ),
+    ("probe", f"{_POD}.containers (of the app: the entry with the name worker)"),
+    (
+        "securitycontext|runas|rootfilesystem|capabilit|privilege",
+        f"securityContext in {_POD} or its containers",
+    ),
+    ("replicas", "spec.scaling"),
+)
+"""Words in a denial of the Deployment, and the fields of the manifest that they are about."""
+
+
+def _mending(step: Step, words: str) -> str:
+    """The fix for a request that a policy denies."""
+    if "exceeded quota" in words:
+        return "raise the quota of the namespace"
+    exempt = "or exempt the objects of claimq from the policy"
+    if step is Step.BUDGET:
+        return f"set spec.worker.disruptionBudget: false, {exempt}"
+    if step is not Step.DEPLOYMENT:
+        return exempt.removeprefix("or ")
+    for pattern, field in _FIELDS:
+        if re.search(pattern, words, re.IGNORECASE):
+            return f"correct {field}, {exempt}"
+    return f"correct spec.worker.deployment or spec.worker.template, {exempt}"
+
+
 def _refused(step: Step, error: Refused) -> Fault:
     if isinstance(error, NotOurs):
         return Fault("ChildNotOurs", str(error), needs_action=True)
+    if isinstance(error, NamespaceEnding):
+        return Fault(
+            "Forbidden", f"{step.value}: {error}; wait until the namespace is deleted", needs_action=True
+        )
+    if denials := list(_DENIED.finditer(str(error))):
+        fix = _mending(step, str(error)[denials[-1].end() :])
+        return Fault("DeniedByPolicy", f"{step.value}: {error}; {fix}", needs_action=True)
     if error.forbidden:
-        fix = "grant the operator the permission, or remove the policy of the namespace that forbids it"
+        fix = "grant the operator the permission"
         return Fault("Forbidden", f"{step.value}: {error}; {fix}", needs_action=True)
     fix = "correct spec.worker.template" if step is Step.DEPLOYMENT else "remove the policy that rejects it"
     return Fault("ChildInvalid", f"{step.value}: {error}; {fix}", needs_action=True)

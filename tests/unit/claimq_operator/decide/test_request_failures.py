@@ -4,7 +4,7 @@ import pytest
 
 from claimq_operator.decide.request_failures import NotOurs, RequestFailures, Step
 from claimq_operator.fault import Fault
-from claimq_spec.kubernetes_api.port import ClusterError, ClusterUnavailable, Refused
+from claimq_spec.kubernetes_api.port import ClusterError, ClusterUnavailable, NamespaceEnding, Refused
 
 WEBHOOK = ClusterUnavailable('apply of /a: failed calling webhook "policy.example"')
 
@@ -49,12 +49,64 @@ def test_failures_of_different_steps_do_not_add_up() -> None:
     assert failures.fault(31.0) is None
 
 
+DENIED = 'apply of /a: admission webhook "labels.example" denied the request: '
+"""The name of a webhook says nothing about the field."""
+NO_RIGHT = (
+    'deployments.apps is forbidden: User "operator" cannot create resource "deployments" in API group "apps"'
+)
+ENDING = 'events "a" is forbidden: unable to create new content in namespace b because it is being terminated'
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ("you must provide labels: {team}", "correct spec.worker.deployment.labels (of the pods: "),
+        (
+            "rule check failed at path /spec/template/metadata/labels/team/",
+            "correct spec.worker.template.metadata.labels,",
+        ),
+        ("spec.template.metadata.labels.team is required", "correct spec.worker.template.metadata.labels,"),
+        ("an annotation owner is required", "spec.worker.deployment.annotations"),
+        ("container <app> has no resource limits", "spec.worker.resources and spec.sidecar.resources"),
+        ("the registry docker.example is not allowed", "spec.worker.image, spec.sidecar.image"),
+        ("Readiness probes are required", "the entry with the name worker"),
+        ("readOnlyRootFilesystem must be true", "securityContext in spec.worker.template.spec"),
+        ("at least 2 replicas", "correct spec.scaling"),
+        ("no", "correct spec.worker.deployment or spec.worker.template, or exempt"),
+    ],
+)
+def test_the_fix_for_a_denied_deployment_names_the_field(words: str, field: str) -> None:
+    failures = RequestFailures()
+    failures.update({Step.DEPLOYMENT: Refused(f"{DENIED}{words}", forbidden=True)}, 0.0)
+    fault = failures.fault(0.0)
+    assert fault is not None
+    assert (fault.reason, fault.needs_action) == ("DeniedByPolicy", True)
+    assert words in fault.message
+    assert field in fault.message.rpartition("; ")[2]
+
+
 @pytest.mark.parametrize(
     ("step", "error", "reason", "fix"),
     [
         (Step.DEPLOYMENT, Refused("unknown field"), "ChildInvalid", "correct spec.worker.template"),
         (Step.COSTS, Refused("denied"), "ChildInvalid", "remove the policy that rejects it"),
-        (Step.BUDGET, Refused("no", forbidden=True), "Forbidden", "grant the operator the permission"),
+        (Step.BUDGET, Refused(NO_RIGHT, forbidden=True), "Forbidden", "grant the operator the permission"),
+        (Step.DEPLOYMENT, NamespaceEnding(ENDING, forbidden=True), "Forbidden", "wait until the namespace"),
+        (
+            Step.BUDGET,
+            Refused(DENIED),
+            "DeniedByPolicy",
+            "set spec.worker.disruptionBudget: false, or exempt",
+        ),
+        (Step.COSTS, Refused(DENIED), "DeniedByPolicy", "; exempt the objects of claimq from the policy"),
+        (
+            Step.DEPLOYMENT,
+            Refused(
+                'deployments.apps "a" is forbidden: exceeded quota: q, requested: count/deployments.apps=1'
+            ),
+            "DeniedByPolicy",
+            "; raise the quota of the namespace",
+        ),
         (Step.BUDGET, NotOurs("it exists"), "ChildNotOurs", "it exists"),
     ],
     ids=lambda value: value.name if isinstance(value, Step) else type(value).__name__,

@@ -12,19 +12,19 @@ from typing import Any, Self
 
 from claimq.arguments import of_type, several
 from claimq.codec import name_part
-from claimq.errors import NotReplicated, ScriptsRefused, StoreFull, StoreMisused, StoreUnavailable
+from claimq.errors import NotReplicated, StoreMisused
 from claimq.fsync_setting import fsync_warnings
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
 from claimq.queue.batches import batch_of, check_one_step
 from claimq.queue.producing import run_enqueue
 from claimq.queue.reliable_queue import ReliableQueue
-from claimq.queue.trial import server_name, try_scripts
+from claimq.queue.trial import server_name
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.clients import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
-from claimq.redis_store.faults import NEEDS_CLUSTER, lacks_right
+from claimq.redis_store.faults import NEEDS_CLUSTER
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
 from claimq.tracing import Sending
@@ -70,7 +70,6 @@ class Server:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._is_config_hidden = False
-        self._is_trial_hidden = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -146,7 +145,7 @@ class Server:
 
     async def report(self) -> ServerReport:
         """The server's kind and version, and a warning for each setting that weakens the guarantees, with the value to
-        set; also if it cannot run the scripts, which a script that writes nothing finds out. Changes nothing."""
+        set. Changes nothing."""
         with BoundedRead("report", self._connection.settings.read_bounds):
             return await self._report()
 
@@ -155,7 +154,6 @@ class Server:
         info = {key: text for key, value in raw.items() if _WORD.fullmatch(text := str(value))}
         flavour, version = await server_name(self._connection, _PROBE) or _name_in(info)
         warnings = [
-            *await self._script_warnings(),
             *_version_warnings(flavour, version),
             *_durability_warnings(info),
             *_memory_warnings(info),
@@ -171,24 +169,6 @@ class Server:
             (*warnings, *fsync_warnings(fsync, pauses=pauses)),
             fsync,
         )
-
-    async def _script_warnings(self) -> list[ServerWarning]:
-        """Why the server runs no scripts. A user of some queues only may not try it here: it is refused once, and
-        internals(queue).try_scripts() finds it out for a queue."""
-        if self._is_trial_hidden:
-            return []
-        try:
-            await try_scripts(self._connection, _PROBE)
-        except ScriptsRefused as error:
-            return [ServerWarning("ScriptsRefused", str(error))]
-        except StoreFull:
-            return []  # which has a warning of its own
-        except StoreUnavailable as error:
-            return [ServerWarning("WritesRefused", str(error))]
-        except StoreMisused as error:
-            self._is_trial_hidden = lacks_right(error)
-            return [] if self._is_trial_hidden else [ServerWarning("ScriptsRefused", str(error))]
-        return []
 
     async def _fsync_setting(self) -> tuple[str | None, bool]:
         """appendfsync (None: unknown), and whether no-appendfsync-on-rewrite is yes.

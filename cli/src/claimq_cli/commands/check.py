@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from claimq_cli.commands.context import Context, with_context
 from claimq_cli.commands.monitoring import Finding, Result, Thresholds, finding_of, measures_of
 from claimq_cli.commands.option_types import Command, Duration
 from claimq_cli.commands.queue_argument import optional_queue_argument
-from claimq_cli.commands.server_report import server_report
+from claimq_cli.commands.server_report import script_warnings, server_report
 from claimq_cli.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of, text_of
 from claimq_cli.output import documents
 from claimq_cli.remote.remote_queue import RemoteQueue
@@ -108,6 +109,7 @@ async def check(context: Context, /, name: str | None, **limits: float | None) -
 async def _report(context: Context) -> int:
     async with claimq.connect(settings=(await context.chosen(None)).settings) as server:
         found = await server_report(server)
+        found = replace(found, warnings=(*await script_warnings(server), *found.warnings))
     lines = [f"{found.flavour} {found.version}, {found.mode}"]
     lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [
         "  no unsafe settings"

@@ -196,8 +196,7 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
             return [problem(subject, text_of(error), f"{fix}; docs/troubleshooting.md#redisreachable")]
         some_queue = server.queue(chosen.queue_name(name or next(iter(chosen.queues), "doctor")))
         found = await _checked(subject, _report(subject, server))
-        if not any("ScriptsRefused" in one.message for one in found):
-            found += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
+        found += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
         found += await _checked(f"clock of the {subject}", _clock(subject, some_queue))
         found += await _checked(f"memory of the {subject}", _memory(subject, some_queue))
         if name:
@@ -221,7 +220,6 @@ async def _report(subject: str, server: claimq.Server) -> list[Check]:
 
 
 async def _scripts(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
-    """Tries them on a queue that the user may use: the report tries them on a name of its own."""
     await internals(queue).try_scripts()
     return [ok(f"scripts on the {subject}", "the server can run them")]
 

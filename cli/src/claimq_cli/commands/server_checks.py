@@ -30,8 +30,6 @@ _STOPS = {
     "ServerTooOld",
     "AppendOnlyFailing",
     "FsyncedRefused",
-    "ScriptsRefused",
-    "WritesRefused",
 }
 """Warnings about the server with which queues lose items in normal operation, or stop."""
 _SETTING = "in the server's configuration; until its next restart also: "
@@ -45,7 +43,6 @@ _FIXES = {
     "SettingsHidden": "run `claimq check` as an administrator, and declare the value in spec.redis.appendfsync",
     "ClusterNotDeclared": "redis+cluster://host:port as the address, or spec.redis.cluster: true",
     "DeclarationWrong": "write the server's value into spec.redis.appendfsync",
-    "ScriptsRefused": "use a server of the table in docs/servers.md",
     "OtherServer": "use a server of the table in docs/servers.md",
     "SnapshotFailing": "free the server's disk; its log has the cause",
 }

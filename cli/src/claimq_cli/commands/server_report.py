@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import claimq
-from claimq.errors import ClaimqError
+from claimq.errors import ClaimqError, StoreFull, StoreMisused, StoreUnavailable
 from claimq.fsync_setting import with_refused
-from claimq.model import ServerReport
+from claimq.model import ServerReport, ServerWarning
+from claimq.queue.internals import internals
+from claimq.redis_store.faults import lacks_right
 
 _MOST_QUEUES = 100
 """Most queues of the server's index whose policies are compared with the server."""
@@ -25,3 +27,21 @@ async def server_report(server: claimq.Server) -> ServerReport:
     except ClaimqError:
         return found
     return found
+
+
+async def script_warnings(server: claimq.Server) -> list[ServerWarning]:
+    """Why the server runs no scripts; none if it runs them. It is asked with a script that writes nothing, on a listed
+    queue: a user of other queues may not run it, which is no warning."""
+    try:
+        name = next(iter(await server.queues(only_existing=False)), "report")
+    except ClaimqError:
+        name = "report"
+    try:
+        await internals(server.queue(name)).try_scripts()
+    except StoreFull:
+        return []  # which has a warning of its own
+    except StoreUnavailable as error:
+        return [ServerWarning("WritesRefused", str(error))]
+    except StoreMisused as error:
+        return [] if lacks_right(error) else [ServerWarning("ScriptsRefused", str(error))]
+    return []

@@ -14,5 +14,9 @@ RESTRICTIONS = (
     "Capabilities",
     "Unconfined",
     "ProbeHost",
+    "Volumes",
+    "Priority",
+    "Placement",
+    "OtherFields",
 )
 """What worker pods may use only if the setting CLAIMQ_WORKERS_MAY contains the word."""

@@ -16,9 +16,9 @@ def stalled_message(world: World) -> str:
 
 def test_a_field_that_the_api_server_does_not_know_is_reported_by_name(world: World) -> None:
     world.operator()
-    world.queue(worker={"image": "app:1", "template": {"spec": {"nodeSelektor": {"disk": "fast"}}}})
+    world.queue(worker={"image": "app:1", "template": {"spec": {"dnsConfig": {"nameserver": ["10.0.0.1"]}}}})
     eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
-    assert 'unknown field "spec.template.spec.nodeSelektor"' in stalled_message(world)
+    assert 'unknown field "spec.template.spec.dnsConfig.nameserver"' in stalled_message(world)
     assert "correct spec.worker.template" in stalled_message(world)
     world.patch("rq", "thumbs", {"spec": {"worker": {"template": None}}})
     eventually_sync(lambda: world.condition("Stalled") == "False NotStalled")
@@ -28,10 +28,10 @@ def test_workers_are_scaled_while_a_new_field_of_the_template_is_unknown(world: 
     world.operator()
     world.queue(scaling={"minReplicas": 1})
     eventually_sync(lambda: world.replicas() == 1)
-    unknown = {"template": {"spec": {"nodeSelektor": {"disk": "fast"}}}}
+    unknown = {"template": {"spec": {"dnsConfig": {"nameserver": ["10.0.0.1"]}}}}
     world.patch("rq", "thumbs", {"spec": {"worker": unknown, "scaling": {"minReplicas": 3}}})
     eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
-    assert ".spec.template.spec.nodeSelektor: field not declared in schema" in stalled_message(world)
+    assert ".spec.template.spec.dnsConfig.nameserver: field not declared in schema" in stalled_message(world)
     eventually_sync(lambda: world.replicas() == 3)
 
 

@@ -26,6 +26,7 @@ NAMES_INSTEAD = {
     "a label too long": "spec.worker.template.metadata.labels[a]",
     "a label of claimq": "spec.worker.template.metadata.labels",
     "a variable twice": "spec.worker.env[2]",
+    "an app that is not restarted": "spec.worker.template.spec.containers",
     "the image in the template": "spec.worker.template.spec.containers",
     "the sidecar's name": "spec.worker.template.spec.initContainers",
     "the socket's volume": "spec.worker.template.spec.volumes",

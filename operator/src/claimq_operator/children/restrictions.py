@@ -33,6 +33,124 @@ _SECURITY: tuple[tuple[str, str, Callable[[object], bool]], ...] = (
 Found = tuple[str, str]
 """A word of RESTRICTIONS, and the path of the field that needs it."""
 
+VOLUME_TYPES = frozenset(
+    [
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    ]
+)
+"""The types of volumes that the Pod Security level restricted allows."""
+_WORD_OF_FIELD = {
+    "priorityClassName": "Priority",
+    "priority": "Priority",
+    "preemptionPolicy": "Priority",
+    "nodeName": "Placement",
+    "schedulerName": "Placement",
+    "runtimeClassName": "Placement",
+    "overhead": "Placement",
+}
+"""Fields of a pod that need a word whatever their value is."""
+_CONDITION = "node.kubernetes.io/"
+"""The beginning of keys of taints that stand for a condition of a node, not for whom it is."""
+POD_FIELDS = frozenset(
+    [
+        "activeDeadlineSeconds",
+        "affinity",
+        "automountServiceAccountToken",
+        "containers",
+        "dnsConfig",
+        "dnsPolicy",
+        "enableServiceLinks",
+        "hostAliases",
+        "hostIPC",
+        "hostNetwork",
+        "hostPID",
+        "hostUsers",
+        "hostname",
+        "hostnameOverride",
+        "imagePullSecrets",
+        "initContainers",
+        "nodeSelector",
+        "os",
+        "readinessGates",
+        "resourceClaims",
+        "resources",
+        "restartPolicy",
+        "schedulingGates",
+        "securityContext",
+        "serviceAccount",
+        "serviceAccountName",
+        "setHostnameAsFQDN",
+        "shareProcessNamespace",
+        "subdomain",
+        "terminationGracePeriodSeconds",
+        "tolerations",
+        "topologySpreadConstraints",
+        "volumes",
+    ]
+)
+"""Fields of a pod that are allowed, or whose values are checked. All others need a word, also those of later releases
+of Kubernetes."""
+CONTAINER_FIELDS = frozenset(
+    [
+        "args",
+        "command",
+        "env",
+        "envFrom",
+        "image",
+        "imagePullPolicy",
+        "lifecycle",
+        "livenessProbe",
+        "name",
+        "ports",
+        "readinessProbe",
+        "resizePolicy",
+        "resources",
+        "restartPolicy",
+        "restartPolicyRules",
+        "securityContext",
+        "startupProbe",
+        "stdin",
+        "stdinOnce",
+        "terminationMessagePath",
+        "terminationMessagePolicy",
+        "tty",
+        "volumeDevices",
+        "volumeMounts",
+        "workingDir",
+    ]
+)
+"""The same for a container."""
+SECURITY_FIELDS = frozenset(
+    [
+        "allowPrivilegeEscalation",
+        "appArmorProfile",
+        "capabilities",
+        "fsGroup",
+        "fsGroupChangePolicy",
+        "privileged",
+        "procMount",
+        "readOnlyRootFilesystem",
+        "runAsGroup",
+        "runAsNonRoot",
+        "runAsUser",
+        "seLinuxChangePolicy",
+        "seLinuxOptions",
+        "seccompProfile",
+        "supplementalGroups",
+        "supplementalGroupsPolicy",
+        "sysctls",
+        "windowsOptions",
+    ]
+)
+"""The same for a security context of a pod or a container."""
+
 
 def refused(template: TemplateSpec, allowed: Collection[str]) -> str:
     """One sentence with every field that is not allowed and the fix; empty if all are allowed."""
@@ -54,16 +172,35 @@ def _pod(pod: Mapping[str, object]) -> Iterator[Found]:
     for name in ("serviceAccountName", "serviceAccount"):
         if pod.get(name) not in (None, "", "default"):
             yield "ServiceAccount", f"{POD_PATH}.{name}"
+    yield from _others(pod, POD_FIELDS | set(_WORD_OF_FIELD), POD_PATH)
+    yield from _placement(pod)
     yield from _security(_map(pod.get("securityContext")), f"{POD_PATH}.securityContext")
-    for index, volume in enumerate(_list(pod.get("volumes"))):
-        if volume.get("hostPath") is not None:
-            yield "HostPath", f"{POD_PATH}.volumes[{index}].hostPath"
+    yield from _volumes(pod)
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         for index, container in enumerate(_list(pod.get(kind))):
             yield from _container(container, f"{POD_PATH}.{kind}[{index}]")
 
 
+def _placement(pod: Mapping[str, object]) -> Iterator[Found]:
+    """The fields that choose nodes and priorities."""
+    for name, word in _WORD_OF_FIELD.items():
+        if pod.get(name) is not None:
+            yield word, f"{POD_PATH}.{name}"
+    for index, toleration in enumerate(_list(pod.get("tolerations"))):
+        if not str(toleration.get("key") or "").startswith(_CONDITION):
+            yield "Placement", f"{POD_PATH}.tolerations[{index}]"
+
+
+def _volumes(pod: Mapping[str, object]) -> Iterator[Found]:
+    """The volumes of other types than allowed."""
+    for index, volume in enumerate(_list(pod.get("volumes"))):
+        for name, value in volume.items():
+            if name != "name" and name not in VOLUME_TYPES and value is not None:
+                yield "HostPath" if name == "hostPath" else "Volumes", f"{POD_PATH}.volumes[{index}].{name}"
+
+
 def _container(container: Mapping[str, Any], path: str) -> Iterator[Found]:
+    yield from _others(container, CONTAINER_FIELDS, path)
     yield from _security(_map(container.get("securityContext")), f"{path}.securityContext")
     for index, port in enumerate(_list(container.get("ports"))):
         if port.get("hostPort"):
@@ -79,12 +216,20 @@ def _container(container: Mapping[str, Any], path: str) -> Iterator[Found]:
 
 def _security(context: Mapping[str, Any], path: str) -> Iterator[Found]:
     """The rejected fields of a security context of a pod or a container."""
+    yield from _others(context, SECURITY_FIELDS, path)
     for word, field, is_refused in _SECURITY:
         value: object = context
         for name in field.split("."):
             value = _map(value).get(name)
         if is_refused(value):
             yield word, f"{path}.{field.removesuffix('.type')}"
+
+
+def _others(given: Mapping[str, Any], allowed: Collection[str], path: str) -> Iterator[Found]:
+    """The fields that nothing is known about."""
+    for name, value in given.items():
+        if name not in allowed and value is not None:
+            yield "OtherFields", f"{path}.{name}"
 
 
 def _annotations(template: TemplateSpec) -> Iterator[Found]:

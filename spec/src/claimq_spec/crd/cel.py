@@ -211,6 +211,14 @@ WORKER_RULES = (
     ),
     CelRule(
         "template-pod",
+        "!has(self.template) || !has(self.template.spec) || !has(self.template.spec.containers)"
+        f" || self.template.spec.containers.all(c, c.name != '{APP_CONTAINER}' || !has(c.restartPolicy)"
+        " || c.restartPolicy == 'Always')",
+        "sets another restartPolicy than Always for the app container; workers are restarted: remove it",
+        ".template.spec.containers",
+    ),
+    CelRule(
+        "template-pod",
         "!has(self.template) || !has(self.template.spec) || !has(self.template.spec.volumes)"
         f" || self.template.spec.volumes.all(v, !(v.name in {list(RESERVED_VOLUMES)!r}))",
         f"{' and '.join(RESERVED_VOLUMES)} are the volumes that claimq adds; choose another name",

@@ -176,6 +176,9 @@ def _main_container(path: str, container: Mapping[str, object]) -> Iterator[Prob
     yield from _container(path, container)
     if container.get("name") != APP_CONTAINER:
         return
+    if container.get("restartPolicy", "Always") != "Always":
+        fault = f"is {shown(container['restartPolicy'])}; workers are restarted: remove it"
+        yield Problem(f"{path}.restartPolicy", fault)
     for taken in ("image", "command", "args", "env", "envFrom", "resources"):
         if taken in container:
             yield Problem(f"{path}.{taken}", f"is set for the app container; set spec.worker.{taken} instead")

@@ -87,6 +87,20 @@ FORBIDDEN: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("ProbeHost", "containers[1].livenessProbe.httpGet.host", container(livenessProbe=PROBE)),
     ("ProbeHost", "containers[1].lifecycle.preStop.httpGet.host", container(lifecycle={"preStop": PROBE})),
+    ("Volumes", "volumes[0].nfs", {"volumes": [{"name": "a", "nfs": {"server": "s", "path": "/"}}]}),
+    ("Volumes", "volumes[0].gitRepo", {"volumes": [{"name": "a", "gitRepo": {"repository": "r"}}]}),
+    ("Volumes", "volumes[0].image", {"volumes": [{"name": "a", "image": {"reference": "r"}}]}),
+    ("Priority", "priorityClassName", {"priorityClassName": "system-node-critical"}),
+    ("Priority", "priority", {"priority": 0}),
+    ("Priority", "preemptionPolicy", {"preemptionPolicy": "Never"}),
+    ("Placement", "nodeName", {"nodeName": "control-plane"}),
+    ("Placement", "schedulerName", {"schedulerName": "mine"}),
+    ("Placement", "runtimeClassName", {"runtimeClassName": "host"}),
+    ("Placement", "tolerations[0]", {"tolerations": [{"operator": "Exists"}]}),
+    ("Placement", "tolerations[0]", {"tolerations": [{"key": "node-role.kubernetes.io/control-plane"}]}),
+    ("OtherFields", "schedulingGroup", {"schedulingGroup": {"podGroupName": "a"}}),
+    ("OtherFields", "containers[1].user", container(user={"linux": {}})),
+    ("OtherFields", "containers[1].securityContext.new", context(new=True)),
 ]
 
 
@@ -120,7 +134,8 @@ def test_all_rejected_fields_are_reported_at_once() -> None:
 HARMLESS: list[dict[str, Any]] = [
     {},
     {"hostNetwork": False, "serviceAccountName": "default", "securityContext": {"runAsUser": 7}},
-    {"volumes": [{"name": "a", "emptyDir": {}}], **container(ports=[{"containerPort": 80}])},
+    {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 5}]},
+    {"volumes": [{"name": "a", "emptyDir": {}, "nfs": None}], **container(ports=[{"containerPort": 80}])},
     {"securityContext": {"runAsGroup": 7, "fsGroup": 7, "supplementalGroups": [7]}},
     context(capabilities={"drop": ["NET_RAW", "ALL"]}),
     context(capabilities={"drop": ["ALL"]}, seccompProfile={"type": "RuntimeDefault"}),

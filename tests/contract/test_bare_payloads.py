@@ -127,6 +127,23 @@ async def test_what_only_looks_like_a_header_is_a_payload_as_a_whole(
     assert (await queue.stats())["adopted"] == 1
 
 
+async def test_a_pushed_header_is_counted_as_adopted_when_main_is_empty(
+    server: Server, queue: ReliableQueue
+) -> None:
+    """It was taken for an item of the scripts. Guarantee 12: what came is what is there and what has left."""
+    server.call("LPUSH", MAIN, b"cq1 forged 1700000000000 ann -\nx", b"cq1 other 1700000000000 - -\ny")
+    await queue.enqueue("honest")
+    await queue.done(await queue.claim(2, wait=0))
+    await queue.reap()
+    assert (await queue.stats())["adopted"] == 0  # an item waits: it may be a bare payload
+    await queue.claim(wait=0)
+    for _ in range(2):
+        await queue.reap()
+        stats = await queue.stats()
+        assert (stats["enqueued"], stats["adopted"], stats["done"]) == (1, 2, 2)
+    assert await queue.lengths() == {State.MAIN: 0, State.BUSY: 1, State.DELAYED: 0, State.FAILED: 0}
+
+
 async def test_a_pushed_header_as_the_scripts_write_it_is_an_item(
     server: Server, queue: ReliableQueue
 ) -> None:

@@ -5,7 +5,17 @@ from collections.abc import Iterable, Sequence
 
 from claimq.policy import Match, Policy
 from claimq.tokens import make_token
-from testkit.model_item import COUNTED, Held, ModelItem, Order, decide, first_of, levels_of, numbers
+from testkit.model_item import (
+    COUNTED,
+    Held,
+    ModelItem,
+    Order,
+    decide,
+    first_of,
+    levels_of,
+    numbers,
+    uncounted,
+)  # fmt: skip
 
 SEEN_EVERY_MS = 5000
 FORGET_WORKERS_MS = 3600000
@@ -367,6 +377,7 @@ class QueueModel:
         for worker in [name for name, at in self.workers.items() if at <= self.now - FORGET_WORKERS_MS]:
             if all(held.worker != worker for held in self.busy.values()):
                 del self.workers[worker]
+        self.counts["adopted"] += 0 if self.waiting() else uncounted(self.counts, self.lengths())
         first = next((item for item in self.lists.get("-", ()) if item.priority == "normal"), None)
         if first is None or not first.is_bare:
             return None
@@ -377,9 +388,7 @@ class QueueModel:
     def release(self, worker: str, kind: str, error: str) -> Counter[str]:
         """Verdicts of all that a dead worker held."""
         self.batch += 1
-        held = sorted(
-            (token for token, one in self.busy.items() if one.worker == worker), key=lambda t: numbers([t])
-        )
+        held = sorted([t for t, one in self.busy.items() if one.worker == worker], key=lambda t: numbers([t]))
         return Counter(verdict for verdict, _ in self._settle(held, kind, error).values())
 
     def flush_client(self, client: str) -> int:

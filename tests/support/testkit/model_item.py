@@ -1,6 +1,6 @@
 """An item of the plain model, and what a verdict makes of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import floor
@@ -175,3 +175,9 @@ def first_of(items: Iterable[ModelItem], passed: int) -> tuple[ModelItem, int]:
     if len(levels) > 2 and (passed + 1) % 64 == 0:
         at = 2
     return levels[at][0], passed + 1
+
+
+def uncounted(counts: Mapping[str, int], lengths: Mapping[str, int]) -> int:
+    """How many items are here or have left that were never counted as come: flushed before they were adopted."""
+    left = sum(counts[name] for name in ("done", "dropped", "failed_removed", "flushed"))
+    return max(left + sum(lengths.values()) - counts["enqueued"] - counts["adopted"], 0)

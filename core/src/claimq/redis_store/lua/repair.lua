@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
---   a lease, workers that have claims and are missing in workers, leases that end too late, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the count of
---   clients' items; and forgets ended claim calls, old ids and workers not seen for an hour.
+--   a lease, workers that have claims and are missing in workers, leases that end too late, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the counts of
+--   clients' items and of adopted payloads; and forgets ended claim calls, old ids and workers not seen for an hour.
 -- use: queue envelope levels claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
 --   busy:WORKER, failed:items, config, levels, exclusive, stats (HASH)
@@ -53,6 +53,8 @@ for _, name in ipairs(quiet) do
 end
 local bare = redis.call('LINDEX', q.main, -1)
 local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. whole(q.seq)))
+-- Payloads of other clients that began like the header of an item were taken for one, uncounted. While nothing is in main, no other item is unknown.
+local taken = in_main + q.client_items == 0 and math.max(unknown_in_main(q) or 0, 0) or 0
 
 -- All is read; now write.
 sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
@@ -72,7 +74,7 @@ end
 local repaired_count = repair_failed(q, failed) + repair_ring(q, ring) + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
   + (has_lost_keeper and 1 or 0) + #unknown
 if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
-if adopted or #to_lease + repaired_count > 0 then
-  close(q, {repaired = #to_lease + repaired_count, adopted = adopted and 1 or 0})
+if adopted or #to_lease + repaired_count + taken > 0 then
+  close(q, {repaired = #to_lease + repaired_count, adopted = adopted and 1 or taken})
 else touch(q) end
 return {'OK', #to_lease, #ended >= limit and 1 or 0}

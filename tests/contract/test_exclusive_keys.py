@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -61,6 +62,31 @@ async def test_of_the_items_with_a_key_one_call_claims_one(queue: ReliableQueue)
     assert [claim.item.text for claim in claims] == ["a0", "b2", "without"]
     assert [claim.item.exclusive_key for claim in claims] == ["a", "b", None]
     assert await queue.lengths() == {State.MAIN: 0, State.BUSY: 3, State.DELAYED: 3, State.FAILED: 0}
+
+
+@pytest.mark.parametrize("has_clients", [False, True], ids=["one list", "a ring of clients"])
+@pytest.mark.parametrize("places", list(combinations(range(4), 2)))
+async def test_two_items_of_a_key_at_each_place_of_one_call(
+    queue: ReliableQueue, places: tuple[int, int], has_clients: bool
+) -> None:
+    first, second = places
+    await queue.enqueue_many(
+        NewItem(
+            f"{place}",
+            exclusive_key="k" if place in places else None,
+            client=f"c{place}" if has_clients else None,
+        )
+        for place in range(4)
+    )
+    claims = {claim.item.text: claim for claim in await queue.claim(4, wait=0)}
+    assert list(claims) == [f"{place}" for place in range(4) if place != second]
+    holder = claims.pop(f"{first}")
+    await queue.done(list(claims.values()))  # frees no key
+    await move_clock(queue, 2 * STEP)
+    assert await claimed(queue) == []
+    await queue.done(holder)
+    await move_clock(queue, 1)
+    assert await claimed(queue) == [f"{second}"]
 
 
 async def test_the_others_follow_one_by_one_when_the_claim_has_ended(queue: ReliableQueue) -> None:

@@ -378,3 +378,18 @@ async def test_a_pass_removes_before_it_sends_back(queue: ReliableQueue) -> None
     await move_clock(queue, 1)
     assert await queue.apply_failed_policy() == FailedPass(requeued=1, removed=1)
     assert await waiting(queue) == ["new"]
+
+
+async def test_a_failed_item_that_is_gone_is_not_requeued_and_hides_no_other(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """Another client has removed its payload: only its place in the index is left."""
+    await fail(queue, "a", "b", "c")
+    server.call("HDEL", "cq:{q}:failed:items", "a", "b")
+    assert await queue.requeue_failed_item("b") is False
+    assert await queue.requeue_failed() == 1
+    assert await waiting(queue) == ["c"]
+    stats = await queue.stats()
+    assert (stats["failed_requeued"], stats["enqueued"]) == (1, 3)
+    await queue.reap()
+    assert await lengths(queue) == Lengths(main=1)

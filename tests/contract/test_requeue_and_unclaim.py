@@ -7,6 +7,7 @@ import pytest
 from claimq import Claim, NewItem, Policy, ReliableQueue, RetryDelay, State, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -24,6 +25,27 @@ async def test_a_requeued_item_stands_at_the_tail_and_counts(queue: ReliableQueu
     assert await waiting(queue) == ["b", "a"]
     item = (await queue.peek(2))[1]
     assert (item.requeue_count, item.fail_count, item.crash_count) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("verb", ["requeue", "unclaim", "fail", "crash", "drop"])
+async def test_a_claim_whose_item_is_gone_is_lost_and_the_others_are_not(
+    queue: ReliableQueue, server: Server, verb: str
+) -> None:
+    """Another client has removed it: its lease is left."""
+    await queue.enqueue_many(list("ab"))
+    gone, here = await queue.claim(2, wait=0)
+    server.call("HDEL", f"cq:{{q}}:busy:{queue.worker}", gone.token)
+    words = ["no"] if verb in ("fail", "crash", "drop") else []
+    outcomes = await getattr(queue, verb)([gone, here], *words)
+    assert [outcome.is_lost for outcome in outcomes] == [True, False]
+    stats = await queue.stats()
+    (counter,) = {"requeue": ["requeued"], "unclaim": ["unclaimed"], "fail": ["fails"]}.get(verb, [None])
+    assert counter is None or stats[counter] == 1
+    left = int(verb != "drop")
+    assert sum((await queue.lengths()).values()) - await queue.length(State.BUSY) == left
+    await move_clock(queue, 40)
+    await queue.reap()
+    assert await queue.lengths() == {State.MAIN: left, State.BUSY: 0, State.DELAYED: 0, State.FAILED: 0}
 
 
 async def test_a_requeue_with_a_delay_is_delayed_for_so_long(queue: ReliableQueue) -> None:

@@ -5,17 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from claimq.policy import Match, Policy
 from claimq.tokens import make_token
-from testkit.model_item import (
-    COUNTED,
-    Held,
-    ModelItem,
-    Order,
-    decide,
-    first_of,
-    levels_of,
-    numbers,
-    uncounted,
-)  # fmt: skip
+from testkit import model_item
+from testkit.model_item import COUNTED, Held, ModelItem, Order, decide, first_of, levels_of, numbers
 
 SEEN_EVERY_MS = 5000
 FORGET_WORKERS_MS = 3600000
@@ -377,7 +368,7 @@ class QueueModel:
         for worker in [name for name, at in self.workers.items() if at <= self.now - FORGET_WORKERS_MS]:
             if all(held.worker != worker for held in self.busy.values()):
                 del self.workers[worker]
-        self.counts["adopted"] += 0 if self.waiting() else uncounted(self.counts, self.lengths())
+        self.counts["adopted"] += 0 if self.waiting() else model_item.uncounted(self.counts, self.lengths())
         first = next((item for item in self.lists.get("-", ()) if item.priority == "normal"), None)
         if first is None or not first.is_bare:
             return None

@@ -4,21 +4,18 @@ import http.client
 import json
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from typing import Any, BinaryIO
 
 import pytest
 
-import claimq.blocking
-from claimq import NotReplicated
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq.redis_store.scripts import script
 from claimq.worker.wire import request
 from testkit.clock import move_clock
-from testkit.patient import patient
-from testkit.plugin import ProxyFactory, ServerFactory
+from testkit.plugin import ProxyFactory
 from testkit.proxy import FaultProxy
 from testkit.server import Server
 from testkit.sidecars import Answer, Sidecar, UnixConnection
@@ -158,30 +155,6 @@ def test_what_a_gone_app_has_claimed_goes_back(
     eventually_sync(lambda: one_by_one.info["in_hand"] == 0 and queue.lengths()[State.MAIN] == 3, within=60)
     assert payloads(next_items(one_by_one, wait=60)) == ["a"]
     assert [item.requeue_count for item in queue.peek(2)] == [0, 0]
-
-
-def test_the_next_item_goes_back_when_no_replica_confirms_the_done_before_it(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
-) -> None:
-    primary = start_server("valkey", {"repl-diskless-sync-delay": "0"}, tcp=True)
-    with claimq.blocking.connect(settings=patient(primary.url)) as store:
-        queue = store.queue("q")
-        queue.set_policy(Policy(busy_expiry=3600, durability="replicated", durable_done=True))
-        for text in "ab":
-            with suppress(NotReplicated):  # there is no replica
-                queue.enqueue(text)
-        sidecar = start_sidecar(primary.url, concurrency="1")
-        token = first(sidecar)
-        answer = sidecar.ask("POST", "/v1/next", {"done": [{"token": token}], "wait": 0})
-        assert answer.status == 503, answer.json
-        eventually_sync(
-            lambda: queue.lengths()[State.MAIN] == 1 and sidecar.info["in_hand"] == 0,
-            within=60,
-            why="the next item is back",
-        )
-        assert (queue.length(State.BUSY), queue.stats()["done"]) == (0, 1)
-        again = sidecar.ask("POST", "/v1/next", {"done": [{"token": token}], "wait": 0, "encoding": "text"})
-        assert (verdicts(again.json), payloads(again.json)) == (["already_done"], ["b"])
 
 
 def test_a_lost_reply_of_the_store_is_made_up_for(one_by_one: Sidecar, proxy: FaultProxy) -> None:

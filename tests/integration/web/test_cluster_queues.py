@@ -1,12 +1,13 @@
 """The page of a cluster decides which servers and queues it uses; the status of an object can only forbid more."""
 
 import base64
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
 import claimq
 from claimq.queue.internals import internals
@@ -15,6 +16,7 @@ from claimq_cli.cluster.owner_check import check_owner_or_name
 from claimq_cli.cluster.server_settings import ClusterQueue
 from claimq_cli.errors import ForeignQueue
 from claimq_cli.web.cluster_queues import ClusterQueues
+from claimq_cli.web.website import Site
 from claimq_spec.grants import NO_QUEUE_GRANTS, Grants, QueueGrants
 from testkit.operator_in_memory import MemoryApi, queue_body
 from testkit.patient import patient
@@ -78,6 +80,79 @@ async def test_an_owner_on_record_closes_a_name_that_a_setting_allows(valkey: Se
     async with owned(valkey, "bank.orders", VICTIM), page_of(api, tmp_path, grants) as queues:
         with pytest.raises(ForeignQueue, match="belongs to the ReliableQueue bank/orders"):
             await queues.check("media.thumbs")
+
+
+async def page_at(site: Site, path: str, messages: list[Message] | None = None) -> tuple[int, str]:
+    """Status and text of a page without a login. ``messages``: takes those of the response."""
+    sent = [] if messages is None else messages
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1")]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
+    await site.app("127.0.0.1")({**scope, "client": ("127.0.0.1", 1)}, receive, send)
+    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent).decode()
+
+
+async def test_the_page_shows_the_target_and_what_the_operator_decided(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = object_of(valkey, scaling={"targetAge": "90s", "maxReplicas": 2})
+    scaling = {"rule": "Target", "replicas": 2, "reason": "many items"}
+    workers = {"ready": 3, "desired": 2}
+    async with owned(valkey, "media.thumbs", MINE), page_of(api, tmp_path) as queues:
+        for status in ({}, {"scaling": scaling, "workers": workers}):
+            api.objects["ReliableQueue", "thumbs"]["status"] = {**ACCEPTED, **status}
+            await queues.refresh()
+            site = Site(queues, None, may_act=False)
+            assert '<td class="number">90 s</td>' in (await page_at(site, "/"))[1]
+            code, text = await page_at(site, "/queues/media.thumbs")
+            assert (code, "<small>target 90 s</small>" in text) == (200, True)
+            assert ("2 workers wanted" in text, "No decision is known" in text) == (bool(status), not status)
+            assert ("3 workers are ready, 1 more than the 2 wanted." in text) == bool(status)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {
+            "scaling": {
+                "rule": "x",
+                "inputs": {"main": "x", "oldestAge": []},
+                "demand": {"arrivalsPerSecond": 1},
+            }
+        },
+        {"scaling": {"rule": "<script>", "limit": "<script>", "inputs": 7, "demand": [7]}},
+        {"scaling": {"replicas": 2}, "workers": {"desired": 1}},
+        {"workers": {"ready": 1}},
+        {"conditions": [*ACCEPTED["conditions"], {"type": "Odd"}]},
+    ],
+)
+async def test_an_odd_status_stops_no_page(valkey: Server, tmp_path: Path, status: dict[str, Any]) -> None:
+    api = object_of(valkey)
+    api.objects["ReliableQueue", "thumbs"]["status"] = {**ACCEPTED, **status}
+    async with owned(valkey, "media.thumbs", MINE), page_of(api, tmp_path) as queues:
+        site = Site(queues, None, may_act=False)
+        for path in ("/", "/queues/media.thumbs"):
+            code, text = await page_at(site, path)
+            assert (code, "<script>" in text) == (200, False), text
+
+
+async def test_a_defect_is_a_page_that_says_so_and_goes_to_the_log(valkey: Server, tmp_path: Path) -> None:
+    class Broken(ClusterQueues):
+        def unreadable(self) -> Mapping[str, str]:
+            raise ZeroDivisionError
+
+    site = Site(Broken(object_of(valkey), tmp_path), None, may_act=False)  # type: ignore[arg-type]  # as above
+    sent: list[Message] = []
+    with pytest.raises(ZeroDivisionError):  # which the server logs
+        await page_at(site, "/", sent)
+    assert sent[0]["status"] == 500
+    assert b"claimq has a defect, or met a value that it does not expect" in sent[1]["body"]
 
 
 async def test_a_queue_without_an_owner_is_not_shown(valkey: Server, tmp_path: Path) -> None:

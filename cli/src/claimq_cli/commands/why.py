@@ -96,8 +96,8 @@ def _show(found: Json, answers: Answers) -> None:
         answers.give(found)
         return
     wanted = count(found["replicas"], "worker") if "replicas" in found else "the number is not changed"
-    terminal.say(f"{found['queue']}: {wanted} ({found['rule']}), since {found['at']}")
-    terminal.say(found["reason"])
+    terminal.say(f"{found['queue']}: {wanted} ({found['rule']}), since {found.get('at', '-')}")
+    terminal.say(found.get("reason", ""))
     if "limited" in found or "limit" in found:
         needed = f"{found.get('limit')}: {count(found.get('needed', 0), 'worker')} would meet the target"
         terminal.say(f"limited: {found.get('limited', needed)}")

@@ -67,6 +67,8 @@ class _Known:
     named: ClusterQueue | None
     problem: str
     read_at: float
+    target: float | None = None
+    """``spec.scaling.targetAge`` in seconds."""
 
     @property
     def settings(self) -> claimq.RedisSettings | None:
@@ -162,11 +164,15 @@ class ClusterQueues:
         return {name: known.problem for name, known in self._known.items() if known.queue is None}
 
     def decisions(self) -> Mapping[str, Json]:
-        """The last decisions of the operator."""
+        """The targets, and the last decisions of the operator where there are some."""
         return {
-            name: {"source": "ReliableQueue", **scaling}
+            name: {
+                "source": "ReliableQueue",
+                **part(part(known.body, "status"), "scaling"),
+                "targetAge": known.target,
+            }
             for name, known in self._known.items()
-            if (scaling := part(part(known.body, "status"), "scaling"))
+            if known.queue is not None
         }
 
     def status(self, name: str) -> Json:
@@ -279,7 +285,8 @@ class ClusterQueues:
         if settings not in self._servers:
             self._servers[settings] = claimq.connect(settings=settings)
         queue = self._servers[settings].queue(found.queue_name, worker=name_by_hand())
-        return _Known(body, queue, replace(found, settings=settings), "", read_at)
+        named, target = replace(found, settings=settings), manifest.spec.scaling.target_age
+        return _Known(body, queue, named, "", read_at, target)
 
     def _check_name(self, manifest: Manifest) -> None:
         """CommandError for a name on the server that the namespace may not use."""

@@ -15,6 +15,8 @@ from claimq_cli.web.curves import curves_of, latest_rates, plots_of
 from claimq_cli.web.overview import PAGE, Page, positive, warnings_of
 from claimq_cli.web.queues import Json
 from claimq_cli.web.samples import Ring, Sample, mean_seconds
+from claimq_spec.kubernetes_api.port import part
+from claimq_spec.worker_counts import ready_text
 
 _MOST_GROUPED = 1000
 _MOST_CLIENTS = 50
@@ -49,6 +51,13 @@ def target_of(decision: Mapping[str, Any]) -> float | None:
     """The target of the age of waiting items in seconds, if the decision has it."""
     found = decision.get("targetAge")
     return float(found) if isinstance(found, int | float) else None
+
+
+def ready_workers(status: Mapping[str, Any]) -> str:
+    """How many workers of a ReliableQueue are ready; empty if its status has no numbers."""
+    workers = part(status, "workers")
+    ready, wanted = workers.get("ready"), workers.get("desired")
+    return ready_text(ready, wanted) if isinstance(ready, int) and isinstance(wanted, int) else ""
 
 
 def samples_of(sample: Sample, ring: Ring | None) -> Sequence[Sample]:

@@ -111,6 +111,7 @@ class Site:
         app.add_exception_handler(ClaimqError, self._store_error)
         app.add_exception_handler(ClusterError, self._cluster_error)
         app.add_exception_handler(HTTPException, self._http_error)
+        app.add_exception_handler(Exception, self._defect)
         return Guarded(app, hosts, self._logins, self._proxy)
 
     def _metrics_pages(self) -> list[Route]:
@@ -249,7 +250,9 @@ class Site:
             decision = self._queues.decisions().get(name, {})
             ring = self.sampler.samples.ring(name)
             values = await queue_pages.summary(queue, sample, ring, decision)
-        values |= {"resource": self._queues.status(name), "events": await self._queues.events(name)}
+        status = self._queues.status(name)
+        values |= {"resource": status, "ready_workers": queue_pages.ready_workers(status)}
+        values |= {"events": await self._queues.events(name)}
         return await self._queue_page(request, "summary.html", name, "summary", **values)
 
     async def _items(self, request: Request) -> Response:
@@ -368,6 +371,10 @@ class Site:
     async def _http_error(self, request: Request, error: Exception) -> Response:
         status, text = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
         return self._error(request, status, text)
+
+    async def _defect(self, request: Request, error: Exception) -> Response:  # noqa: ARG002 - the server logs it
+        text = "claimq has a defect, or met a value that it does not expect; its log has the error"
+        return self._error(request, 500, text)
 
     def _error(self, request: Request, status: int, message: str) -> Response:
         if request.state.is_api:

@@ -15,6 +15,7 @@ from claimq_operator.kubernetes_api.labels import selector_text
 from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.kubernetes_api.timestamps import format_time
 from claimq_spec.scaling import Decision, Seen, document
+from claimq_spec.worker_counts import ready_summary
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)
 _AGE_TOLERANCE = 0.2
@@ -65,7 +66,7 @@ def _workers(view: View, before: Mapping[str, Any]) -> Json:
         "desired": wanted,
         "ready": ready,
         "busy": busy,
-        "summary": f"{ready}/{wanted}",
+        "summary": ready_summary(ready, wanted),
     }
 
 

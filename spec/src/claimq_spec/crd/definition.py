@@ -180,7 +180,7 @@ STATUS: Schema = _object(
         desired=_count("Desired number of workers."),
         ready=_count("Number of ready workers."),
         busy=_count("Number of workers that hold claims."),
-        summary=_text("Ready and desired workers, such as 2/3."),
+        summary=_text("Ready and desired workers, such as 2/3; 3/3 +1: one more than desired is ready."),
     ),
     selector=_text("Label selector of the worker pods, for autoscalers."),
     scaling=_object(

@@ -108,11 +108,18 @@ def test_a_pod_that_still_starts_after_the_deadline_is_named_too(observed: Look)
 
 
 @pytest.mark.parametrize(
-    ("ready", "wanted", "reason"), [(0, 0, "NoneWanted"), (1, 1, "AllReady"), (2, 1, "AllReady")]
+    ("ready", "wanted", "reason", "message"),
+    [
+        (0, 0, "NoneWanted", "no workers are needed"),
+        (1, 1, "AllReady", "1 of 1 workers are ready"),
+        (3, 2, "AllReady", "3 workers are ready, 1 more than the 2 wanted"),
+    ],
 )
-def test_enough_workers_are_available(observed: Look, ready: int, wanted: int, reason: str) -> None:
-    look = observed(replicas=wanted, pods=[pod_body(name) for name in "ab"[:ready]])
-    assert found(look, wanted)[:2] == ("True", reason)
+def test_enough_workers_are_available(
+    observed: Look, ready: int, wanted: int, reason: str, message: str
+) -> None:
+    look = observed(replicas=wanted, pods=[pod_body(name) for name in "abc"[:ready]])
+    assert found(look, wanted) == ("True", reason, message)
 
 
 def test_some_ready_workers_are_available_and_the_cause_of_the_others_is_named(observed: Look) -> None:

@@ -6,6 +6,7 @@ from claimq_operator.decide.conditions.advice import advice
 from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
 from claimq_operator.kubernetes_api.worker_pods import PodProblem
 from claimq_spec.kubernetes_api.port import part, parts
+from claimq_spec.worker_counts import ready_text
 
 TYPE = "WorkersAvailable"
 STARTING = "Starting"
@@ -37,20 +38,18 @@ def _without_left_out(view: View) -> Condition:
             TYPE,
             TRUE,
             ROLLOUT_BLOCKED,
-            f"{ready} of {wanted} workers are ready, but the rollout is stuck: {cause}",
+            f"{ready_text(ready, wanted)}, but the rollout is stuck: {cause}",
         )
     if ready >= wanted:
-        return Condition(TYPE, TRUE, "AllReady", f"{ready} of {wanted} workers are ready")
+        return Condition(TYPE, TRUE, "AllReady", ready_text(ready, wanted))
     if ready > 0:
         cause = f"; {problem.reason}: {_text(problem)}" if problem else ""
-        return Condition(TYPE, TRUE, "SomeReady", f"{ready} of {wanted} workers are ready{cause}")
+        return Condition(TYPE, TRUE, "SomeReady", f"{ready_text(ready, wanted)}{cause}")
     if problem is not None:
         look = "" if problem.pod else _where_to_look(view)
-        message = f"0 of {wanted} workers are ready: {_text(problem)}{look}"
+        message = f"{ready_text(0, wanted)}: {_text(problem)}{look}"
         return Condition(TYPE, FALSE, _reason(problem.reason), message)
-    return Condition(
-        TYPE, FALSE, STARTING, f"0 of {wanted} workers are ready, starting{_where_to_look(view)}"
-    )
+    return Condition(TYPE, FALSE, STARTING, f"{ready_text(0, wanted)}, starting{_where_to_look(view)}")
 
 
 def _problem(view: View) -> PodProblem | None:

@@ -91,7 +91,7 @@ def _closed(schema: dict[str, Any], path: str = "") -> None:
 
 def _check(schema: dict[str, Any], value: Any, path: str) -> None:
     if "properties" in schema:
-        assert schema["properties"].keys() - {"global"} == value.keys(), path
+        assert schema["properties"].keys() - (set() if path else {"enabled", "global"}) == value.keys(), path
         for name, below in value.items():
             _check(schema["properties"][name], below, f"{path}.{name}")
 

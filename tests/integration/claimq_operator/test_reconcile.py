@@ -52,6 +52,29 @@ async def test_an_unreachable_server_is_reported_and_found_again(
     assert {"RedisUnreachable", "RedisReachable"} <= reasons
 
 
+async def test_a_server_that_refuses_fsynced_is_reported_until_always_is_declared(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = MemoryApi()
+    valkey.call("CONFIG", "SET", "appendonly", "yes")
+    body = queue_body(valkey, durability="Fsynced")
+
+    def message() -> str:
+        listed = api.objects["ReliableQueue", "thumbs"].get("status", {}).get("conditions", [])
+        return next((str(one["message"]) for one in listed if one["type"] == "RedisReachable"), "")
+
+    async with operator(api, tmp_path) as context:
+        context.cache.update_queue(await api.create(QUEUES, body))
+        await eventually(lambda: conditions(api).get("RedisReachable") == "True ReachableWithWarnings")
+        assert (
+            "durability fsynced of the queue is refused, and nothing can be enqueued: valkey 9." in message()
+        )
+        redis = {**body["spec"]["redis"], "appendfsync": "Always"}
+        changes: Json = {"spec": {"redis": redis}, "metadata": {"generation": 2}}
+        context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", changes))
+        await eventually(lambda: "fsynced of the queue is refused" not in message())
+
+
 async def test_an_appendfsync_that_the_user_may_not_read_is_unknown_or_declared(
     valkey: Server, tmp_path: Path
 ) -> None:

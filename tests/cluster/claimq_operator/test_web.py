@@ -177,7 +177,7 @@ def test_a_user_sees_what_the_roles_allow(web: Web) -> None:
     assert "There is no ReliableQueue that you may see." in stranger.get()[1]
     assert stranger.get(path)[0] == 404
     assert stranger.get(f"{path}/failed")[0] == 404
-    assert f'href="{path}"' in looks.get()[1]
+    assert f'href="{looks.base}{path}"' in looks.get()[1]
     status, page = looks.get(path)
     assert (status, "RedisReachable" in page) == (200, True)
     assert f"{path}/failed" not in page

@@ -268,9 +268,11 @@ class Neighbour(BaseHTTPRequestHandler):
     """A program of another user on another port: notes each request with its cookies."""
 
     requests: ClassVar[list[tuple[str, str]]] = []
+    heads: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.requests.append((self.path, self.headers.get("Cookie", "")))
+        self.heads.append(f"{self.path} {self.headers}")
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.send_header("Set-Cookie", "neighbour=1; Path=/")
@@ -288,6 +290,7 @@ def neighbour() -> Iterator[str]:
     thread = Thread(target=server.serve_forever)
     thread.start()
     Neighbour.requests.clear()
+    Neighbour.heads.clear()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
@@ -305,6 +308,7 @@ def test_a_program_on_another_port_gets_no_cookie_of_a_session(acting: Page, nei
     paths = [path for path, _ in Neighbour.requests]
     assert {"/", "/picture", "/fetched", "/followed"} <= {*paths}
     assert {cookies for _, cookies in Neighbour.requests[3:]} == {"neighbour=1"}
+    assert [head for head in Neighbour.heads if "claimq_session" in head or "/s/" in head] == []
     assert tab.evaluate("[document.cookie, localStorage.length]") == ["neighbour=1", 0]
     tab.goto(f"{base}/queues/media")
     tab.get_by_role("button", name="Pause", exact=True).wait_for()

@@ -49,6 +49,11 @@ class Case:
             appendfsync_always=self.appendfsync == "always",
         )
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether an enqueue takes up to a second: the servers fsync once a second, and it waits for that."""
+        return self.appendfsync == "everysec" and self.durability.startswith("fsynced")
+
     def allowed(self) -> frozenset[str]:
         """The columns that may be other than 0."""
         level, _, done = self.durability.partition("+")

@@ -68,17 +68,18 @@ class Result:
 
 def run(case: Case, rounds: int) -> Result:
     began_at, place, problem = time.monotonic(), new_directory(), ""
+    backlog, more = (_BACKLOG // 20, _ITEMS // 20) if case.is_slow else (_BACKLOG, _ITEMS)
     with case.servers() as servers, claimq.blocking.connect(settings=patient(servers.url)) as store:
         queue: BlockingQueue = store.queue(QUEUE)
         queue.set_policy(case.policy())
         with closing(Processes(servers.url, place)) as processes:
             try:
-                processes.wait_for_more(_BACKLOG, _PATIENCE, of=["stored"])
+                processes.wait_for_more(backlog, _PATIENCE, of=["stored"])
                 processes.start_workers()
                 for _ in range(rounds):
-                    processes.wait_for_more(_ITEMS, _PATIENCE)
+                    processes.wait_for_more(more, _PATIENCE)
                     FAULTS[case.fault](servers, processes)
-                processes.wait_for_more(_ITEMS, _PATIENCE)
+                processes.wait_for_more(more, _PATIENCE)
                 processes.stop_producer()
                 eventually_sync(
                     lambda: sum(queue.lengths().values()) == 0, within=_PATIENCE, why="all are handled"

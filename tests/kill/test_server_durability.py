@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import claimq.blocking
-from claimq import StoreFull
+from claimq import StoreFull, StoreUnavailable
 from claimq.blocking import BlockingQueue
 from testkit.fsyncs import NotedFactory
 from testkit.patient import patient
@@ -97,6 +97,49 @@ def test_a_power_loss_takes_nothing_from_a_server_that_stores_always(start_noted
     server.lose_power()
     server.start()
     assert kept(server) == payloads
+
+
+@pytest.mark.parametrize("flavour", ["valkey", "redis7", "redis8"])
+def test_a_server_that_stores_always_ends_when_its_disk_is_full(
+    start_noted: NotedFactory, flavour: str
+) -> None:
+    server = start_noted(flavour, dict(DURABLE))
+    payloads = enqueued(server, 0, COUNT)
+    server.fill_disk()
+    settings = patient(server.url, retry_for=0.1)
+    with claimq.blocking.connect(settings=settings) as store, pytest.raises(StoreUnavailable):
+        store.queue("q").enqueue("too much", id="x")
+    eventually_sync(lambda: not server.is_running, within=60, why="it has ended")
+    server.free_disk()
+    server.start()
+    assert kept(server) == payloads
+
+
+@pytest.mark.parametrize("flavour", ["valkey", "redis7", "redis8"])
+def test_a_server_that_stores_every_second_refuses_items_while_its_disk_is_full(
+    start_noted: NotedFactory, flavour: str
+) -> None:
+    server = start_noted(flavour, {**APPENDING, "appendfsync": "everysec"})
+    payloads = enqueued(server, 0, COUNT)
+    with claimq.blocking.connect(settings=patient(server.url, retry_for=0.1)) as store:
+        queue: BlockingQueue = store.queue("q")
+        server.fill_disk()
+        queue.enqueue("accepted")  # it is in memory, and its write fails behind the reply
+
+        def refusal() -> str:
+            try:
+                queue.enqueue("refused", id="refused")
+            except StoreUnavailable as error:
+                return str(error)
+            return ""
+
+        assert "free its disk" in eventually_sync(refusal, within=60)
+        assert queue.length() >= COUNT + 1
+        server.free_disk()
+        eventually_sync(lambda: not refusal(), within=60, why="it takes items again")
+    eventually_sync(lambda: b"refused" in append_only_file(server).read_bytes(), why="it is written")
+    kill_and_restart(server)
+    assert kept(server) == [*payloads, "accepted", "refused"]
 
 
 def test_sigkill_takes_what_came_after_the_last_snapshot(start_server: ServerFactory) -> None:

@@ -1,6 +1,7 @@
 """`claimq enqueue --lines`: no signal is lost, where it stopped is said, and it can be gone on with."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -147,23 +148,38 @@ def test_an_id_for_each_line_makes_a_repeat_harmless(
     assert [item.id for item in queue.peek(9)] == ["load-7-1", "load-7-2", "load-7-3"]
 
 
-def test_a_refused_line_is_named_and_nothing_after_it_is_stored(
+CUT = "2 lines of the input: empty and skipped, or without the carriage return at the end; --null keeps all bytes"
+
+
+def test_lines_that_are_refused_are_named_and_the_others_are_stored(
     valkey: Server, queue: BlockingQueue, tmp_path: Path
 ) -> None:
     queue.set_policy(Policy(max_payload=10))
-    (tmp_path / "lines").write_text("\n".join(["ok"] * 1500 + ["", "x" * 11, "ok"]))
-    done = subprocess.run(
-        command(valkey.url, "--lines", str(tmp_path / "lines")),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 4
-    assert (
-        "(line 1502); stopped after line 1000, 1,000 enqueued; continue with --from-line 1001" in done.stderr
-    )
-    assert queue.length() == 1000
+    lines = ["ok"] * 1500 + ["", "x" * 11, "cut\r", "ok", "y" * 12]
+    (tmp_path / "lines").write_bytes("\n".join(lines).encode())
+    words = command(valkey.url, "--lines", str(tmp_path / "lines"))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "claimq: line 1502 is not enqueued: the payload has 11 bytes and the queue takes at most 10",
+        "claimq: line 1505 is not enqueued: the payload has 12 bytes and the queue takes at most 10",
+        f"claimq: {CUT}",
+    ]
+    assert "q: 1,502 items enqueued, 2 lines refused" in done.stdout
+    assert queue.length() == 1502
+
+
+def test_a_json_answer_has_the_lines_that_are_refused(
+    valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    queue.set_policy(Policy(max_payload=10))
+    (tmp_path / "lines").write_text("ok\n" + "x" * 11 + "\n\n")
+    words = command(valkey.url, "--lines", str(tmp_path / "lines"), "-o", "json")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    document = json.loads(done.stdout)
+    reason = "the payload has 11 bytes and the queue takes at most 10"
+    assert document["refused"] == [{"line": 2, "reason": reason}]
+    assert (document["enqueued"], document["refused_count"], document["cut_count"]) == (1, 1, 1)
 
 
 def test_a_server_that_goes_away_leaves_some_lines_in_doubt(valkey: Server, queue: BlockingQueue) -> None:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from claimq.codec import payload_bytes
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.model import Enqueued, NewItem, Priority
 from claimq.queue.batches import batch_of
@@ -16,6 +17,7 @@ from claimq_cli.commands.input_source import Portion
 from claimq_cli.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_cli.output.answers import count
 from claimq_cli.output.progress import Progress
+from claimq_cli.output.terminal import say_error
 from claimq_cli.rate_limit import UNLIMITED, Pace
 
 LISTED = 1000
@@ -66,6 +68,13 @@ class Wanted:
         )  # fmt: skip
 
 
+class RefusedLine(NamedTuple):
+    """A line that is no item, or one that the queue does not take."""
+
+    line: int
+    reason: str
+
+
 @dataclass(slots=True)
 class Loaded:
     """The progress of a load."""
@@ -76,6 +85,18 @@ class Loaded:
     last_line: int = 0
     ids: list[str] = field(default_factory=list[str])
     duplicates: list[str] = field(default_factory=list[str])
+    refused: list[RefusedLine] = field(default_factory=list["RefusedLine"])
+    """The first of them."""
+    refused_count: int = 0
+    cut_count: int = 0
+    """Empty lines that were skipped, and lines without the carriage return at their end."""
+
+    def refuse(self, line: int, reason: str) -> None:
+        """Counts a line that is not enqueued, and reports it on stderr, up to a number of lines."""
+        self.refused_count += 1
+        if len(self.refused) < LISTED:
+            self.refused.append(RefusedLine(line, reason))
+            say_error(f"line {line} is not enqueued: {reason}")
 
     def add(self, done: Enqueued) -> None:
         """Adds the result of one call."""
@@ -89,7 +110,8 @@ class Loaded:
     def summary(self) -> str:
         """How many items were enqueued, and how many were known already."""
         known = f", {count(self.known)} known already" if self.known else ""
-        return f"{count(self.enqueued)} enqueued{known}"
+        refused = f", {count(self.refused_count, 'line')} refused" if self.refused_count else ""
+        return f"{count(self.enqueued)} enqueued{known}{refused}"
 
     def document(self, queue: str) -> dict[str, object]:
         """The JSON document of a load."""
@@ -101,6 +123,9 @@ class Loaded:
             "enqueued": self.enqueued,
             "duplicate_count": self.known,
             "last_line": self.last_line,
+            "refused": [one._asdict() for one in self.refused],
+            "refused_count": self.refused_count,
+            "cut_count": self.cut_count,
         }
 
 
@@ -112,22 +137,25 @@ async def load(
     stop: asyncio.Event,
     pace: Pace = UNLIMITED,
     *,
-    shows_progress: bool = True,
+    in_background: bool = False,
 ) -> Loaded:
     """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at.
 
-    ``shows_progress``: on stderr, if that is a terminal.
+    Lines that are refused are reported on stderr, and the others are enqueued. ``in_background``: nothing is written to
+    stderr, where there would be a progress, and the first line that is refused stops the load.
     """
     batch_of(
         [Wanted.item(wanted, wanted.from_line, b"")]
     )  # a wrong option is refused before anything is read
     loaded = Loaded(last_line=wanted.from_line - 1)
-    progress = Progress(is_shown=shows_progress and sys.stderr.isatty() and not source.is_terminal)
+    progress = Progress(is_shown=not in_background and sys.stderr.isatty() and not source.is_terminal)
     try:
         async for portion in source.portions(end, stop):
             lines = [line for line in portion.lines if line[0] >= wanted.from_line]
+            loaded.cut_count += sum(number >= wanted.from_line for number in portion.cut)
             if lines:
-                await _enqueue(queue, lines, portion, loaded, wanted)
+                step = _Step(queue, portion, loaded, wanted, keeps_going=not in_background)
+                await step.enqueue(lines)
             loaded.last_line = max(loaded.last_line, portion.last)
             progress.show(f"{loaded.last_line:,} lines, {loaded.enqueued:,} enqueued")
             await pace.wait(len(lines), stop)
@@ -135,28 +163,66 @@ async def load(
         progress.clear()
     if stop.is_set():
         raise CommandError(f"interrupted; {_position(loaded, wanted)}", INTERRUPTED)
+    if loaded.refused_count and wanted.id_prefix is not None:
+        say_error(
+            f"correct the refused lines where they stand, and repeat the command with --id-prefix {wanted.id_prefix}: "
+            "within the queue's idWindow the other lines are not added again"
+        )
     return loaded
 
 
-async def _enqueue(
-    queue: Target,
-    lines: list[tuple[int, bytes]],
-    portion: Portion,
-    loaded: Loaded,
-    wanted: Wanted,
-) -> None:
-    try:
-        loaded.add(await queue.enqueue_many([wanted.item(*line) for line in lines]))
-    except _REFUSED as error:
-        at = f" (line {lines[error.index][0]})" if isinstance(error, ItemTooLarge) else ""
-        raise CommandError(f"{error}{at}; {_position(loaded, wanted)}", exit_code_of(error)) from error
-    except (ClaimqError, CommandError, asyncio.CancelledError) as error:
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The lines of one call."""
+
+    queue: Target
+    portion: Portion
+    loaded: Loaded
+    wanted: Wanted
+    keeps_going: bool
+
+    async def enqueue(self, lines: list[tuple[int, bytes]]) -> None:
+        """Enqueues the lines but for those that are refused."""
+        items = [(line[0], item) for line in lines if (item := self._item(*line)) is not None]
+        while items:
+            try:
+                self.loaded.add(await self.queue.enqueue_many([item for _, item in items]))
+                return
+            except ItemTooLarge as error:
+                number, item = items.pop(error.index)
+                if not self.keeps_going or len(payload_bytes(item.payload)) != error.size:
+                    raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
+                self.loaded.refuse(number, too_large(error.size, error.limit))
+            except _REFUSED as error:
+                raise self._stopped(error, "", exit_code_of(error)) from error
+            except (ClaimqError, CommandError, asyncio.CancelledError) as error:
+                raise self._in_doubt(error) from error
+
+    def _item(self, number: int, line: bytes) -> NewItem | None:
+        try:
+            return self.wanted.item(number, line)
+        except ValueError as error:
+            if not self.keeps_going:
+                raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
+            self.loaded.refuse(number, str(error))
+            return None
+
+    def _stopped(self, error: Exception, line: str, code: int) -> CommandError:
+        return CommandError(f"{error}{line}; {_position(self.loaded, self.wanted)}", code)
+
+    def _in_doubt(self, error: Exception | asyncio.CancelledError) -> CommandError:
         is_refused = isinstance(error, CommandError) and error.exit_code != UNAVAILABLE
-        lines_of_call = f"lines {max(portion.first, wanted.from_line)} to {portion.last}"
+        lines_of_call = f"lines {max(self.portion.first, self.wanted.from_line)} to {self.portion.last}"
         unknown = "" if is_refused else f"; {lines_of_call} may or may not be stored"
-        code = INTERRUPTED if isinstance(error, asyncio.CancelledError) else exit_code_of(error)
-        why = "interrupted" if isinstance(error, asyncio.CancelledError) else str(error)
-        raise CommandError(f"{why}; {_position(loaded, wanted)}{unknown}", code) from error
+        code, why = INTERRUPTED, "interrupted"
+        if not isinstance(error, asyncio.CancelledError):
+            code, why = exit_code_of(error), str(error)
+        return CommandError(f"{why}; {_position(self.loaded, self.wanted)}{unknown}", code)
+
+
+def too_large(size: int, limit: int) -> str:
+    """Why a queue refuses a line."""
+    return f"the payload has {size} bytes and the queue takes at most {limit}"
 
 
 def _position(loaded: Loaded, wanted: Wanted) -> str:

@@ -15,9 +15,10 @@ from claimq_cli.commands.line_options import LineOptions, line_options
 from claimq_cli.commands.option_types import Duration, Instant, headers_option, limit_options
 from claimq_cli.commands.queue_argument import queue_argument
 from claimq_cli.commands.queue_names import NewQueue
-from claimq_cli.errors import INTERRUPTED, USAGE, CommandError
+from claimq_cli.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_cli.output import documents
-from claimq_cli.output.answers import iso_instant
+from claimq_cli.output.answers import count, iso_instant
+from claimq_cli.output.terminal import say_error
 from claimq_cli.queue_reads import ReadableQueue
 from claimq_cli.stop_signals import stopping
 from claimq_spec.duration import format_duration
@@ -60,7 +61,7 @@ async def enqueue(
     max_requeues: int | None,
     priority: str,
     exclusive_key: str | None,
-) -> None:
+) -> int:
     """Add items to the queue NAME. The first item creates the queue.
 
     Each ITEM is one payload. With --lines each line is one, with --file the whole file.
@@ -78,10 +79,9 @@ async def enqueue(
         exclusive_key=exclusive_key,
     )  # fmt: skip
     if lines is not None:
-        await _enqueue_lines(
+        return await _enqueue_lines(
             context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)
         )
-        return
     payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
     new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
     async with context.enqueue_queue(name) as (queue, new_queue):
@@ -91,6 +91,7 @@ async def enqueue(
     loaded.add(enqueued)
     document = {**documents.enqueued(name, enqueued), "created": bool(new_queue), "due_at": due_at}
     context.answers.give(document, _text(name, loaded, delayed, new_queue))
+    return 0
 
 
 def _check_source(
@@ -105,7 +106,7 @@ def _check_source(
         raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
 
 
-async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> None:
+async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> int:
     with InputSource(lines.source) as opened:
         async with stopping() as stop, context.enqueue_queue(name) as (queue, new_queue):
             done = await load(queue, opened, lines.end, wanted, stop)
@@ -114,6 +115,12 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted
     if wanted.delay is not None:
         delayed = f"each delayed by {format_duration(wanted.delay)}"
     context.answers.give(document, _text(name, done, delayed, new_queue))
+    if done.cut_count:
+        say_error(
+            f"{count(done.cut_count, 'line')} of the input: empty and skipped, or without the carriage return at the "
+            "end; --null keeps all bytes"
+        )
+    return NOT_DONE if done.refused_count else 0
 
 
 async def _delay(queue: ReadableQueue, wanted: Wanted) -> tuple[float | None, str]:

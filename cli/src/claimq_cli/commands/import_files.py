@@ -14,7 +14,7 @@ from claimq.codec import payload_bytes
 from claimq.model import NewItem
 from claimq.queue.batches import batch_of
 from claimq.queue.internals import internals
-from claimq_cli.commands.bulk_load import Lines, Loaded, Wanted, load
+from claimq_cli.commands.bulk_load import Lines, Loaded, Wanted, load, too_large
 from claimq_cli.commands.input_source import InputSource, Portion
 from claimq_cli.migration.item_files import CsvFile, item_of_json
 from claimq_cli.migration.mover import SAMPLES
@@ -28,14 +28,14 @@ class ItemLines(Wanted):
     csv: CsvFile | None = None
 
     def item(self, number: int, payload: bytes) -> NewItem:
-        """The item that a line describes. ValueError with the line."""
+        """The item that a line describes. ValueError with what is wrong."""
         try:
             found = item_of_json(payload) if self.csv is None else self.csv.item(payload)
             usual = super().item(number, b"")
             item = replace(found, id=found.id or usual.id, client=found.client or usual.client)
             batch_of([item])  # what an enqueue checks
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"line {number}: {error}") from error
+        except TypeError as error:
+            raise ValueError(str(error)) from error
         return item
 
 
@@ -119,13 +119,11 @@ class ItemFile:
         try:
             item = self._wanted.item(number, line)
             if (size := len(payload_bytes(item.payload))) > largest:
-                raise ValueError(
-                    f"line {number}: the payload has {size} bytes and the queue takes at most {largest}"
-                )
+                raise ValueError(too_large(size, largest))
         except ValueError as error:
             tally.problem_count += 1
             if tally.problems is not None and len(tally.problems) < SAMPLES:
-                tally.problems[str(error)] += 1
+                tally.problems[f"line {number}: {error}"] += 1
             return None
         return item
 

@@ -139,12 +139,13 @@ async def import_items(
         return await (_check_file(context, name, file) if dry_run else _from_file(context, name, file, rate))
 
 
-async def _from_file(context: Context, name: str, file: ItemFile, rate: float | None) -> None:
+async def _from_file(context: Context, name: str, file: ItemFile, rate: float | None) -> int:
     async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
         loaded = await file.load(queue, stop, Pace(rate))
     document = {**loaded.document(name), "created": bool(new_queue and loaded.enqueued)}
     new = new_queue.text(loaded.enqueued) if new_queue else ""
     context.answers.give(document, f"{name}: {loaded.summary}{new}")
+    return NOT_DONE if loaded.refused_count else 0
 
 
 async def _check_file(context: Context, name: str, file: ItemFile) -> int:

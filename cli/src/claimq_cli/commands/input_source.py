@@ -24,12 +24,14 @@ LONGEST_LINE = 512 * 1024 * 1024
 class Portion:
     """Lines that are enqueued by one call, each with its number: from 1, empty lines of text counted but left out.
 
-    ``first`` and ``last``: the first and last line number, empty lines included.
+    ``first`` and ``last``: the first and last line number, empty lines included. ``cut``: the numbers of lines that are
+    empty or end with a carriage return, where both are left out.
     """
 
     first: int
     last: int
     lines: tuple[tuple[int, bytes], ...]
+    cut: tuple[int, ...] = ()
 
 
 class InputSource:
@@ -134,7 +136,8 @@ class InputSource:
 def _portion(first: int, some: list[bytearray], *, trims: bool) -> Portion:
     lines = (bytes(line).removesuffix(b"\r") if trims else bytes(line) for line in some)
     kept = tuple((first + n, line) for n, line in enumerate(lines) if line or not trims)
-    return Portion(first, first + len(some) - 1, kept)
+    cut = (first + n for n, line in enumerate(some) if trims and (not line or line.endswith(b"\r")))
+    return Portion(first, first + len(some) - 1, kept, tuple(cut))
 
 
 def _unreadable(source: str, why: str) -> CommandError:

@@ -158,7 +158,7 @@ def _loader_of(lines: LineOptions, manifests: Sequence[Manifest], file: Path) ->
 
     async def loader(queue: claimq.ReliableQueue, stop: asyncio.Event) -> str:
         with source:
-            loaded = await load(queue, source, lines.end, wanted, stop, shows_progress=False)
+            loaded = await load(queue, source, lines.end, wanted, stop, in_background=True)
         return f"{queue.name}: {loaded.summary}"
 
     return loader

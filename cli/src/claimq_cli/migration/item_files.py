@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from claimq.arguments import choice, instant
 from claimq.codec import check_name, payload_bytes
@@ -18,6 +18,7 @@ from claimq.errors import InvalidName
 from claimq.item_options import MAX_REQUEUES, checked_exclusive_key, checked_headers
 from claimq.model import NewItem, Priority
 from claimq_cli.instants import parse_instant
+from claimq_cli.migration.json_text import Value, fields_of
 
 _PAYLOAD_FIELDS = ("payload", "payload_base64")
 _OWN_COLUMNS = ("id", "client", "at")
@@ -28,34 +29,32 @@ csv.field_size_limit(_LONGEST_RECORD)
 
 
 def item_of_json(line: bytes) -> NewItem:
-    """The item that a JSON line describes. ValueError with what is wrong."""
+    """The item that a JSON line describes. ValueError with what is wrong.
+
+    An object or a list as payload is stored as it is written, byte for byte; so are numbers as id and client.
+    """
     try:
-        found = json.loads(line.decode(), object_pairs_hook=_object, parse_constant=_no_number)
-    except _TwoValues:
-        raise
-    except (ValueError, RecursionError):
+        found = fields_of(line.decode(), kept="payload")
+    except UnicodeDecodeError:
         found = None
-    if not isinstance(found, dict):
+    if found is None:
         raise ValueError(
             "not a JSON object with a payload; lines that are payloads themselves: `claimq enqueue --lines`"
         )
-    return item_of_fields(cast("dict[str, Any]", found))
+    fields = {name: one.value for name, one in found.items()}
+    for name in ("id", "client"):
+        if isinstance(fields.get(name), int | float) and not isinstance(fields[name], bool):
+            fields[name] = found[name].text
+    if "payload" in found:
+        fields["payload"] = _payload(found["payload"])
+    return item_of_fields(fields)
 
 
-class _TwoValues(ValueError):
-    """A JSON object has two values of one name."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        twice = next(name for name, number in Counter(name for name, _ in pairs).items() if number > 1)
-        raise _TwoValues(f"the name {twice[:40]!r} comes twice in an object; give each value its own")
-    return fields
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _payload(given: Value) -> object:
+    if isinstance(given.value, dict | list):
+        return given.text.encode()
+    # Numbers are no payloads; the decoder has left them as text.
+    return given.value if given.text.startswith('"') or given.value is None else json.loads(given.text)
 
 
 def item_of_fields(fields: Mapping[str, Any]) -> NewItem:

@@ -139,3 +139,27 @@ def test_an_apostrophe_of_another_programs_file_stays() -> None:
     assert read(b"payload,escaped\n'=1+1,yes\n", "csv") == [b"'=1+1"]
     assert read(b"a,escaped\n'b,a\n", "csv") == [b'{"a":"\'b","escaped":"a"}']
     assert read(b"payload,escaped\n=edited,payload\n", "csv") == [b"=edited"]
+
+
+NUMBERS = st.sampled_from(["0", "-0", "1.0", "1E2", "1e400", "-1e-400", "0.1000", "9" * 30, "9" * 5000])
+TEXTS = st.sampled_from(['""', '"\\u00e9"', '"\u00e9"', '"\\/"', '"\\ud800"', "true", "null"])
+BLANKS = st.sampled_from(["", " ", "\t "])
+MEMBERS = st.tuples(BLANKS, st.sampled_from(['"a"', '"b"', '"payload"']), BLANKS)
+
+
+def containers(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    members = st.tuples(MEMBERS, values).map(lambda one: f"{''.join(one[0])}:{one[1]}")
+    return st.lists(values, max_size=3).map(lambda found: f"[{', '.join(found)}]") | st.lists(
+        members, max_size=3
+    ).map(lambda found: f"{{{','.join(found)}}}")
+
+
+VALUES = st.recursive(NUMBERS | TEXTS, containers, max_leaves=8)
+
+
+@given(text=containers(VALUES), before=BLANKS, after=BLANKS)
+def test_an_object_or_list_in_a_json_line_is_stored_as_it_is_written(
+    text: str, before: str, after: str
+) -> None:
+    item = item_of_json(f'{{"id":"x","payload":{before}{text}{after},"client":"c"}}'.encode())
+    assert (item.payload, item.id, item.client) == (text.encode(), "x", "c")

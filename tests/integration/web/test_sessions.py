@@ -77,3 +77,20 @@ def test_a_logout_ends_the_session(user: PageUser) -> None:
     assert address == f"/login?ended={user.base.removeprefix('/s/')}"
     assert user.send("GET", "/queues/media", None, {}).status == 303
     assert user.post("/queues/media", {"action": "pause"}).status == 403
+
+
+def test_the_api_below_the_path_of_a_session_needs_a_token_too(user: PageUser, queue: BlockingQueue) -> None:
+    for path in ("/api/v1/queues", "/api/v1/queues/media/items"):
+        assert user.send("GET", path, None, {}).status == 401
+    assert user.post("/api/v1/queues/media", {"action": "pause"}).status == 401
+    assert not queue.snapshot().paused
+
+
+def test_a_login_leads_to_no_other_site_from_any_path(page_with_actions: Any, token: str) -> None:
+    for path in ("//evil.example/", "/\\evil.example", "/s//evil.example", f"/s/{'x' * 32}//evil.example/"):
+        leads = page_with_actions.get(path).headers["location"]
+        login = page_with_actions.get(leads).text
+        found = re.search(r'name="next" value="([^"]*)"', login)
+        assert found
+        answer = PageUser(page_with_actions, "").post("/login", {"token": token, "next": found[1]})
+        assert re.match(r"/s/[\w-]{32}/", answer.headers["location"]), path

@@ -4,12 +4,15 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 PATIENCE = 300.0
 """Seconds until a test gives up waiting. Only a wait that never ends gets there, however busy the machine is."""
+AFTER_ERROR = 60.0
+"""Seconds until a test gives up waiting after one of its tasks has ended with an error: what it waits for was probably
+to come from that task."""
 FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.1
 _MOST_SHOWN, _LONGEST_SHOWN = 10, 500
@@ -17,15 +20,23 @@ _MOST_SHOWN, _LONGEST_SHOWN = 10, 500
 
 
 @overload
-async def eventually(probe: Callable[[], Awaitable[T]], *, within: float = PATIENCE, why: str = "") -> T: ...
+async def eventually(
+    probe: Callable[[], Awaitable[T]], *, within: float = ..., why: str = ..., after_error: float = ...
+) -> T: ...
 @overload
-async def eventually(probe: Callable[[], T], *, within: float = PATIENCE, why: str = "") -> T: ...
-async def eventually(probe: Callable[[], object], *, within: float = PATIENCE, why: str = "") -> object:
+async def eventually(
+    probe: Callable[[], T], *, within: float = ..., why: str = ..., after_error: float = ...
+) -> T: ...
+async def eventually(
+    probe: Callable[[], object], *, within: float = PATIENCE, why: str = "", after_error: float = AFTER_ERROR
+) -> object:
     """Calls `probe` (a function or coroutine function) until it returns something true, and returns that.
 
-    An AssertionError of the probe counts as "not yet". After `within` seconds: AssertionError, with the last one.
+    An AssertionError of the probe counts as "not yet". After `within` seconds: AssertionError, with the last one; also
+    `after_error` seconds after a task that ran when the wait began has ended with an error, which is its cause.
     """
     seen = _Seen()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for pause in _pauses(within):
         try:
             found = probe()
@@ -35,6 +46,7 @@ async def eventually(probe: Callable[[], object], *, within: float = PATIENCE, w
             seen.note(result)
         except AssertionError as error:
             seen.note(error)
+        seen.note_tasks(tasks, after_error, why)
         await asyncio.sleep(pause)
     raise seen.gave_up(within, why)
 
@@ -70,6 +82,20 @@ class _Seen:
         self._began = time.monotonic()
         self._last: object = None
         self._changes: list[str] = []
+        self._failed_at: float | None = None
+
+    def note_tasks(self, tasks: set[asyncio.Task[Any]], after_error: float, why: str) -> None:
+        """Raises AssertionError when one of the tasks has ended with an error some time ago."""
+        errors = [
+            error for task in tasks if task.done() and not task.cancelled() and (error := task.exception())
+        ]
+        if not errors:
+            return
+        self._failed_at = self._failed_at or time.monotonic()
+        if time.monotonic() - self._failed_at >= after_error:
+            gave_up = self.gave_up(round(time.monotonic() - self._began, 1), why)
+            gave_up.add_note(f"a task of the test has ended with {errors[0]!r}")
+            raise gave_up from errors[0]
 
     def note(self, found: object) -> None:
         """A try was in vain."""

@@ -1,5 +1,6 @@
 """Waiting ends soon when it may, and says why when it never will."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 
@@ -43,6 +44,28 @@ async def test_it_gives_up_in_time_and_reports_the_last_answer() -> None:
     with pytest.raises(AssertionError, match="still not so"):
         eventually_sync(lambda: None, within=0.1)
     assert time.monotonic() - begin < PATIENCE
+
+
+async def test_it_gives_up_early_when_a_task_has_ended_with_an_error() -> None:
+    async def fails() -> None:
+        raise LookupError("the worker is gone")
+
+    task, begin = asyncio.ensure_future(fails()), time.monotonic()
+    with pytest.raises(AssertionError, match="all are done: still not so") as caught:
+        await eventually(lambda: 0, why="all are done", after_error=0.05)
+    assert isinstance(caught.value.__cause__, LookupError)
+    assert caught.value.__notes__ == ["a task of the test has ended with LookupError('the worker is gone')"]
+    assert time.monotonic() - begin < PATIENCE / 2
+    assert task.done()
+
+
+async def test_it_goes_on_when_what_it_waits_for_comes_after_an_error(third_time: Iterator[int]) -> None:
+    async def fails() -> None:
+        raise LookupError
+
+    task = asyncio.ensure_future(fails())
+    assert await eventually(lambda: next(third_time)) == 7
+    assert task.done()
 
 
 async def test_another_error_is_no_answer() -> None:

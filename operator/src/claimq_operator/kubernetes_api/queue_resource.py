@@ -14,6 +14,10 @@ from claimq_spec.manifest import Manifest, QueueSpec, parse_manifest
 
 Key = tuple[str, str]
 """Namespace and name of a queue."""
+LARGEST_SPEC = 64 * 1024
+"""Bytes of JSON. The objects of a larger one would take up to 20 times as much of the operator's memory."""
+TOO_LARGE = "claimqSpecBytes"
+"""In the place of a spec that is larger: its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,23 @@ class QueueResource:
 
 def read_queue(body: Mapping[str, Any]) -> QueueResource:
     """Parses an object of the API. An invalid spec is reported in ``problems``, never raised."""
-    metadata = body["metadata"]
     parsed: Manifest | None = None
     problems: tuple[Problem, ...] = ()
+    if TOO_LARGE in body:
+        fix = "put large files and scripts into a ConfigMap that spec.worker.template mounts"
+        problems = (Problem("spec", f"has {body[TOO_LARGE]:,} bytes; give at most {LARGEST_SPEC:,}: {fix}"),)
+        return _resource(body, None, problems)
     try:
         parsed = parse_manifest({key: value for key, value in body.items() if key != "status"}, stored=True)
     except InvalidSpec as error:
         problems = error.problems
+    return _resource(body, parsed, problems)
+
+
+def _resource(
+    body: Mapping[str, Any], parsed: Manifest | None, problems: tuple[Problem, ...]
+) -> QueueResource:
+    metadata = body["metadata"]
     return QueueResource(
         namespace=metadata["namespace"],
         name=metadata["name"],

@@ -6,11 +6,12 @@ never replaces a newer one, and an object that was deleted never comes back.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from claimq_operator.kubernetes_api.labels import child_name
-from claimq_operator.kubernetes_api.queue_resource import Key, QueueResource
+from claimq_operator.kubernetes_api.queue_resource import LARGEST_SPEC, TOO_LARGE, Key, QueueResource
 from claimq_operator.kubernetes_api.terminations import Termination, terminations_of
 from claimq_operator.kubernetes_api.worker_pods import queue_of, queue_of_worker, trim_pod
 from claimq_spec.kubernetes_api.port import Json, part, parts
@@ -18,6 +19,8 @@ from claimq_spec.kubernetes_api.port import Json, part, parts
 MAX_UNHANDLED_TERMINATIONS = 1000
 """Terminations of deleted pods that are kept for each queue until a pass has handled them."""
 _MAX_DELETED = 10_000
+_LARGEST_STATUS = 64 * 1024
+_PREFIX = "claimq.dev/"
 
 
 class Cache:
@@ -218,9 +221,23 @@ def _has_child_name(body: Mapping[str, Any]) -> bool:
 
 
 def trim_queue(body: Mapping[str, Any]) -> Json:
-    """A queue without ``managedFields``, which are as large as the rest of it."""
-    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    return {**body, "metadata": metadata}
+    """The fields of a queue that the operator uses. A spec or status over its bound is left out."""
+    metadata: Mapping[str, Any] = body["metadata"]
+    kept = {name: value for name, value in metadata.items() if name not in ("managedFields", "labels")}
+    if "annotations" in kept:
+        ours = {name: text for name, text in part(metadata, "annotations").items() if _PREFIX in name}
+        kept["annotations"] = ours
+    trimmed: Json = {**body, "metadata": kept}
+    if (size := _size(body.get("spec"))) > LARGEST_SPEC:
+        trimmed |= {"spec": {}, TOO_LARGE: size}
+    if _size(body.get("status")) > _LARGEST_STATUS:
+        del trimmed["status"]  # the next pass writes it
+    return trimmed
+
+
+def _size(value: object) -> int:
+    """Bytes of the JSON text."""
+    return len(json.dumps(value)) if value else 0
 
 
 def trim_deployment(body: Mapping[str, Any]) -> Json:

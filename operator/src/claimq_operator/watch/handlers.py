@@ -23,6 +23,10 @@ _FAILURES = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
 # Watches are closed and reopened before a middlebox could silently drop an idle connection.
 _WATCH_SECONDS = 300
 _CLIENT_SECONDS = 330
+_PAGE = 10
+"""Objects in a page of a list: tenants choose their size, up to 1.5 MB each."""
+_IDLE_SECONDS = 0.5
+"""How long kopf keeps the last event of an object, with the whole object."""
 
 
 class _AllTasks(frozenset["asyncio.Task[Any]"]):
@@ -62,6 +66,8 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
         # kopf ends the process some time after its own end, but the operator starts it again.
         settings.process.ultimate_exiting_timeout = None
         settings.persistence.diffbase_storage = NoDiffs()
+        settings.watching.chunk_size = _PAGE
+        settings.queueing.idle_timeout = _IDLE_SECONDS
         settings.watching.server_timeout = _WATCH_SECONDS
         settings.watching.client_timeout = _CLIENT_SECONDS
         settings.watching.label_selectors[DEPLOYMENTS.plural] = SELECTOR
@@ -77,7 +83,7 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
 
     @kopf.on.event("claimq.dev", "v1alpha1", QUEUES.plural, registry=handlers)
     async def queue_event(event: kopf.RawEvent, **_: Any) -> None:
-        cache.update_queue(_plain(event), is_gone=event["type"] == "DELETED")
+        cache.update_queue(_taken(event), is_gone=event["type"] == "DELETED")
 
     @kopf.on.event("apps", "v1", DEPLOYMENTS.plural, registry=handlers)
     async def deployment_event(event: kopf.RawEvent, **_: Any) -> None:
@@ -88,6 +94,14 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
         cache.update_pod(_plain(event), is_gone=event["type"] == "DELETED")
 
     return handlers
+
+
+def _taken(event: kopf.RawEvent) -> dict[str, Any]:
+    """The object, without which kopf's event takes little memory. kopf needs no more than its metadata."""
+    body = _plain(event)
+    for name in ("spec", "status"):
+        event["object"].pop(name, None)  # type: ignore[misc]  # the keys of the library's TypedDict
+    return body
 
 
 def _plain(event: kopf.RawEvent) -> dict[str, Any]:

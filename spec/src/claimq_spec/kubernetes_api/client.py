@@ -35,8 +35,10 @@ from claimq_spec.kubernetes_api.port import (
 REQUEST_SECONDS = 15.0
 _loading: Any = client_config  # its functions have no types
 _CONNECTIONS = 32
-_PAGE = 100
-"""Objects in a page. Parsing a page needs over five times its size in memory, which bounds the cost of a list."""
+_FIRST_PAGE, _MOST_PAGE = 10, 100
+_PAGE_BYTES = 2 * 1024 * 1024
+"""Objects and bytes in a page. Parsing a page needs over five times its size in memory, and tenants choose the size of
+their objects."""
 _ENDING = "NamespaceTerminating"
 """The cause that the API server gives when it creates nothing in a namespace that is being deleted."""
 _REFUSALS = ("field not declared in schema", "duplicate entries")
@@ -101,11 +103,14 @@ class KubernetesClient:
     ) -> list[Json]:
         """Lists the objects that match the selectors, in pages; ``keep`` is applied to each."""
         found: list[Json] = []
-        following = ""
+        following, limit = "", _FIRST_PAGE
         while True:
-            query = {"limit": str(_PAGE), "labelSelector": selector, "fieldSelector": fields}
+            query = {"limit": str(limit), "labelSelector": selector, "fieldSelector": fields}
             query["continue"] = following
-            page = await self._request("list", kind, kind.path(namespace), query=query)
+            raw = await self._send("list", kind, kind.path(namespace), query=query)
+            limit = max(1, min(_MOST_PAGE, limit * _PAGE_BYTES // max(1, len(raw))))
+            page = json.loads(raw)
+            del raw
             items = parts(page, "items")
             found += items if keep is None else map(keep, items)
             following = str(part(page, "metadata").get("continue") or "")
@@ -143,7 +148,10 @@ class KubernetesClient:
         }
         await self._request("create", PODS, PODS.path(namespace, name, "eviction"), body=body)
 
-    async def _request(
+    async def _request(self, verb: str, kind: Kind, path: str, **options: Any) -> Json:
+        return cast("Json", json.loads(await self._send(verb, kind, path, **options)))
+
+    async def _send(
         self,
         verb: str,
         kind: Kind,
@@ -152,7 +160,7 @@ class KubernetesClient:
         body: Json | None = None,
         query: Mapping[str, str] | None = None,
         content: str = "json",
-    ) -> Json:
+    ) -> bytes:
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self._configuration.host}{path}{f'?{parameters}' if parameters else ''}"
         method = {"get": "GET", "list": "GET", "create": "POST"}.get(verb, "PATCH")
@@ -173,7 +181,7 @@ class KubernetesClient:
             self._on_request(verb, kind.plural, code)
         if reply.status >= 400:
             raise _error(int(reply.status), raw, f"{verb} of {path}")
-        return cast("Json", json.loads(raw))
+        return raw
 
     async def _headers(self, content: str) -> dict[str, str]:
         headers = {"Accept": "application/json", "Content-Type": f"application/{content}"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.watch.cache import Cache, trim_deployment
+from claimq_operator.kubernetes_api.queue_resource import Key, read_queue
+from claimq_operator.watch.cache import Cache, trim_deployment, trim_queue
 from testkit.kubernetes_objects import deployment_body, pod_body, replica_set
 
 KEY = ("media", "thumbs")
@@ -238,6 +238,24 @@ def test_a_cached_deployment_has_no_template_and_only_the_owners_of_replicas(
     assert trim_deployment(kept) == kept
 
 
-def test_a_cached_queue_has_everything_but_managed_fields(cache: Cache) -> None:
-    cache.update_queue(queue(1, managedFields=[{"manager": "kubectl"}], annotations={"a": "b"}))
-    assert cache.queue(KEY) == queue(1, annotations={"a": "b"})
+def test_a_cached_queue_has_only_what_the_operator_uses(cache: Cache) -> None:
+    ours = {"claimq.dev/pause-reconcile": "true"}
+    fields: dict[str, Any] = {"managedFields": [{"manager": "kubectl"}], "labels": {"a": "b"}}
+    cache.update_queue(queue(1, **fields, annotations={"a": "b", **ours}))
+    assert cache.queue(KEY) == queue(1, annotations=ours)
+
+
+def test_a_spec_that_is_too_large_is_not_kept_but_reported(cache: Cache) -> None:
+    body = queue(1)
+    body["spec"]["worker"] = {"image": "app:1", "args": ["x" * 70_000]}
+    body["status"] = {"conditions": ["x" * 70_000]}
+    cache.update_queue(body)
+    kept = cache.queue(KEY)
+    assert kept is not None
+    assert len(str(kept)) < 2000
+    resource = read_queue(kept)
+    assert resource.spec is None
+    (problem,) = resource.problems
+    assert problem.field == "spec"
+    assert "give at most 65,536" in problem.message
+    assert trim_queue(kept) == kept

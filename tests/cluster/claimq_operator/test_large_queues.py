@@ -1,0 +1,44 @@
+"""Objects that are as large as the API server takes them cannot use up the operator's memory."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testkit.operator_world import World
+from testkit.tree import ROOT
+from testkit.waiting import eventually_sync
+
+COUNT = 150
+SIZE = 1_000_000
+
+
+def limit_of_the_chart() -> int:
+    values: Any = yaml.safe_load((ROOT / "charts" / "claimq" / "values.yaml").read_text())
+    text = str(values["operator"]["resources"]["limits"]["memory"])
+    assert text.endswith("Mi")
+    return int(text.removesuffix("Mi")) * 1024 * 1024
+
+
+def largest_memory(pid: int) -> int:
+    """The most memory that the process had so far, in bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def test_many_large_queues_leave_the_operator_below_half_of_its_limit(world: World) -> None:
+    worker: dict[str, Any] = {
+        "image": "app:1",
+        "template": {"spec": {"affinity": {"nodeAffinity": "x" * SIZE}}},
+    }
+    for number in range(COUNT):
+        world.queue(f"large-{number}", worker=worker)
+    world.queue("small", scaling={"minReplicas": 1})
+    operator = world.operator()
+    eventually_sync(lambda: world.replicas("small") == 1)
+    eventually_sync(lambda: world.condition("Stalled", name=f"large-{COUNT - 1}") == "True SpecInvalid")
+    assert largest_memory(operator.process.pid) < limit_of_the_chart() / 2
+    found = world.status(f"large-{COUNT - 1}")["conditions"]
+    message = next(one["message"] for one in found if one["type"] == "Stalled")
+    assert "give at most 65,536" in message

@@ -23,6 +23,7 @@ NEWEST = "redis8"
 """What the contract tests run on besides."""
 ServerFactory = Callable[..., Server]
 ProxyFactory = Callable[[Server], FaultProxy]
+OwnServer = TypeVar("OwnServer", Server, NotedServer)
 Startable = TypeVar("Startable", Server, NotedServer, RedisCluster, Sentinel)
 
 LOGS = pytest.StashKey[list[tuple[str, Path]]]()
@@ -85,13 +86,40 @@ def server(request: pytest.FixtureRequest) -> Server:
     return _shared(request, request.param)
 
 
+class OwnServers:
+    """The servers of one test, which end with it."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
+        self._started: list[Server] = []
+
+    def start(self, make: Callable[[], OwnServer]) -> OwnServer:
+        """Makes and starts one."""
+        made = started(make)
+        self._started.append(made)
+        _note_use(self._request, made)
+        return made
+
+    def close(self) -> None:
+        """Ends them."""
+        for made in self._started:
+            made.close()
+
+
 @pytest.fixture
-def start_server(request: pytest.FixtureRequest) -> Iterator[ServerFactory]:
+def own_servers(request: pytest.FixtureRequest) -> Iterator[OwnServers]:
+    """Starts servers of the test's own, for `start_server` and `start_noted`."""
+    mine = OwnServers(request)
+    yield mine
+    mine.close()
+
+
+@pytest.fixture
+def start_server(own_servers: OwnServers) -> ServerFactory:
     """Starts servers of the test's own: start_server("redis7", {"maxmemory": "5mb"}, tls=True). All end with it.
 
     `tls` needs "redis7": the Valkey of the tests is built without.
     """
-    mine: list[Server] = []
 
     def start(
         flavour: str = "valkey",
@@ -100,30 +128,19 @@ def start_server(request: pytest.FixtureRequest) -> Iterator[ServerFactory]:
         tcp: bool = False,
         tls: bool = False,
     ) -> Server:
-        made = started(lambda: Server(flavour, options, tcp=tcp, tls=tls))
-        mine.append(made)
-        _note_use(request, made)
-        return made
+        return own_servers.start(lambda: Server(flavour, options, tcp=tcp, tls=tls))
 
-    yield start
-    for made in mine:
-        made.close()
+    return start
 
 
 @pytest.fixture
-def start_noted(request: pytest.FixtureRequest) -> Iterator[NotedFactory]:
+def start_noted(own_servers: OwnServers) -> NotedFactory:
     """Starts servers of the test's own whose fsyncs are noted. All end with it."""
-    mine: list[NotedServer] = []
 
     def start(flavour: str, options: dict[str, str], *, tcp: bool = False, pause_ms: int = 0) -> NotedServer:
-        made = started(lambda: NotedServer(flavour, options, tcp=tcp, pause_ms=pause_ms))
-        mine.append(made)
-        _note_use(request, made)
-        return made
+        return own_servers.start(lambda: NotedServer(flavour, options, tcp=tcp, pause_ms=pause_ms))
 
-    yield start
-    for made in mine:
-        made.close()
+    return start
 
 
 @pytest.fixture

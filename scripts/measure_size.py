@@ -29,12 +29,13 @@ def main() -> None:
     before = _sizes(sys.argv[1]) if len(sys.argv) > 1 else None
     for folder in sorted(now.keys() | (before or {}).keys()):
         print(_row(folder, now[folder], None if before is None else before[folder]))
-    for name, is_counted in (("product", _is_product), ("tests", lambda folder: not _is_product(folder))):
-        total = sum(size for folder, size in now.items() if is_counted(folder))
-        earlier = (
-            None if before is None else sum(size for folder, size in before.items() if is_counted(folder))
-        )
-        print(_row(name, total, earlier))
+    for name, is_product in (("product", True), ("tests", False)):
+        earlier = None if before is None else _total(before, is_product=is_product)
+        print(_row(name, _total(now, is_product=is_product), earlier))
+
+
+def _total(sizes: Counter[str], *, is_product: bool) -> int:
+    return sum(size for folder, size in sizes.items() if _is_product(folder) is is_product)
 
 
 def _is_product(folder: str) -> bool:

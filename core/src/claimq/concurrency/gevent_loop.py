@@ -39,7 +39,7 @@ class GeventLoop(asyncio.SelectorEventLoop):
             if not self.is_closed():
                 self.call_soon_threadsafe(_end, future, ended)
 
-        greenlet: Greenlet[..., T] = spawn(func, *args)
+        greenlet: Greenlet[..., T] = spawn(func, *args)  # pyright: ignore[reportUnknownVariableType] - of arguments
         greenlet.link(take)
         return future
 

@@ -123,7 +123,7 @@ class ItemActions:
 
 @asynccontextmanager
 async def _recorded(record: Record, action: str, what: str) -> AsyncGenerator[None]:
-    """Records the action that the block carries out on one item, and records too if it was not carried out."""
+    """Records the action on one item that the block carries out, and another entry if it was not carried out."""
     await record(action, what, count=1)
     try:
         yield

@@ -62,7 +62,7 @@ class ScriptsRefused(StoreMisused):
 class ReadTooLarge(StoreMisused):
     """The server returned more rows or bytes in one read, or took longer, than :class:`RedisSettings` allows.
 
-    A queue that a healthy server holds has fewer; programs that read from servers of others set small bounds.
+    A healthy queue stays far below the default bounds. Programs that read from servers of others set smaller ones.
     """
 
 

@@ -141,8 +141,8 @@ async def load(
 ) -> Loaded:
     """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at.
 
-    Lines that are refused are reported on stderr, and the others are enqueued. ``in_background``: nothing is written to
-    stderr, where there would be a progress, and the first line that is refused stops the load.
+    Refused lines are reported on stderr, and the others are enqueued. ``in_background``: no progress is shown, nothing
+    is written to stderr, and the first refused line stops the load.
     """
     batch_of(
         [Wanted.item(wanted, wanted.from_line, b"")]
@@ -182,7 +182,7 @@ class _Step:
     keeps_going: bool
 
     async def enqueue(self, lines: list[tuple[int, bytes]]) -> None:
-        """Enqueues the lines but for those that are refused."""
+        """Enqueues the lines, except those that are refused."""
         items = [(line[0], item) for line in lines if (item := self._item(*line)) is not None]
         while items:
             try:

@@ -25,7 +25,7 @@ class Portion:
     """Lines that are enqueued by one call, each with its number: from 1, empty lines of text counted but left out.
 
     ``first`` and ``last``: the first and last line number, empty lines included. ``cut``: the numbers of lines that are
-    empty or end with a carriage return, where both are left out.
+    empty or end with a carriage return, if both are left out.
     """
 
     first: int

@@ -28,8 +28,8 @@ def with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> C
 
 
 def server_url(*names: str, instead: str, **settings: Any) -> Callable[[Command], Command]:
-    """An option with the URL of a server. A password in the arguments of the process is warned of; ``instead`` says
-    where it belongs."""
+    """An option with the URL of a server. It warns of a password in the arguments of the process; ``instead`` says
+    where the password belongs."""
 
     def warn(context: click.Context, option: click.Parameter, url: str | None) -> str | None:
         source = context.get_parameter_source(option.name or "")

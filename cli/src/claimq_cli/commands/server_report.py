@@ -30,8 +30,8 @@ async def server_report(server: claimq.Server) -> ServerReport:
 
 
 async def script_warnings(server: claimq.Server) -> list[ServerWarning]:
-    """Why the server runs no scripts; none if it runs them. It is asked with a script that writes nothing, on a listed
-    queue: a user of other queues may not run it, which is no warning."""
+    """The warning for a server that cannot run scripts, if it cannot. The trial writes nothing, and runs on a listed
+    queue. A user who lacks rights to that queue gets no warning."""
     try:
         name = next(iter(await server.queues(only_existing=False)), "report")
     except ClaimqError:

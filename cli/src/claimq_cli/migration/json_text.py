@@ -24,7 +24,7 @@ class TwoValues(ValueError):
 def fields_of(text: str, *, kept: str) -> dict[str, Value] | None:
     """The fields of a JSON object. None if the text is no such object; TwoValues if a name comes twice.
 
-    The value of ``kept`` is only looked at for its syntax: in it a name may come twice, and its numbers have any size.
+    Only the syntax of the value of ``kept`` is checked: in it a name may come twice, and its numbers have any size.
     """
     try:
         return _fields(text, kept)

@@ -34,8 +34,8 @@ _RULES: Final = {
 
 
 def decision_rows(decision: Mapping[str, Any]) -> list[list[str]]:
-    """What each number is, its value, and its error where it is an estimate. Without those that are no numbers: other
-    users may write the status of a ReliableQueue."""
+    """Rows: what a number is, its value, and its error if it is an estimate. Values that are no numbers are left out:
+    other users may write the status of a ReliableQueue."""
     inputs, demand = _numbers(decision.get("inputs")), _numbers(decision.get("demand"))
     rows = [[text, f"{inputs[name]:,}", ""] for name, text in _INPUTS.items() if name in inputs]
     if "oldestAge" in inputs:

@@ -17,8 +17,8 @@ Ts = TypeVarTuple("Ts")
 
 
 class GeventLoop(asyncio.SelectorEventLoop):
-    """Runs in a thread of its own. What other loops run in threads, such as look-ups of host names, it runs in
-    greenlets of its thread: patched threads would belong to a hub that ends before them."""
+    """Runs in a thread of its own. It runs the functions of ``run_in_executor``, such as look-ups of host names, in
+    greenlets of that thread: patched threads would belong to a hub that ends before them."""
 
     def __init__(self) -> None:
         super().__init__(GeventSelector(get_hub()))
@@ -31,7 +31,7 @@ class GeventLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """See :meth:`asyncio.loop.run_in_executor`; without the executor."""
+        """Like :meth:`asyncio.loop.run_in_executor`, but in a greenlet. ``executor`` is not used."""
         del executor
         future: asyncio.Future[T] = self.create_future()
 

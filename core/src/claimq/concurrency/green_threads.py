@@ -21,14 +21,14 @@ _CHECKS = {
 
 
 def patched_by() -> str | None:
-    """The library that has replaced any of them, if there is one."""
+    """``gevent`` or ``eventlet``, if it has replaced threads or sockets; otherwise None."""
     return next(
         (library for library in _CHECKS if any(_has_patched(library, name) for name in _PATCHED)), None
     )
 
 
 def refuse_green_threads(what: str, remedy: str) -> None:
-    """Raises RuntimeError in such a program. ``what`` and ``remedy`` are parts of its message."""
+    """Raises RuntimeError if a library has replaced threads or sockets. Its message has ``what`` and ``remedy``."""
     if library := patched_by():
         raise RuntimeError(
             f"{what} needs real threads, which {library} has replaced in this process: {remedy}"
@@ -51,12 +51,12 @@ def refuse_unusable_threads() -> None:
 
 
 def start_thread(run: Callable[[], None]) -> None:
-    """Runs it in a real thread, which does not keep the process from ending."""
+    """Calls ``run`` in a real thread, which does not keep the process from ending."""
     if patched_by() is None:
         threading.Thread(target=run, name="claimq", daemon=True).start()
         return
-    # Imported in this thread, and its hub made, first: two threads that make their first hubs at the same time can
-    # wait for each other's imports.
+    # This thread imports the module and makes its hub first: two threads that make their first hubs at the same time
+    # can wait for each other's imports.
     from claimq.concurrency import gevent_loop
 
     gevent_loop.get_hub()
@@ -64,7 +64,7 @@ def start_thread(run: Callable[[], None]) -> None:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """An event loop for the thread that calls."""
+    """An event loop for the calling thread."""
     if patched_by() is None:
         return asyncio.new_event_loop()
     from claimq.concurrency import gevent_loop
@@ -75,7 +75,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 def is_of_gevents_socket(error: BaseException, file: str) -> bool:
     """Whether a frame of this file is one of gevent's sockets, which raised the error or passed it on.
 
-    Others come through the same files: those that a ``gevent.Timeout`` of the caller or a ``kill`` raises in a greenlet
+    Other errors come through the same files: a ``gevent.Timeout`` of the caller or a ``kill`` raises them in a greenlet
     that waits.
     """
     package = sys.modules.get("gevent")

@@ -30,9 +30,9 @@ class AuditLog(QueuePart):
         ``actor``: who acts, for example a user and a machine. ``target``: what it is done to, for example the id of an
         item or a filter. ``count``: how many items it is done to, if that is known. Record an action before taking it:
         what cannot be recorded then does not happen, and no crash hides what did. Texts are cut at 128, 64 and 400
-        characters. A flush leaves the log, deleting the queue removes it. It keeps the last 1,000 entries and those of
-        the last 30 days, at most 10,000. ``adds``: the action only adds items to the queue; of these entries it keeps
-        the last 1,000, and they push out no others. Raises StoreUnavailable. O(1).
+        characters. The log keeps the last 1,000 entries, and up to 10,000 of the last 30 days. ``adds``: the action
+        only adds items to the queue. Such entries are kept apart, the last 1,000 of them, and push out no others. A
+        flush leaves the log; deleting the queue removes it. Raises StoreUnavailable. O(1).
         """
         values = {"actor": actor, "action": action, "target": target}
         entry: dict[str, Any] = {name: text(name, value)[: _LONGEST[name]] for name, value in values.items()}

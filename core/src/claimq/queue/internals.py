@@ -44,7 +44,7 @@ class Internals(QueuePart):
         await self._wake()
 
     def reading(self, doing: str) -> BoundedRead:
-        """Bounds all that the calls in its ``with`` block read together."""
+        """For a ``with`` block whose calls share the bounds of one read. Errors name the read with ``doing``."""
         return BoundedRead(doing, self._connection.settings.read_bounds, parses=False)
 
     async def lost_claims_recovered(self) -> None:

@@ -1,4 +1,4 @@
-"""Bounds a read of several calls, whose end the server decides, in rows, bytes and time."""
+"""Bounds in rows, bytes and time for reads of several calls whose end the server decides."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BoundedRead:
 
     def __init__(self, doing: str, bounds: ReadBounds, *, keeps: bool = True, parses: bool = True) -> None:
         """``keeps``: whether the read holds what it has read until it ends; if not, only its time is bounded.
-        ``parses``: whether the block only parses replies, so that each error of it is the server's."""
+        ``parses``: whether the block only parses replies, so that an error in it means a wrong reply."""
         self._doing, self._bounds, self._keeps, self._parses = doing, bounds, keeps, parses
         self._rows = self._size = 0
         self._seconds = 0.0
@@ -62,8 +62,8 @@ class BoundedRead:
             ) from error
 
     async def reply(self, call: Awaitable[T]) -> T:
-        """The reply of a call of this read. Raises ReadTooLarge if the replies are too large, or, before it makes the
-        call, if those before have taken too long: the reply of a call that was made is never lost for its time."""
+        """Makes a call of this read and returns its reply. Raises ReadTooLarge if the replies are too large. The time
+        is checked before the call is made, so no reply is thrown away because it came late."""
         try:
             self.check_time()
         except ReadTooLarge:

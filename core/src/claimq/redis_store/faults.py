@@ -106,8 +106,8 @@ def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMis
 
 
 def of_client(error: Exception, *, doing: str, is_first: bool = True) -> ClaimqError:
-    """The exception of this package for one that a call of a client raised. Raises a defect of this package, such as a
-    TypeError, as it is: it would come again at each retry. ``is_first``: whether an unexpected class is logged."""
+    """The exception of this package for an error that a call of a client raised. Raises a defect of this package, such
+    as a TypeError, as it is: each retry would meet it again. ``is_first``: whether an unexpected class is logged."""
     if not isinstance(error, _EXPECTED):
         if _is_own_defect(error):
             raise error
@@ -117,7 +117,7 @@ def of_client(error: Exception, *, doing: str, is_first: bool = True) -> ClaimqE
 
 
 def _is_own_defect(error: Exception) -> bool:
-    """Whether the error has come through no code but this package's."""
+    """Whether all frames of the error's traceback are in this package."""
     trace = error.__traceback__
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
@@ -185,7 +185,7 @@ def lacks_right(error: Exception) -> bool:
 
 
 def is_unexplained(error: StoreMisused) -> bool:
-    """Whether the server's reply is none that Redis and Valkey are known to make."""
+    """Whether the cause is an error reply that claimq does not know."""
     return _UNKNOWN_ERROR in str(error)
 
 

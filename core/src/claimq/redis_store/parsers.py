@@ -80,7 +80,7 @@ class ListeningParser(DefaultParser):  # type: ignore[misc, valid-type, unused-i
 
 _TEXT_KINDS = frozenset({b"$", b"=", b"!"})
 _LIST_KINDS = {b"*": 4, b"~": 4, b">": 4, b"%": 8, b"|": 8}
-"""What begins a list, and the least bytes of an element, such as of the number 1."""
+"""The first byte of a list -> the least bytes of an element; of a map, those of a key and a value."""
 
 
 class ReplyTooLarge(InvalidResponse):  # type: ignore[misc, unused-ignore]  # as the library's, which has no types
@@ -97,7 +97,7 @@ class Announced:
 
     def __init__(self) -> None:
         self.size = 0
-        """At least so many bytes follow."""
+        """The least number of bytes that the announcements stand for."""
         self._skip = 0
         self._line = b""
 

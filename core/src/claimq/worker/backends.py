@@ -25,7 +25,7 @@ R = TypeVar("R")
 _READ_BYTES = 256 * 1024
 _JOIN_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
-"""How often a thread that waits for another one looks whether that can still run."""
+"""How often a thread that waits for another one checks whether the interpreter is ending."""
 is_ending = sys.is_finalizing  # modules may be emptied before the last __del__
 
 

@@ -11,7 +11,7 @@ from claimq_spec.names import QUEUE_LABEL
 def budget(resource: QueueResource, *, is_on: bool = True) -> Json:
     """A budget of a quarter of the workers, at least one, so that it never blocks the drain of a node.
 
-    One that is not on selects no pod: the operator may delete nothing.
+    A budget that is not on selects no pod, since the operator may delete nothing.
     """
     selector: Json = {"matchLabels": selector_labels(resource.name)}
     if not is_on:

@@ -57,7 +57,7 @@ _WORD_OF_FIELD = {
 }
 """Fields of a pod that need a word whatever their value is."""
 _CONDITION = "node.kubernetes.io/"
-"""The beginning of keys of taints that stand for a condition of a node, not for whom it is."""
+"""Taints whose keys begin so stand for a condition of the node. Other taints keep a node for some users."""
 POD_FIELDS = frozenset(
     [
         "activeDeadlineSeconds",
@@ -192,7 +192,7 @@ def _placement(pod: Mapping[str, object]) -> Iterator[Found]:
 
 
 def _volumes(pod: Mapping[str, object]) -> Iterator[Found]:
-    """The volumes of other types than allowed."""
+    """The volumes whose types are not allowed."""
     for index, volume in enumerate(_list(pod.get("volumes"))):
         for name, value in volume.items():
             if name != "name" and name not in VOLUME_TYPES and value is not None:
@@ -226,7 +226,7 @@ def _security(context: Mapping[str, Any], path: str) -> Iterator[Found]:
 
 
 def _others(given: Mapping[str, Any], allowed: Collection[str], path: str) -> Iterator[Found]:
-    """The fields that nothing is known about."""
+    """The fields that are not in the list."""
     for name, value in given.items():
         if name not in allowed and value is not None:
             yield "OtherFields", f"{path}.{name}"

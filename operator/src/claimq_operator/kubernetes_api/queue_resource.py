@@ -17,7 +17,7 @@ Key = tuple[str, str]
 LARGEST_SPEC = 64 * 1024
 """Bytes of JSON. The objects of a larger one would take up to 20 times as much of the operator's memory."""
 TOO_LARGE = "claimqSpecBytes"
-"""In the place of a spec that is larger: its size."""
+"""The field that replaces a larger spec. Its value is the size of the spec in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class Applier:
         return failures
 
     async def _apply(self, body: Json, plan: Plan, observed: Observed, now: float) -> None:
-        """Applies a child. A budget selects no pods while another one does: the API server evicts no pod of two."""
+        """Applies a child. The budget selects no pods while another budget does: no pod of two budgets is evicted."""
         if body["kind"] != BUDGETS.kind:
             await self._child(body, observed, now)
             return

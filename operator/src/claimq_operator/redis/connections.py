@@ -77,7 +77,7 @@ class SharedServer:
             self.tried_at = now
 
     async def name_refusal(self, queue: ReliableQueue) -> None:
-        """After a script that was refused: raises the error that names the server, which may be another one by now."""
+        """Raises the error that names the server, after a script was refused. Another server may answer by now."""
         self.tried_at = float("-inf")
         await internals(queue).try_scripts()
 

@@ -47,7 +47,7 @@ class Maintained:
 
 @dataclass(slots=True)
 class Maintenance:
-    """Maintains one queue. Its state may be lost: that costs calls, and claims of apps that ended then may wait for
+    """Maintains one queue. Its state may be lost: then it makes more calls, and claims of apps that ended may wait for
     their leases."""
 
     _written: PolicyFields | None = None

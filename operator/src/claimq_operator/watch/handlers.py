@@ -19,7 +19,7 @@ from claimq_operator.watch.cache import Cache
 from claimq_spec.kubernetes_api.port import DEPLOYMENTS, PODS, QUEUES
 
 _FAILURES = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
-"""Loggers of kopf for errors that it raises, too. The caller of :func:`watch` logs them."""
+"""Loggers of kopf for errors that it also raises. The caller of :func:`watch` logs these errors."""
 # Watches are closed and reopened before a middlebox could silently drop an idle connection.
 _WATCH_SECONDS = 300
 _CLIENT_SECONDS = 330
@@ -30,8 +30,8 @@ _IDLE_SECONDS = 0.5
 
 
 class _AllTasks(frozenset["asyncio.Task[Any]"]):
-    """Contains every task. kopf cancels all tasks that began after it and are not in a list that it is given: those of
-    the operator, too, which must survive the watches."""
+    """Contains every task. kopf cancels all tasks that began after it, except those in a set that it gets. The tasks of
+    the operator must outlive the watches."""
 
     def __contains__(self, task: object) -> bool:
         return True
@@ -63,7 +63,7 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.scanning.disabled = True
         settings.posting.enabled = False
-        # kopf ends the process some time after its own end, but the operator starts it again.
+        # kopf would end the process some time after it has stopped, but the operator starts kopf again.
         settings.process.ultimate_exiting_timeout = None
         settings.persistence.diffbase_storage = NoDiffs()
         settings.watching.chunk_size = _PAGE
@@ -97,7 +97,7 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
 
 
 def _taken(event: kopf.RawEvent) -> dict[str, Any]:
-    """The object, without which kopf's event takes little memory. kopf needs no more than its metadata."""
+    """A copy of the object. kopf keeps the event, so the event loses all but what kopf needs: the metadata."""
     body = _plain(event)
     for name in ("spec", "status"):
         event["object"].pop(name, None)  # type: ignore[misc]  # the keys of the library's TypedDict

@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 async def keep_watching(
     watch: Callable[[], Awaitable[None]], cluster: Cluster, namespaces: tuple[str, ...]
 ) -> None:
-    """Runs ``watch`` until it returns. It raises an error if the API server ends a watch, as after the deletion of the
-    CRD: then it is started again, once the kind exists."""
+    """Runs ``watch`` until it returns. If the API server ends a watch, as after the deletion of the CRD, ``watch``
+    raises an error. Then it is started again, once the kind exists."""
     while True:
         await _wait_until_defined(cluster, namespaces)
         try:

@@ -23,7 +23,7 @@ _POD = "self.worker.template.spec"
 
 
 def _sidecar_port(containers: str, *, only: str = "") -> CelRule:
-    """No container in this list listens on the port of the sidecar. ``only``: the others are not checked."""
+    """No container in this list listens on the port of the sidecar. ``only``: exempts containers."""
     return CelRule(
         "sidecar-port",
         f"!has(self.worker.template) || !has({_POD}) || !has({_POD}.{containers})"

@@ -102,7 +102,7 @@ def listeners(pod: Mapping[str, object], port: int) -> Iterator[tuple[str, objec
 
 
 def _objects(body: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
-    """The objects of a list. What is none is reported elsewhere."""
+    """The objects of a list. Entries of other types are reported elsewhere."""
     entries = body.get(name)
     found = cast("list[object]", entries) if isinstance(entries, list | tuple) else []
     return [cast("Mapping[str, object]", one) for one in found if isinstance(one, Mapping)]

@@ -17,8 +17,8 @@ def ready(
 ) -> Condition:
     """True when the server is reachable and the desired workers are ready or starting; else the first cause.
 
-    A queue that was suspended or paused does what its user asks: it is Ready, with that reason. Tools for GitOps would
-    wait for one that is not.
+    A suspended or paused queue does what its user asks, so it is Ready, with that reason. Tools for GitOps would wait
+    for a queue that is not Ready.
     """
     if stalled.status == TRUE:
         return Condition(TYPE, FALSE, stalled.reason, stalled.message)

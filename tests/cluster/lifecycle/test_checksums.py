@@ -91,7 +91,7 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     enqueued: dict[str, bytes] = {}
     enqueue(queue, paths[: FILES // 2], enqueued)
     queue.wait("one worker is there, as nothing may be claimed", lambda: ready(queue) == 1)
-    wait_for_row(queue, "loaded", "False", "1/1")
+    wait_for_row(queue, "loaded", "True", "1/1")
     assert queue.condition("Ready") == "True PausedByHand"
 
     queue.items.resume()
@@ -104,7 +104,7 @@ def test_two_thousand_files_are_done_once_each_and_the_row_is_right_at_every_sta
     # A paused queue keeps the workers that it has.
     queue.wait("all workers that were ordered are there", lambda: ready(queue) == queue.replicas() != 0)
     assert FILES // 10 <= queue.counters()["done"] <= FILES // 2
-    wait_for_row(queue, "partly done", "False", f"{ready(queue)}/{ready(queue)}")
+    wait_for_row(queue, "partly done", "True", f"{ready(queue)}/{ready(queue)}")
 
     before = numbers(queue)
     queue.items.resume()

@@ -68,3 +68,13 @@ async def test_a_user_of_each_role_may_try_the_scripts(server: Server) -> None:
         async with claimq.connect(settings=patient(roles.url(server, role))) as store:
             await internals(store.queue(roles.QUEUE)).try_scripts()
     assert roles.denied(server) <= {"client|setinfo"}  # of the client library
+
+
+async def test_a_port_of_another_protocol_is_no_server_that_refuses_scripts(
+    fake: Callable[[Answer], str],
+) -> None:
+    url = fake(lambda _: b"HTTP/1.0 400 Bad Request\r\n\r\n")
+    async with claimq.connect(settings=patient(url)) as store:
+        with pytest.raises(StoreMisused) as refused:
+            await internals(store.queue("q")).try_scripts()
+    assert not isinstance(refused.value, ScriptsRefused)

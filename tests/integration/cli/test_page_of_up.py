@@ -191,10 +191,3 @@ def test_workers_are_drained_one_by_one_and_all_at_once(
 def test_without_login_does_not_go_with_a_login(claimq: Claimq) -> None:
     answer = claimq("web", "--without-login", "--actions")
     assert (answer.code, "--without-login does not go with --actions" in answer.err) == (2, True)
-
-
-def test_files_for_a_prometheus_need_its_url(claimq: Claimq) -> None:
-    answer = claimq("web", "--prometheus-token-file", "token")
-    assert (answer.code, "go with --prometheus" in answer.err) == (2, True)
-    answer = claimq("web", "--prometheus", "https://prometheus", "--prometheus-token-file", "token")
-    assert (answer.code, "the token cannot be read from token: No such file" in answer.err) == (2, True)

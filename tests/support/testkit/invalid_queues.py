@@ -159,11 +159,11 @@ MISTAKES: dict[str, Mistake] = {
         ("volumes", "correct spec.worker.template"),
         NO_TEMPLATE,
     ),
-    "not-allowed-by-pod-security": Mistake(
+    "volume-of-another-type": Mistake(
         template(volumes=[{"name": "a", "nfs": {"server": "server.invalid", "path": "/"}}]),
-        WORKERS,
-        ("False FailedCreate",),
-        ("nfs", "spec.worker.template", "Pod Security"),
+        STALLED,
+        ("True TemplateForbidden",),
+        ("spec.worker.template.spec.volumes[0].nfs", "operator.workersMay", "Volumes"),
         NO_TEMPLATE,
     ),
     "network-of-the-node": Mistake(

@@ -42,7 +42,7 @@ from claimq_spec.manifest import Manifest
     "--redis",
     "url",
     instead="set CLAIMQ_REDIS_PASSWORD or CLAIMQ_REDIS_PASSWORD_FILE, and leave it out of the URL",
-    help="Use this server instead of starting one; a password belongs into $CLAIMQ_REDIS_PASSWORD_FILE.",
+    help="Use this server instead of starting one; put a password into the file $CLAIMQ_REDIS_PASSWORD_FILE.",
 )
 @click.option(
     "--command",

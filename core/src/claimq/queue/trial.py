@@ -29,16 +29,19 @@ async def try_scripts(connection: Connection, main_key: str) -> None:
     except StoreMisused as error:
         if not isinstance(error, ScriptsRefused) and not is_unexplained(error):
             raise
-        raise await _refusal(connection, main_key, named_commands(str(error.__cause__))[:1]) from error
+        name = await server_name(connection, main_key)
+        if not name and not isinstance(error, ScriptsRefused):
+            raise  # it may be no such server at all, but one for HTTP
+        raise _refusal(name, named_commands(str(error.__cause__))[:1]) from error
     with BoundedRead("trial", connection.settings.read_bounds):
         unknown = [text for word in reply[1:] if (text := _word(word).upper())]
     if unknown:
-        raise await _refusal(connection, main_key, unknown)
+        raise _refusal(await server_name(connection, main_key), unknown)
 
 
-async def _refusal(connection: Connection, main_key: str, unknown: Sequence[str]) -> ScriptsRefused:
+def _refusal(server: tuple[str, ...], unknown: Sequence[str]) -> ScriptsRefused:
     """The error that names the server, and the commands that it does not know."""
-    name = " ".join(await server_name(connection, main_key)) or "it"
+    name = " ".join(server) or "it"
     if not unknown:
         return ScriptsRefused(f"{_REFUSED}: {name} refuses them; {_USE}")
     commands = ", ".join(unknown)

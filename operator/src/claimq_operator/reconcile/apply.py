@@ -237,7 +237,7 @@ def _as_applied(entries: list[Json]) -> list[Json] | None:
 
 def _pod_labels(plan: Plan, body: Json) -> Mapping[str, str]:
     """The labels of the worker pods: those of the Deployment's template, or else those of every child."""
-    made: Json = next((one for one in plan.children if one["kind"] == DEPLOYMENTS.kind), {})
+    made = next((one for one in plan.children if one["kind"] == DEPLOYMENTS.kind), None)
     template = part(part(part(made, "spec"), "template"), "metadata")
     return {**body["metadata"]["labels"], **part(template, "labels")}
 

@@ -1,6 +1,5 @@
 """`claimq import` of plain lists: all entries arrive once and in order, also when it is interrupted and repeated."""
 
-import itertools
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +9,7 @@ import pytest
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
-from claimq.errors import StoreUnavailable
 from claimq.policy import Policy
-from claimq_cli.migration.source_server import SourceServer
 from claimq_cli.output.answers import count
 from testkit.forked import ForkedProcess
 from testkit.server import Server
@@ -139,38 +136,6 @@ def test_ids_that_may_be_forgotten_need_a_decision(
     assert "no longer remembers their ids (id_window); add --pending enqueue" in refused.err
     assert said in on("import", "q", "--from", "list:old", "--pending", choice).out
     assert payloads(queue) == expected
-
-
-@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
-def test_an_import_that_dies_at_any_call_is_finished_by_the_next(
-    on: Claimq, valkey: Server, queue: BlockingQueue, monkeypatch: pytest.MonkeyPatch, is_sent: bool
-) -> None:
-    call = SourceServer.call
-    died = 0
-    for fatal in range(1, 100):
-        valkey.empty()
-        valkey.call("LPUSH", "old", "a", "a", "b")
-        numbers = itertools.count(1)
-
-        async def dying(
-            self: SourceServer, *words: Any, fatal: int = fatal, numbers: Iterator[int] = numbers
-        ) -> Any:
-            is_fatal = next(numbers) == fatal
-            reply = await call(self, *words) if is_sent or not is_fatal else None
-            if is_fatal:
-                raise StoreUnavailable("dies")
-            return reply
-
-        with monkeypatch.context() as patched:
-            patched.setattr(SourceServer, "call", dying)
-            code = on("import", "q", "--from", "list:old").code
-        on("import", "q", "--from", "list:old")
-        assert payloads(queue) == ["a", "a", "b"], fatal
-        assert valkey.call("KEYS", "*old*") == [MARK.encode()]
-        if code == 0:
-            break
-        died += 1
-    assert died >= 8
 
 
 def test_an_interrupted_import_says_how_to_continue(

@@ -1,6 +1,5 @@
 """`claimq import` asks everything that an enqueue can refuse before an entry leaves its place, and loses no job."""
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,8 +7,7 @@ import pytest
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
-from claimq.errors import StoreUnavailable
-from claimq_cli.migration.source_server import SourceServer
+from testkit.old_jobs import a_job, names
 from testkit.server import Server
 
 Claimq = Callable[..., Any]
@@ -22,31 +20,6 @@ TIME = "its time is before 1970 or after the year 5138"
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
     with claimq.blocking.connect(valkey.url) as server:
         yield server.queue("q")
-
-
-def a_job(server: Server, system: str, name: str, *, due: str = "", created: str = "1") -> None:
-    """A job of the queue ``old``: waiting, or delayed until ``due`` (seconds)."""
-    match system:
-        case "bullmq":
-            server.call("HSET", f"bull:old:{name}", "name", "n", "data", "{}", "timestamp", created)
-            score = due if due in ("", "inf", "-inf") else str(int(due) * 4_096_000)
-            places, value = ("bull:old:wait", "bull:old:delayed"), name
-        case "rq":
-            server.call("HSET", f"rq:job:{name}", "data", f"[{name}]", "created_at", created)
-            places, value, score = ("rq:queue:old", "rq:scheduled:old"), name, due
-        case _:
-            places, score = ("queue:old", "schedule"), due
-            value = f'{{"jid":"{name}","queue":"old","class":"C","args":[],"created_at":{created}}}'
-    if due:
-        server.call("ZADD", places[1], score, value)
-    else:
-        server.call("LPUSH" if system != "rq" else "RPUSH", places[0], value)
-
-
-def names(queue: BlockingQueue) -> list[str]:
-    """The ids in main and delayed as the jobs had them."""
-    found = [*queue.items("main", 1000), *queue.items("delayed", 1000)]
-    return [one.item.id.partition("@")[0].removeprefix("old:") for one in found]
 
 
 def dump(server: Server) -> dict[bytes, object]:
@@ -184,47 +157,3 @@ def test_two_jobs_with_one_id_in_a_source_are_not_one_item(
     assert valkey.call("LLEN", "queue:old") == 1
     on("import", "q", "--from", "sidekiq:old", "--new-ids")
     assert queue.length() == 2
-
-
-@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("system", ["bullmq", "rq", "sidekiq"])
-def test_an_import_of_jobs_that_dies_at_any_call_loses_and_doubles_nothing(
-    on: Claimq,
-    valkey: Server,
-    queue: BlockingQueue,
-    monkeypatch: pytest.MonkeyPatch,
-    system: str,
-    is_sent: bool,
-) -> None:
-    call = SourceServer.call
-    died = 0
-    words = ["import", "q", "--from", f"{system}:old", "--new-ids"]
-    for fatal in range(1, 200):
-        valkey.empty()
-        for name in ("1", "2", "with blank"):
-            a_job(valkey, system, name)
-        a_job(valkey, system, "odd", due="-1")
-        a_job(valkey, system, "later", due="4000000000")
-        numbers = itertools.count(1)
-
-        async def dying(
-            self: SourceServer, *words: Any, fatal: int = fatal, numbers: Iterator[int] = numbers
-        ) -> Any:
-            is_fatal = next(numbers) == fatal
-            reply = await call(self, *words) if is_sent or not is_fatal else None
-            if is_fatal:
-                raise StoreUnavailable("dies")
-            return reply
-
-        with monkeypatch.context() as patched:
-            patched.setattr(SourceServer, "call", dying)
-            code = on(*words).code
-        on(*words)
-        first, second, blank, later = names(queue)
-        assert (first, second, blank[:7], later) == ("1", "2", "import-", "later"), fatal
-        delayed = {"bullmq": "bull:old:delayed", "rq": "rq:scheduled:old", "sidekiq": "schedule"}[system]
-        assert valkey.call("ZCARD", delayed) == 1
-        if code == 1:
-            break
-        died += 1
-    assert died >= 12

@@ -104,7 +104,7 @@ def test_children_of_a_restored_namespace_are_adopted(world: World) -> None:
     eventually_sync(partial(is_adopted, "deployment"))
     eventually_sync(partial(is_adopted, BUDGET))
     assert "app:2" in json.dumps(world.get("deployment", OURS))
-    assert world.condition("Stalled") == "False NotStalled"
+    eventually_sync(lambda: world.condition("Stalled") == "False NotStalled")  # written after the children
 
 
 def test_a_new_object_does_not_look_as_if_the_operator_had_acted_on_it(world: World) -> None:

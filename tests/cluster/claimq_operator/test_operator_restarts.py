@@ -170,8 +170,8 @@ def test_a_namespace_that_is_deleted_with_its_server_does_not_wait_for_it(
     began = time.monotonic()
     end_namespace(world)
     eventually_sync(lambda: gone(world))
-    # Some 6 s; 5 min before.
-    assert time.monotonic() - began < 20
+    # Some 6 s on an idle machine. It waited for the server for 5 min before.
+    assert time.monotonic() - began < 60
     assert "event=kubernetes_event" in operator.log.read_text()
 
 

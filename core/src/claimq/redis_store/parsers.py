@@ -90,7 +90,7 @@ class ReplyTooLarge(InvalidResponse):  # type: ignore[misc, unused-ignore]  # as
 class Announced:
     """Counts what the replies of a stream announce: the elements of lists, and the bytes of texts.
 
-    The library's parser makes a list as soon as it is announced: 13 bytes block the process for 10 s.
+    The library's parser makes a list as soon as it is announced, which can block the process for seconds.
     """
 
     _SHOWN = 32

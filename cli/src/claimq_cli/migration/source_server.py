@@ -12,12 +12,14 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
 
 import claimq
 from claimq.errors import StoreMisused
-from claimq.redis_store.faults import is_wrong_type
+from claimq.redis_store.clients import make_client
+from claimq.redis_store.faults import is_wrong_type, translate
 from claimq_cli.migration.layout import Entry, Job, Kept, Layout, LeftAlone, Order
-from claimq_cli.migration.other_server import OtherServer
 
 PAGE_BYTES = 4 * 1024 * 1024
 _SCANS, _NAMES = 1000, 100
@@ -120,14 +122,33 @@ class Batch:
     taken_at: float
 
 
-class SourceServer(OtherServer):
-    """A connection to the server of the other system. An async context manager."""
+class SourceServer:
+    """A connection to the server of the other system, which may have no queues of claimq. An async context manager."""
 
     def __init__(self, settings: claimq.RedisSettings, layout: Layout) -> None:
-        super().__init__(settings, "the server of the source")
+        self._client: Any = make_client(settings, waiting=False)
         self._layout = layout
         self._list, self._hash = f"{layout.own_key}:batch", f"{layout.own_key}:progress"
         self._mark = f"{layout.own_key}:source"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def call(self, *words: str | bytes | float) -> Any:
+        """Runs a command once. Raises errors of the library."""
+        try:
+            return await self._client.execute_command(*words)
+        except Exception as error:
+            raise translate(error, doing="the server of the source") from error
+
+    async def script(self, text: str, keys: Sequence[str | bytes], *words: str | bytes | float) -> Any:
+        """Runs a script once."""
+        return await self.call("EVAL", text, len(keys), *keys, *words)
 
     async def page(self, place: int, first: int, most: int) -> list[Entry]:
         """Entries of a place in the order of the source, beginning at a position."""

@@ -9,6 +9,7 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, StoreMisused
+from testkit.foreign_port import foreign_port
 from testkit.patient import patient
 from testkit.plugin import ServerFactory
 from testkit.waiting import PATIENCE
@@ -33,24 +34,16 @@ async def endless_server(begin: bytes, more: bytes) -> AsyncGenerator[tuple[str,
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = len(sent)
         sent.append(0)
-        try:
-            await reader.read(4096)
-            writer.write(begin)
+        await reader.read(4096)
+        writer.write(begin)
+        await writer.drain()
+        while more and not reader.at_eof():
+            writer.write(more)
             await writer.drain()
-            while more and not reader.at_eof():
-                writer.write(more)
-                await writer.drain()
-                sent[number] += len(more)
-        except OSError:
-            pass
-        finally:
-            writer.close()
+            sent[number] += len(more)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", sent
-    finally:
-        server.close()
+    async with foreign_port(serve) as address:
+        yield address, sent
 
 
 @pytest.mark.parametrize("reply", ENDLESS)

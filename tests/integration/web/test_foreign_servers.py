@@ -13,6 +13,7 @@ from claimq_cli.web import sampler, website
 from claimq_cli.web.login import Logins, by_tokens
 from claimq_cli.web.queues import Json, QueuesWithoutObjects
 from claimq_cli.web.website import Site
+from testkit.foreign_port import foreign_port
 from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually
@@ -43,26 +44,18 @@ async def foreign_server(kind: str) -> AsyncGenerator[str]:
     """A server that sends a reply byte by byte without an end, or one that no command of ours has."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while await reader.read(4096):
-                if kind == "slow":
-                    writer.write(b"$1000000\r\n")
-                    while not reader.at_eof():
-                        writer.write(b"x")
-                        await writer.drain()
-                        await asyncio.sleep(0.05)
-                writer.write(b"+OK\r\n")
-                await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
+        while await reader.read(4096):
+            if kind == "slow":
+                writer.write(b"$1000000\r\n")
+                while not reader.at_eof():
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(0.05)
+            writer.write(b"+OK\r\n")
+            await writer.drain()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
+    async with foreign_port(serve) as address:
+        yield f"redis://{address}"
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from claimq.redis_store.scripts import script
+from testkit.foreign_port import foreign_port
 from testkit.resp import Incomplete, parse
 from testkit.tree import ROOT
 
@@ -73,27 +74,19 @@ async def hostile_server(answers: dict[str, Answer]) -> AsyncGenerator[str]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         buffer = b""
-        try:
-            while got := await reader.read(65536):
-                buffer += got
-                while buffer:
-                    try:
-                        words, end = parse(buffer)
-                    except Incomplete:
-                        break
-                    buffer = buffer[end:]
-                    writer.write(encoded(reply(words)))  # type: ignore[arg-type]  # a request is a list of words
-                    await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
+        while got := await reader.read(65536):
+            buffer += got
+            while buffer:
+                try:
+                    words, end = parse(buffer)
+                except Incomplete:
+                    break
+                buffer = buffer[end:]
+                writer.write(encoded(reply(words)))  # type: ignore[arg-type]  # a request is a list of words
+                await writer.drain()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
+    async with foreign_port(serve) as address:
+        yield f"redis://{address}"
 
 
 def endless() -> dict[str, Answer]:

@@ -52,8 +52,9 @@ RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index
 
 FROM web-dependencies AS build-web
 COPY --from=shared-wheels /build/wheels wheels
-COPY cli cli
-RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./cli \
+COPY admin admin
+COPY web web
+RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./admin ./web \
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
 
 # What all images share: an interpreter that can install nothing, a user without a name or a home.
@@ -95,12 +96,11 @@ USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["python", "-m", "claimq_operator"]
 
-# Of the command line only `claimq web --in-cluster`: what the other commands need is not in the image.
 FROM runtime AS web
 LABEL org.opencontainers.image.title="claimq-web" \
       org.opencontainers.image.description="Shows the claimq queues of a cluster on a web page, and lets users act on them"
 COPY --from=build-web /opt/claimq /opt/claimq
-RUN PYTHONDONTWRITEBYTECODE= python -c 'import claimq_cli.commands.web, claimq_cli.web.cluster_queues, claimq_cli.web.server'
+RUN PYTHONDONTWRITEBYTECODE= python -c 'import claimq_web.in_cluster'
 USER 65532:65532
 EXPOSE 7380
-ENTRYPOINT ["python", "-m", "claimq_cli", "web", "--in-cluster"]
+ENTRYPOINT ["python", "-m", "claimq_web"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from claimq_cli import errors
+from claimq_admin import errors
 from claimq_cli.program import cli
 
 FILE = Path(__file__).parent.parent / "cli/man/claimq.1"

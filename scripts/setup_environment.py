@@ -1,4 +1,4 @@
-"""Makes or mends .venv: the locked requirements by their hashes, then the five components, editable.
+"""Makes or mends .venv: the locked requirements by their hashes, then the components, editable.
 
 Usage: setup_environment.py runtime|dev. `runtime` is what the demo and the command line need; `dev` adds the
 checks and the tests. Run by `scripts/setup`, with the standard library alone.
@@ -26,6 +26,9 @@ COMPONENTS = {
     "core": "claimq",
     "spec": "claimq_spec",
     "worker_sidecar": "claimq_sidecar",
+    "admin": "claimq_admin",
+    "web": "claimq_web",
+    "local": "claimq_local",
     "cli": "claimq_cli",
     "operator": "claimq_operator",
 }
@@ -69,7 +72,7 @@ def is_up_to_date(level: str) -> bool:
 
 
 def finds_components() -> bool:
-    """Whether the environment's interpreter starts and sees the five components in this checkout."""
+    """Whether the environment's interpreter starts and sees the components in this checkout."""
     checks = (
         "import importlib.util as u, sys; "
         f"sys.exit(any(u.find_spec(name) is None for name in {list(COMPONENTS.values())!r}))"

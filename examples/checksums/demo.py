@@ -27,14 +27,14 @@ from rich.console import Console
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import State
-from claimq_cli.commands.manifest_files import load_manifests
-from claimq_cli.commands.up import logs_to
-from claimq_cli.commands.up_page import OFF, web_page
-from claimq_cli.errors import CommandError
-from claimq_cli.local.local_mode import LocalMode, Options, first_error
-from claimq_cli.local.processes import process_table
-from claimq_cli.local.screen.board import Board
-from claimq_cli.local.screen.display import shown
+from claimq_admin.errors import CommandError
+from claimq_cli.commands.checking.manifest_files import load_manifests
+from claimq_cli.commands.running.up import logs_to
+from claimq_cli.commands.running.up_page import OFF, web_page
+from claimq_local.local_mode import LocalMode, Options, first_error
+from claimq_local.processes import process_table
+from claimq_local.screen.board import Board
+from claimq_local.screen.display import shown
 from claimq_spec.manifest import Manifest
 
 HERE = Path(__file__).resolve().parent

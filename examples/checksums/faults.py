@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import claimq
 from claimq.model import State
-from claimq_cli.local.local_mode import LocalMode
-from claimq_cli.local.processes.child import Child
-from claimq_cli.local.worker import Worker
+from claimq_local.local_mode import LocalMode
+from claimq_local.processes.child import Child
+from claimq_local.workers.worker import Worker
 
 PATIENCE_SECONDS = 30.0
 _SETTLE_SECONDS = 0.05

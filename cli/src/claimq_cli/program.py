@@ -11,43 +11,43 @@ from typing import NoReturn
 import click
 from click.core import ParameterSource
 
-from claimq_cli import errors
-from claimq_cli.commands.context import common_options
+from claimq_admin import errors
+from claimq_cli.commands.options.context import common_options
 from claimq_cli.output import terminal
 
 _COMMANDS = {
-    "audit": "audit:audit",
-    "busy": "inspection:busy",
-    "check": "check:check",
-    "clients": "inspection:clients",
+    "audit": "reading.audit:audit",
+    "busy": "reading.inspection:busy",
+    "check": "checking.check:check",
+    "clients": "reading.inspection:clients",
     "completion": "completion:completion",
-    "delete": "change:delete",
-    "doctor": "doctor:doctor",
-    "enqueue": "enqueue:enqueue",
-    "export": "export_items:export_items",
-    "failed": "failed:failed",
-    "find": "inspection:find",
-    "flush": "change:flush",
-    "import": "import_items:import_items",
-    "item": "item:item",
-    "items": "inspection:items",
-    "pause": "change:pause",
-    "peek": "inspection:peek",
-    "policy": "policy:policy",
-    "queues": "inspection:queues",
+    "delete": "changing.change:delete",
+    "doctor": "checking.doctor:doctor",
+    "enqueue": "moving.enqueue:enqueue",
+    "export": "moving.export_items:export_items",
+    "failed": "reading.failed:failed",
+    "find": "reading.inspection:find",
+    "flush": "changing.change:flush",
+    "import": "moving.import_items:import_items",
+    "item": "reading.item:item",
+    "items": "reading.inspection:items",
+    "pause": "changing.change:pause",
+    "peek": "reading.inspection:peek",
+    "policy": "changing.policy:policy",
+    "queues": "reading.inspection:queues",
     "record": "record:record",
-    "release": "change:release",
-    "resume": "change:resume",
+    "release": "changing.change:release",
+    "resume": "changing.change:resume",
     "simulate": "simulate:simulate_command",
-    "status": "inspection:status",
-    "top": "top:top",
-    "up": "up:up",
-    "url": "inspection:url",
-    "validate": "validate:validate",
-    "web": "web:web",
-    "why": "why:why",
-    "worker": "worker:worker",
-    "workers": "inspection:workers",
+    "status": "reading.inspection:status",
+    "top": "reading.top:top",
+    "up": "running.up:up",
+    "url": "reading.inspection:url",
+    "validate": "checking.validate:validate",
+    "web": "running.web:web",
+    "why": "reading.why:why",
+    "worker": "running.worker:worker",
+    "workers": "reading.inspection:workers",
 }
 """Where each command is: the module in `claimq_cli.commands`, and its name there."""
 _GROUPS = ("failed", "item")
@@ -123,7 +123,7 @@ def _defaults(command: click.Command, chosen: Mapping[str, object]) -> Mapping[s
 
 
 def run(arguments: Sequence[str] | None = None, *, is_plugin: bool = False) -> NoReturn:
-    """Runs the command. Every error is one line on stderr and an exit code (see `claimq_cli.errors`).
+    """Runs the command. Every error is one line on stderr and an exit code (see `claimq_admin.errors`).
 
     ``is_plugin``: as `kubectl claimq`, which uses the ReliableQueues of kubectl's current namespace by default.
     """

@@ -125,14 +125,12 @@ def start_web(world: World, tmp_path: Path) -> Iterator[StartWeb]:
         file.write_text(json.dumps(config))
         log = tmp_path / "web.log"
         words = [
-            "web",
-            "--in-cluster",
             "--listen=127.0.0.1:0",
             f"--only-namespace={world.namespace}",
             *arguments,
         ]
         env = {"KUBECONFIG": str(file), "XDG_RUNTIME_DIR": str(tmp_path)}
-        started.append(Process([sys.executable, "-m", "claimq_cli", *words], log=log, cwd=tmp_path, env=env))
+        started.append(Process([sys.executable, "-m", "claimq_web", *words], log=log, cwd=tmp_path, env=env))
 
         def address() -> str:
             assert started[-1].is_running, log.read_text()

@@ -84,7 +84,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 # The last is an app's, whose base is its owner's choice.
 OURS = pytest.mark.parametrize("name", ["operator", "sidecar", "web"], indirect=True)
-PACKAGES = {"operator": "claimq_operator", "sidecar": "claimq_sidecar", "web": "claimq_cli"}
+PACKAGES = {"operator": "claimq_operator", "sidecar": "claimq_sidecar", "web": "claimq_web"}
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from claimq.model import Reason
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
 from claimq.tokens import make_token
-from claimq_cli.web.queues import Json, QueuesWithoutObjects
-from claimq_cli.web.website import Site
 from claimq_spec.kubernetes_api.port import QUEUES
+from claimq_web.queues.queues import Json, QueuesWithoutObjects
+from claimq_web.website import Site
 from testkit.hostile_server import Answer, endless, hostile_server
 from testkit.operator_in_memory import MemoryApi, conditions, operator
 from testkit.waiting import PATIENCE, eventually

@@ -14,9 +14,9 @@ import pytest
 
 import claimq as claimq_library
 from claimq_cli.__main__ import main
-from claimq_cli.local.processes import process_table
-from claimq_cli.local.processes.process_table import end_all
-from claimq_cli.local.state_directory import RunState, StateDirectory
+from claimq_local.processes import process_table
+from claimq_local.processes.process_table import end_all
+from claimq_local.state_directory import RunState, StateDirectory
 from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import claimq
-from claimq_cli.commands.queue_argument import known_queues
+from claimq_cli.commands.options.queue_argument import known_queues
 from testkit.ports import free_port
 from testkit.server import Server
 from testkit.waiting import eventually_sync

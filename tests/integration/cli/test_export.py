@@ -16,10 +16,10 @@ import claimq
 import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
-from claimq_cli.errors import CommandError
+from claimq_admin.errors import CommandError
+from claimq_admin.rate_limit import UNLIMITED
+from claimq_admin.text import count
 from claimq_cli.migration.export_source import every_item, take_failed
-from claimq_cli.output.answers import count
-from claimq_cli.rate_limit import UNLIMITED
 from testkit.clock import move_clock
 from testkit.server import Server
 

@@ -15,10 +15,10 @@ import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import Located
-from claimq_cli.item_actions import recorded_in
-from claimq_cli.item_filter import ItemFilter
-from claimq_cli.rate_limit import Pace
-from claimq_cli.selected_items import Change, SelectedItems
+from claimq_admin.changes.item_actions import recorded_in
+from claimq_admin.rate_limit import Pace
+from claimq_admin.selection.item_filter import ItemFilter
+from claimq_admin.selection.selected_items import Change, SelectedItems
 from testkit.clock import move_clock
 from testkit.processes import Process
 from testkit.server import Server

@@ -6,8 +6,8 @@ import pytest
 
 import claimq
 from claimq.errors import StoreMisused, StoreUnavailable
+from claimq_admin.errors import CommandError
 from claimq_cli.cluster.event_loop import FindPort, ForwardingEventLoop
-from claimq_cli.errors import CommandError
 from testkit.plugin import ServerFactory
 from testkit.server import Server
 from testkit.waiting import PATIENCE

@@ -10,7 +10,7 @@ import pytest
 import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
-from claimq_cli.output.answers import count
+from claimq_admin.text import count
 from testkit.forked import ForkedProcess
 from testkit.server import Server
 from testkit.waiting import PATIENCE, eventually_sync

@@ -13,9 +13,9 @@ import claimq
 import claimq.blocking
 from claimq import NewItem, Policy, Verdict
 from claimq.blocking import BlockingQueue as Queue
-from claimq_cli.by_hand import name_by_hand
-from claimq_cli.errors import CommandError
-from claimq_cli.item_actions import ItemActions, recorded_in
+from claimq_admin.changes.by_hand import name_by_hand
+from claimq_admin.changes.item_actions import ItemActions, recorded_in
+from claimq_admin.errors import CommandError
 from testkit.server import Server
 from testkit.waiting import PATIENCE
 

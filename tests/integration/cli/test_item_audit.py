@@ -12,8 +12,8 @@ import claimq
 import claimq.blocking
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import State
-from claimq_cli.errors import CommandError
-from claimq_cli.item_actions import ItemActions, recorded_in
+from claimq_admin.changes.item_actions import ItemActions, recorded_in
+from claimq_admin.errors import CommandError
 from testkit.server import Server
 
 Claimq = Callable[..., Any]

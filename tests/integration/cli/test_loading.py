@@ -15,7 +15,7 @@ import pytest
 import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
-from claimq_cli.commands.input_source import InputSource, Portion
+from claimq_cli.commands.moving.input_source import InputSource, Portion
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.terminal import CTRL_C, Terminal

@@ -11,7 +11,7 @@ import claimq as library
 from claimq.policy import Policy
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
-from claimq_cli.local.ownership import local_owner
+from claimq_local.ownership import local_owner
 from testkit.server import Server
 
 StartUp = Callable[..., Any]

@@ -8,7 +8,7 @@ import pytest
 import claimq as library
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
-from claimq_cli.policy_fields import FIELDS, fields_of
+from claimq_admin.changes.policy_fields import FIELDS, fields_of
 from testkit.server import Server
 
 Claimq = Callable[..., Any]

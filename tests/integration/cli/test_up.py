@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import claimq.blocking as library
-from claimq_cli.local.processes import process_table
+from claimq_local.processes import process_table
 from testkit.processes import Process
 from testkit.server import DURABLE, Server
 from testkit.sidecars import UnixConnection

@@ -12,7 +12,7 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from claimq_cli.local.processes import process_table
+from claimq_local.processes import process_table
 from testkit.processes import Process
 from testkit.server import Server
 from testkit.waiting import eventually_sync

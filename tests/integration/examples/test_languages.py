@@ -17,7 +17,7 @@ import pytest
 from claimq.blocking import BlockingQueue
 from claimq.model import NewItem, State
 from claimq.policy import Policy
-from claimq_cli.local.processes import process_table
+from claimq_local.processes import process_table
 from clusterkit import toolchain
 from testkit.plugin import report_log
 from testkit.processes import Process, whole_lines

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq_cli.local.processes import process_table
+from claimq_local.processes import process_table
 from testkit.processes import Process, whole_lines
 from testkit.tree import ROOT
 from testkit.waiting import PATIENCE, eventually_sync

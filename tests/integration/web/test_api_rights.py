@@ -11,12 +11,13 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 import claimq
-from claimq_cli.web import reviews, runs
-from claimq_cli.web.login import Logins, User
-from claimq_cli.web.queues import ServerQueues
-from claimq_cli.web.reviews import ReviewedAccess
-from claimq_cli.web.website import Site
 from claimq_spec.kubernetes_api.port import Kind
+from claimq_web.changes import runs
+from claimq_web.queues.queues import ServerQueues
+from claimq_web.users import reviews
+from claimq_web.users.login import Logins, User
+from claimq_web.users.reviews import ReviewedAccess
+from claimq_web.website import Site
 from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import eventually

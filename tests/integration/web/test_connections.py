@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from claimq_cli.web import server
+from claimq_web import server
 from testkit.waiting import PATIENCE
 
 UNSENT = b"POST /form HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"

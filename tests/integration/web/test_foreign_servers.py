@@ -9,10 +9,11 @@ from starlette.types import ASGIApp, Message
 
 import claimq
 from claimq.errors import StoreUnavailable
-from claimq_cli.web import sampler, website
-from claimq_cli.web.login import Logins, by_tokens
-from claimq_cli.web.queues import Json, QueuesWithoutObjects
-from claimq_cli.web.website import Site
+from claimq_web import website
+from claimq_web.queues import sampler
+from claimq_web.queues.queues import Json, QueuesWithoutObjects
+from claimq_web.users.login import Logins, by_tokens
+from claimq_web.website import Site
 from testkit.foreign_port import foreign_port
 from testkit.patient import patient
 from testkit.server import Server

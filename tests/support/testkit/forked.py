@@ -21,6 +21,7 @@ from testkit.waiting import eventually_sync
 
 MODULES = {
     "claimq_cli": "claimq_cli.program",
+    "claimq_web": "claimq_web.in_cluster",
     "claimq_sidecar": "claimq_sidecar.app",
     "claimq_operator": "claimq_operator.app",
     "testkit.killed_programs": "claimq.blocking",

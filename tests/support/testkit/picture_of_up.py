@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from claimq.model import State
-from claimq_cli.commands.manifest_files import load_manifests
-from claimq_cli.local.local_mode import LocalMode, Options
-from claimq_cli.local.screen.board import Board
-from claimq_cli.local.screen.display import frame
+from claimq_cli.commands.checking.manifest_files import load_manifests
+from claimq_local.local_mode import LocalMode, Options
+from claimq_local.screen.board import Board
+from claimq_local.screen.display import frame
 from testkit.waiting import eventually
 
 _WIDTH, _HEIGHT = 110, 30

@@ -14,6 +14,9 @@ COMPONENTS = {
     "core": "claimq",
     "spec": "claimq_spec",
     "worker_sidecar": "claimq_sidecar",
+    "admin": "claimq_admin",
+    "web": "claimq_web",
+    "local": "claimq_local",
     "cli": "claimq_cli",
     "operator": "claimq_operator",
 }

@@ -11,8 +11,8 @@ import claimq.blocking
 from claimq import NoServer
 from claimq.address import local_mode
 from claimq.redis_store.default_server import found_settings
-from claimq_cli.errors import LocalModeError
-from claimq_cli.local.state_directory import StateDirectory
+from claimq_admin.errors import LocalModeError
+from claimq_local.state_directory import StateDirectory
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of another user")
 STRANGER = 54321

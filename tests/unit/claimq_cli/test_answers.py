@@ -6,9 +6,10 @@ import pytest
 
 from claimq.errors import InvalidName, InvalidSpec, Problem, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import HistoryEntry, Item, Located, State
-from claimq_cli import errors
-from claimq_cli.output import documents
-from claimq_cli.output.answers import Answers, age, count, payload
+from claimq_admin import errors
+from claimq_admin.reads import documents
+from claimq_admin.text import age, count, payload
+from claimq_cli.output.answers import Answers
 
 
 def item(raw: bytes) -> Item:

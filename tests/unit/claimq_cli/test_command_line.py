@@ -5,7 +5,7 @@ import os
 import pytest
 
 from claimq import Fail, Item
-from claimq_cli.errors import CommandError
+from claimq_admin.errors import CommandError
 from claimq_cli.item_programs.command_line import CommandLine, checked, environment_for
 
 LONGEST = 32 * os.sysconf("SC_PAGE_SIZE") - 1

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from claimq.model import COUNTERS, ServerReport, ServerWarning, Snapshot, State, WorkerInfo
-from claimq_cli.commands.cluster_checks import (
+from claimq_admin.errors import CommandError
+from claimq_admin.selection.item_filter import FailureGroup
+from claimq_cli.commands.checking.cluster_checks import (
     PERMISSIONS,
     definition_check,
     image_check,
@@ -15,16 +17,14 @@ from claimq_cli.commands.cluster_checks import (
     release_checks,
     status_checks,
 )
-from claimq_cli.commands.diagnosis import Check, Commands, failed, has_problem
-from claimq_cli.commands.server_checks import (
+from claimq_cli.commands.checking.diagnosis import Check, Commands, failed, has_problem
+from claimq_cli.commands.checking.server_checks import (
     ObservedQueue,
     clock_check,
     memory_check,
     queue_checks,
     report_checks,
 )
-from claimq_cli.errors import CommandError
-from claimq_cli.item_filter import FailureGroup
 
 COMMANDS = Commands("claimq -n shop", "kubectl -n shop")
 GOOD = {

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from claimq_cli.commands.context import Context, with_context
+from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.output.answers import Answers
 from claimq_cli.program import cli, run
 

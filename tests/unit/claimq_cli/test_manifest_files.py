@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from claimq.errors import InvalidSpec
-from claimq_cli.commands.manifest_files import load_manifests
-from claimq_cli.errors import BAD_MANIFEST, CommandError
+from claimq_admin.errors import BAD_MANIFEST, CommandError
+from claimq_cli.commands.checking.manifest_files import load_manifests
 
 QUEUE = """
 apiVersion: claimq.dev/v1alpha1

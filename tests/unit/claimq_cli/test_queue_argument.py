@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from claimq_cli.commands.queue_argument import QueueArgument
+from claimq_cli.commands.options.queue_argument import QueueArgument
 from claimq_cli.program import cli
 
 

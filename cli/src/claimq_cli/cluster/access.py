@@ -12,13 +12,13 @@ from typing import Self
 import claimq
 from claimq.address.redis_url import parse_url
 from claimq.errors import ClaimqError
+from claimq_admin.cluster.owner_check import check_owner_or_name
+from claimq_admin.cluster.server_settings import ClusterQueue
+from claimq_admin.errors import CommandError
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_cli.cluster.kubectl import Kubectl
-from claimq_cli.cluster.owner_check import check_owner_or_name
 from claimq_cli.cluster.port_forwards import PortForwards
 from claimq_cli.cluster.reliable_queues import ReliableQueues
-from claimq_cli.cluster.server_settings import ClusterQueue
-from claimq_cli.errors import CommandError
 from claimq_spec.grants import QueueGrants
 
 

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from claimq_cli.errors import CommandError
+from claimq_admin.errors import CommandError
 
 FindPort = Callable[[str, int], Awaitable[int | None]]
 

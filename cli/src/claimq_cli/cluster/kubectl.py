@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from claimq_cli.errors import NOT_DONE, UNAVAILABLE, CommandError
+from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_spec.deep_json import DeepDecoder
 from claimq_spec.kubernetes_api.port import part, parts
 

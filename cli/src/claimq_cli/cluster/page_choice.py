@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from claimq.errors import ClaimqError
+from claimq_admin.errors import REFUSED, USAGE, CommandError
+from claimq_admin.remote.page_api import PageApi, Place, parse_page_url
 from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.cluster.port_forwards import PortForwards
 from claimq_cli.cluster.user_token import user_token
-from claimq_cli.errors import REFUSED, USAGE, CommandError
-from claimq_cli.remote.page_api import PageApi, Place, parse_page_url
 
 _PORT = 80
 _TOKEN = "CLAIMQ_WEB_TOKEN"  # noqa: S105 - the name of a variable

@@ -8,10 +8,10 @@ import re
 from collections import deque
 from typing import cast
 
-from claimq_cli import die_with_parent
+from claimq_admin.errors import UNAVAILABLE, CommandError
 from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.cluster.places import Place, place_of
-from claimq_cli.errors import UNAVAILABLE, CommandError
+from claimq_local.processes import die_with_parent
 
 _START_SECONDS = 15.0
 _OPEN = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+) ->")

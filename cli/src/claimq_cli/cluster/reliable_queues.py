@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from claimq.errors import InvalidSpec
+from claimq_admin.cluster.server_settings import ClusterQueue, queue_of, secrets_of
+from claimq_admin.errors import NOT_DONE, CommandError, lines_of
 from claimq_cli.cluster.kubectl import KIND, Kubectl
-from claimq_cli.cluster.server_settings import ClusterQueue, queue_of, secrets_of
-from claimq_cli.errors import NOT_DONE, CommandError, lines_of
 from claimq_spec.certificates import Certificates
 from claimq_spec.grants import Grants
 from claimq_spec.manifest import parse_manifest

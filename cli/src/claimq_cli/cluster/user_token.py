@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, cast
 
+from claimq_admin.errors import REFUSED, CommandError
 from claimq_cli.cluster.kubectl import Kubectl
-from claimq_cli.errors import REFUSED, CommandError
 from claimq_spec.kubernetes_api.port import part
 
 _SECONDS = 30

@@ -7,9 +7,9 @@ import asyncio
 import click
 
 from claimq.model import Snapshot, State
-from claimq_cli.commands.context import Context, with_context
-from claimq_cli.commands.option_types import Duration
-from claimq_cli.commands.queue_argument import queue_argument
+from claimq_cli.commands.options.context import Context, with_context
+from claimq_cli.commands.options.option_types import Duration
+from claimq_cli.commands.options.queue_argument import queue_argument
 from claimq_spec.scaling import Estimates
 
 _SECONDS = Duration()

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from claimq_cli.commands.context import output_option
-from claimq_cli.commands.option_types import Duration
-from claimq_cli.errors import USAGE, CommandError
+from claimq_admin.errors import USAGE, CommandError
+from claimq_cli.commands.options.context import output_option
+from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.output.answers import Answers
 from claimq_cli.simulation.clairvoyant import Plan, clairvoyant
 from claimq_cli.simulation.plot import check_plot, draw

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq import Fail, Item
-from claimq_cli.errors import USAGE, CommandError
+from claimq_admin.errors import USAGE, CommandError
 
 _LONGEST_ARGUMENT = 32 * os.sysconf("SC_PAGE_SIZE") - 1
 """Bytes that Linux allows in one argument, without the NUL byte at its end (MAX_ARG_STRLEN)."""

@@ -13,7 +13,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from claimq_cli.local.processes import process_table
+from claimq_local.processes import process_table
 
 _LONGEST_WAIT = 15.0
 

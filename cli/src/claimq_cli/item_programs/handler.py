@@ -12,7 +12,7 @@ from claimq_cli.item_programs.command_line import CommandLine, environment_for, 
 from claimq_cli.item_programs.guard import Guard
 from claimq_cli.item_programs.output import OutputPipe, Sink, Tail
 from claimq_cli.item_programs.running_program import RunningProgram
-from claimq_cli.local.processes.child import how_it_ended
+from claimq_local.processes.child import how_it_ended
 from claimq_spec.duration import format_duration
 
 

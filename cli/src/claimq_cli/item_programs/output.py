@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from claimq_cli.output import terminal
+from claimq_admin.escaping import safe
 
 KEPT_BYTES = 2000
 """Of the output of a program, stdout and stderr together. The library keeps 2,000 characters of an error detail."""
@@ -99,7 +99,7 @@ class Sink:
 
 def _escaped(data: bytes) -> bytes:
     text = data.decode("utf-8", "backslashreplace")
-    return "\n".join(terminal.safe(line.expandtabs()) for line in text.split("\n")).encode()
+    return "\n".join(safe(line.expandtabs()) for line in text.split("\n")).encode()
 
 
 class OutputPipe:

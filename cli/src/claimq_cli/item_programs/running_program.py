@@ -8,10 +8,9 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from claimq_cli import die_with_parent
 from claimq_cli.item_programs.output import OutputPipe
-from claimq_cli.local.processes import process_table
-from claimq_cli.local.processes.process_table import Identity
+from claimq_local.processes import die_with_parent, process_table
+from claimq_local.processes.process_table import Identity
 
 _POLL_SECONDS = 0.05
 _OUTPUT_SECONDS = 1.0

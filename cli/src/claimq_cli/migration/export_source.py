@@ -9,11 +9,11 @@ from contextlib import suppress
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
-from claimq_cli.errors import REFUSED, USAGE, CommandError
-from claimq_cli.output.answers import count
-from claimq_cli.queue_reads import ReadableQueue
-from claimq_cli.rate_limit import Pace
-from claimq_cli.remote.remote_queue import RemoteQueue
+from claimq_admin.errors import REFUSED, USAGE, CommandError
+from claimq_admin.rate_limit import Pace
+from claimq_admin.reads.queue_reads import ReadableQueue
+from claimq_admin.remote.remote_queue import RemoteQueue
+from claimq_admin.text import count
 
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
 

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from claimq.codec import BARE_ID
 from claimq.model import Located
-from claimq_cli.errors import USAGE, CommandError
-from claimq_cli.migration.text_encoding import MARKS
+from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.item_files.text_encoding import MARKS
 
 FORMS = ("jsonl", "csv", "raw")
 _COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues",

@@ -15,11 +15,11 @@ import claimq
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import NewItem
 from claimq.queue.internals import internals
-from claimq_cli.errors import REFUSED, CommandError, exit_code_of
+from claimq_admin.errors import REFUSED, CommandError, exit_code_of
+from claimq_admin.rate_limit import Pace
 from claimq_cli.migration.entry_items import EntryItems, Found, calls_of
 from claimq_cli.migration.layout import Entry, Kept, Layout, OfAnotherQueue
 from claimq_cli.migration.source_server import Batch, SourceServer
-from claimq_cli.rate_limit import Pace
 
 SAMPLES = 3
 _ENTRIES, _JOBS = 500, 50

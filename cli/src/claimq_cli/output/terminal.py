@@ -11,10 +11,11 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 from rich.cells import cell_len, set_cell_size
+
+from claimq_admin.escaping import safe
 
 GAP = "  "
 """Between the columns of a table."""
@@ -36,23 +37,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
         raise error
     letters = error.object[error.start : error.end]
     return "".join(_PLAIN.get(letter) or json.dumps(letter)[1:-1] for letter in letters), error.end
-
-
-def safe(text: str) -> str:
-    """The text on one line, with every unprintable character escaped: control characters, also those above 127 and
-    those that change the text direction, line ends, lone surrogates.
-    """
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
-
-
-def safe_json(document: Any) -> str:
-    """The document as JSON, with unprintable characters as JSON escapes, so that it stays the same document."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
-    return "".join(
-        letter if letter == "\n" or letter.isprintable() else json.dumps(letter)[1:-1] for letter in text
-    )
 
 
 def say(text: str) -> None:

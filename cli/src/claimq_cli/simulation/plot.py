@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from claimq_cli.errors import USAGE, CommandError
+from claimq_admin.errors import USAGE, CommandError
 from claimq_cli.simulation.simulate import Moment
 
 if TYPE_CHECKING:

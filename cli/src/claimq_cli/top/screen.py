@@ -8,8 +8,9 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from claimq.model import Located, State
+from claimq_admin.escaping import safe
+from claimq_admin.text import age, payload
 from claimq_cli.output import terminal
-from claimq_cli.output.answers import age, payload
 from claimq_cli.top.view import QueueRow, View
 
 _KEYS = "q quit   ↑↓ select   enter open   s sort   / filter"
@@ -171,4 +172,4 @@ def _window(rows: Sequence[Sequence[Text]], at: int, room: int) -> list[Text]:
 
 
 def _text(text: str, style: str = "") -> Text:
-    return Text(terminal.safe(text), style)
+    return Text(safe(text), style)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from claimq.model import Located, Snapshot, State, WorkerInfo
-from claimq_cli.recent_snapshots import RecentSnapshots
+from claimq_admin.reads.recent_snapshots import RecentSnapshots
 
 RATE_SECONDS = 10.0
 """Rates are averages over this time, by the server's clock."""

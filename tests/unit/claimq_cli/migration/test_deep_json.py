@@ -3,7 +3,7 @@
 import pytest
 
 from claimq.codec import payload_bytes
-from claimq_cli.migration import item_files
+from claimq_admin.item_files import item_files
 from claimq_cli.migration.layout import Kept, json_object
 
 DEEP = b'{"payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}"

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from claimq.model import Item, Located, State
-from claimq_cli.commands.import_files import CsvLines
-from claimq_cli.commands.input_source import InputSource
-from claimq_cli.errors import CommandError
-from claimq_cli.migration.item_files import CsvFile, item_of_json
+from claimq_admin.errors import CommandError
+from claimq_admin.item_files.item_files import CsvFile, item_of_json
+from claimq_cli.commands.moving.import_files import CsvLines
+from claimq_cli.commands.moving.input_source import InputSource
 from claimq_cli.migration.item_writer import ItemWriter
 
 ODD = [

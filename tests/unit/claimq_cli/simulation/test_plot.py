@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from claimq_admin.errors import USAGE, CommandError
 from claimq_cli.commands.simulate import simulate_command
-from claimq_cli.errors import USAGE, CommandError
 
 QUICK = ["--shape", "batch", "--length", "10m", "--seed", "3"]
 

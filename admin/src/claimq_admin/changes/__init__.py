@@ -1,0 +1,1 @@
+"""Changes of items and queues, each with its entry in the audit log."""

@@ -1,0 +1,124 @@
+"""The settings of a connection to the server of a ReliableQueue, from the object and its Secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import claimq
+from claimq.address.redis_url import parse_url, with_namespace
+from claimq_admin.errors import REFUSED, CommandError
+from claimq_spec.certificates import CertificateRejected, Certificates
+from claimq_spec.grants import NO_GRANTS, Grants
+from claimq_spec.kubernetes_api.port import Json, part, parts
+from claimq_spec.manifest import Manifest, RedisSpec
+from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
+from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueue:
+    """The queue of a ReliableQueue, and the settings of a connection to its server."""
+
+    name: str
+    namespace: str
+    uid: str
+    """Of the object."""
+    queue_name: str
+    settings: claimq.RedisSettings
+
+
+def secrets_of(manifest: Manifest) -> list[str]:
+    """The names of the Secrets that a connection needs."""
+    return list(dict.fromkeys(secret for secret, _, _ in _redis_of(manifest).secret_entries()))
+
+
+def queue_of(
+    manifest: Manifest,
+    body: Json,
+    secrets: Mapping[str, Json],
+    certificates: Certificates,
+    *,
+    others: Collection[str] = (),
+    hosts: Grants = NO_GRANTS,
+    retry_for: float,
+) -> ClusterQueue:
+    """The queue of the ReliableQueue ``body``. ``secrets``: the data of :func:`secrets_of`, by name.
+
+    Stores its certificates; ``others``: those that other queues of the namespace use. ``hosts``: where passwords may be
+    sent, in addition to the hosts that their Secrets list. CommandError if a Secret lacks a key, has a certificate that
+    cannot be stored, or does not allow its password to be sent to the server that the object names. The object's
+    status allows nothing: every user with the right to write it could.
+    """
+    redis = _redis_of(manifest)
+    values = {file: _entry(secrets[secret], secret, key) for secret, key, file in redis.secret_entries()}
+    texts = {file: value.decode("utf-8", "replace").strip() for file, value in values.items()}
+    url = _checked_url(
+        redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace), manifest.namespace
+    )
+    try:
+        stored = certificates.paths(values, others, manifest.namespace)
+    except CertificateRejected as error:
+        raise CommandError(str(error), REFUSED) from error
+    settings = claimq.RedisSettings(
+        url,
+        **redis.credentials(texts),
+        ca_file=stored.get("ca.crt"),
+        cert_file=stored.get("tls.crt"),
+        key_file=stored.get("tls.key"),
+        retry_for=retry_for,
+        namespace=manifest.namespace,
+    )
+    uid = str(body["metadata"].get("uid") or "")
+    return ClusterQueue(manifest.name, manifest.namespace, uid, manifest.spec.queue_name, settings)
+
+
+def is_used_by_the_operator(body: Json) -> bool:
+    """Whether the status says that the operator uses the queue and the server that the object names now. It says so too
+    where another user has written it."""
+    found, generation = reachable(body), body["metadata"].get("generation")
+    return (found.get("status"), found.get("observedGeneration")) == ("True", generation)
+
+
+def reachable(body: Json) -> Json:
+    """The condition RedisReachable of the object; empty if it has none."""
+    conditions = parts(part(body, "status"), "conditions")
+    return next((one for one in conditions if one.get("type") == "RedisReachable"), Json())
+
+
+def _redis_of(manifest: Manifest) -> RedisSpec:
+    return cast("RedisSpec", manifest.spec.redis)  # a manifest for a cluster has one
+
+
+def _checked_url(
+    redis: RedisSpec, url: str | None, secrets: Mapping[str, Json], granted: Sequence[str], namespace: str
+) -> str:
+    """The URL of the server, if the passwords may be sent there."""
+    try:
+        address = redis.address(url) or ""
+        endpoint = parse_url(with_namespace(address, namespace))
+    except ValueError as error:
+        raise CommandError(f"{redis.address_field}: {error}", REFUSED) from error
+    if endpoint.socket_path:
+        raise CommandError("the server is a Unix socket, which only its pods can reach; run claimq in a pod")
+    for reference in password_refs(redis):
+        hosts = parse_hosts(read_text(secrets[reference.name], HOSTS_KEY))
+        if not is_allowed(endpoint, (*hosts, *granted), namespace):
+            raise CommandError(_forbidden(redis, reference.name), REFUSED)
+    return address
+
+
+def _entry(data: Json, secret: str, key: str) -> bytes:
+    try:
+        return read_entry(data, secret, key)
+    except InvalidSecretEntry as error:
+        raise CommandError(str(error)) from error
+
+
+def _forbidden(redis: RedisSpec, secret: str) -> str:
+    return (
+        f'the Secret "{secret}" does not allow its password to be sent to {redis.address_field}; list '
+        f'the host in the key "{HOSTS_KEY}" of that Secret, set CLAIMQ_PASSWORD_HOSTS as for the operator, or use '
+        "--redis URL"
+    )

@@ -1,0 +1,1 @@
+"""Items in files: lines, JSON and CSV."""

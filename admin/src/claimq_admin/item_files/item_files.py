@@ -1,0 +1,243 @@
+"""Items in files: JSON lines and CSV, as `claimq export` writes them and `claimq import` reads them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from claimq.arguments import choice, instant
+from claimq.codec import check_name, payload_bytes
+from claimq.errors import InvalidName
+from claimq.item_options import MAX_REQUEUES, checked_exclusive_key, checked_headers
+from claimq.model import NewItem, Priority
+from claimq_admin.instants import parse_instant
+from claimq_admin.item_files.json_text import Value, fields_of
+
+_PAYLOAD_FIELDS = ("payload", "payload_base64")
+_OWN_COLUMNS = ("id", "client", "at")
+_NO_END = "a quoted field begins in this record and does not end"
+_QUOTED = re.compile(b'"[^"]*"')
+_LONGEST_RECORD = 64 * 1024 * 1024
+csv.field_size_limit(_LONGEST_RECORD)
+
+
+def item_of_json(line: bytes) -> NewItem:
+    """The item that a JSON line describes. ValueError with what is wrong.
+
+    An object or a list as payload is stored as it is written, byte for byte; so are numbers as id and client.
+    """
+    try:
+        found = fields_of(line.decode(), kept="payload")
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise ValueError(
+            "not a JSON object with a payload; lines that are payloads themselves: `claimq enqueue --lines`"
+        )
+    fields = {name: one.value for name, one in found.items()}
+    for name in ("id", "client"):
+        if isinstance(fields.get(name), int | float) and not isinstance(fields[name], bool):
+            fields[name] = found[name].text
+    if "payload" in found:
+        fields["payload"] = _payload(found["payload"])
+    return item_of_fields(fields)
+
+
+def _payload(given: Value) -> object:
+    if isinstance(given.value, dict | list):
+        return given.text.encode()
+    # Numbers are no payloads; the decoder has left them as text.
+    return given.value if given.text.startswith('"') or given.value is None else json.loads(given.text)
+
+
+def item_of_fields(fields: Mapping[str, Any]) -> NewItem:
+    """The item with these fields of a JSON object; others are ignored. ValueError with what is wrong."""
+    if sum(fields.get(name) is not None for name in _PAYLOAD_FIELDS) != 1:
+        raise ValueError("it needs one of the fields payload (text, an object or a list) and payload_base64")
+    return _item(fields, fields.get("payload"), fields)
+
+
+def _item(fields: Mapping[str, Any], payload: object, options: Mapping[str, Any]) -> NewItem:
+    if payload is None:
+        payload = _decoded(fields["payload_base64"])
+    try:
+        stored = payload_bytes(payload)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    return NewItem(
+        stored,
+        id=_name("id", fields.get("id")),
+        client=_name("client", fields.get("client")),
+        at=_instant("at", fields.get("at")),
+        headers=_headers(options.get("headers")),
+        deadline=_instant("deadline", options.get("deadline")),
+        max_requeues=_limit(options.get("max_requeues")),
+        priority=choice("priority", options.get("priority") or Priority.NORMAL, Priority),
+        exclusive_key=_key(options.get("exclusive_key")),
+    )
+
+
+def _key(value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise ValueError("exclusive_key is not text")
+    return checked_exclusive_key(value)
+
+
+def _limit(value: object) -> int | None:
+    if value is None or value == "":
+        return None
+    text = str(value)
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_REQUEUES))
+    if not is_short or int(text) > MAX_REQUEUES:
+        raise ValueError(f"max_requeues is not a whole number from 0 to {MAX_REQUEUES:,}")
+    return int(text)
+
+
+def _headers(value: object) -> dict[str, str] | None:
+    if value is None:
+        return None
+    try:
+        return checked_headers(value) or None
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _decoded(text: object) -> bytes:
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except binascii.Error:
+        raise ValueError("payload_base64 is not base64") from None
+
+
+def _name(kind: str, value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{kind} is {type(value).__name__}; give text")
+    try:
+        return check_name(kind, str(value))
+    except InvalidName as error:
+        raise ValueError(str(error)) from None
+
+
+def _instant(name: str, value: object) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        seconds = parse_instant(value)
+    except ValueError:
+        raise ValueError(f"{name} is not an instant; write Unix seconds or ISO 8601") from None
+    return instant(name, seconds)
+
+
+class CsvFile:
+    """Reads a CSV file line by line. The first record names the columns. They are separated by commas, or by semicolons
+    or tabs if the first record has such and no comma."""
+
+    def __init__(self) -> None:
+        self._separator = ","
+        self._columns: list[str] | None = None
+        self._parts: list[bytes] = []
+        self._size = self._first = self._quotes = 0
+
+    def record(self, number: int, line: bytes) -> tuple[int, bytes] | None:
+        """The record that ends with this line, with the number of its first line. None for the record of the columns
+        and while a quoted field continues. Raises ValueError for a record that is too long."""
+        if not self._parts:
+            self._first = number
+        self._parts.append(line)
+        self._size += len(line)
+        self._quotes += line.count(b'"')
+        if self._quotes % 2:
+            if self._size > _LONGEST_RECORD:
+                raise ValueError(f"line {self._first}: {_NO_END}")
+            return None
+        return self.rest()
+
+    def rest(self) -> tuple[int, bytes] | None:
+        """The record that has begun, as :meth:`record` returns it. At the end of the file a quoted field in it may not
+        have ended; then :meth:`item` refuses the record."""
+        whole = b"\n".join(self._parts)
+        self._parts, self._size, self._quotes = [], 0, 0
+        if whole in (b"", b"\r"):
+            return None
+        if self._columns is None:
+            header = whole.removeprefix(b"\xef\xbb\xbf")
+            self._separator = _separator_of(header)
+            self._columns = _columns(self._first, header, self._separator)
+            return None
+        return self._first, whole
+
+    def item(self, record: bytes) -> NewItem:
+        """The item of a record. The column headers has a JSON object; the column escaped names those with an apostrophe
+        in front, which was put before what looks like a formula. Without a column payload or payload_base64, the
+        payload is a JSON object of all columns but id, client and at. ValueError with what is wrong."""
+        columns, cells = self._columns or [], _row(record, self._separator)
+        if len(cells) != len(columns):
+            raise ValueError(f"number of fields: {len(cells)}, but the first line has {len(columns)}")
+        fields = dict(zip(columns, cells, strict=True))
+        if "payload" in fields or "payload_base64" in fields:
+            for name in fields.get("escaped", "").split(" "):
+                if name in fields:
+                    fields[name] = fields[name].removeprefix("'")
+        if fields.get("payload_base64") or "payload" in fields:
+            payload = None if fields.get("payload_base64") else fields["payload"]
+            return _item(fields, payload, {**fields, "headers": _json_of(fields.get("headers"))})
+        return _item(fields, {name: cell for name, cell in fields.items() if name not in _OWN_COLUMNS}, {})
+
+
+def _json_of(cell: str | None) -> object:
+    """The headers in a cell, which are a JSON object; None for an empty one."""
+    if not cell:
+        return None
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        raise ValueError("headers is not a JSON object") from None
+
+
+def _separator_of(header: bytes) -> str:
+    """The separator of a CSV file with this first record."""
+    plain = _QUOTED.sub(b"", header)
+    return "," if b"," in plain else ";" if b";" in plain else "\t" if b"\t" in plain else ","
+
+
+def _columns(line: int, record: bytes, separator: str) -> list[str]:
+    try:
+        found = _row(record, separator)
+    except ValueError as error:
+        raise ValueError(f"line {line}: {error}") from error
+    if odd := [name for name in found if not set(name).isdisjoint(";\t\0")]:
+        raise ValueError(
+            f"line {line}: the column {odd[0][:40]!r} has a semicolon, a tab or a NUL in its name; separate all "
+            "columns by commas, and save the file as UTF-8"
+        )
+    if twice := [name for name, number in Counter(found).items() if number > 1]:
+        raise ValueError(f"line {line}: two columns have the name {twice[0]!r}; give each its own")
+    return found
+
+
+def _row(record: bytes, separator: str) -> list[str]:
+    try:
+        text = io.StringIO(record.decode(), newline="")
+        first, *others = csv.reader(text, strict=True, delimiter=separator)
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8; put the payload into a column payload_base64") from None
+    except csv.Error as error:
+        raise ValueError(_NO_END if "unexpected end" in str(error) else f"not CSV ({error})") from None
+    if others:
+        raise ValueError(
+            "several records in one: quote a field with a quotation mark, and write the mark twice; end lines with \\n"
+        )
+    return first

@@ -1,0 +1,1 @@
+"""What is read of a queue, and its documents for programs."""

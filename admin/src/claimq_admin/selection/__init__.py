@@ -1,0 +1,1 @@
+"""Which items an action is for."""

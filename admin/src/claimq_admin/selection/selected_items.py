@@ -1,0 +1,257 @@
+"""Changes of all waiting, delayed or failed items that pass a filter, one after another. A process that dies in the
+middle has changed the first ones: repeat the change for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+import claimq
+from claimq.codec import BARE_ID
+from claimq.errors import ItemOutOfReach, ItemTooLarge
+from claimq.model import Claim, Located, State
+from claimq_admin.changes.item_actions import (
+    MOVE_HERE,
+    Record,
+    check_settled,
+    move_claimed,
+    move_failed,
+    not_done,
+)
+from claimq_admin.errors import CommandError
+from claimq_admin.rate_limit import UNLIMITED, Pace
+from claimq_admin.reads.queue_reads import MOST_BYTES, bytes_of, page_of
+from claimq_admin.selection.item_filter import ItemFilter, entered_at
+
+_MOST_SAMPLES = 10
+_MOST_PROBLEMS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is done to items. ``action``: its name in the audit log; ``where``: the queue to which they are moved.
+
+    ``one`` changes an item that has so many others of its list before it; its result is false if it was not there any
+    more, and CommandError says why it must stay. ``all``, if there is one, lets the server choose the items by the
+    filters ``by``; returns their number. ``is_to_head``: the items stay in main, before all others.
+    """
+
+    action: str
+    one: Callable[[Located, int], Awaitable[object]]
+    all: Callable[[], Awaitable[int]] | None = None
+    by: tuple[str, ...] = ()
+    is_to_head: bool = False
+    where: str = ""
+    record_there: Record | None = None
+    """Records in the audit log of that queue."""
+
+
+@dataclass
+class SelectedItems:
+    """The items of a queue in a state that pass a filter, and changes of them: failed ones oldest failure first,
+    waiting ones in claim order, delayed ones by due time.
+
+    Items that enter the state while a change runs are left alone. The counts grow as it runs: ``looked_at`` items of
+    ``total``, of which ``matched`` passed and ``changed`` were changed. ``problems``: why others were not, the first
+    1,000. ``note`` is called after each item.
+    """
+
+    queue: claimq.ReliableQueue
+    wanted: ItemFilter
+    limit: int | None = None
+    state: State = State.FAILED
+    total: int = 0
+    looked_at: int = 0
+    matched: int = 0
+    changed: int = 0
+    problem_count: int = 0
+    samples: list[Located] = field(default_factory=list[Located])
+    problems: list[str] = field(default_factory=list[str])
+    note: Callable[[], object] = field(default=lambda: None)
+
+    def requeueing(self) -> Change:
+        """Sends the items to the tail of main."""
+        if self.state is not State.FAILED:
+            return self._of_claims("requeue", self.queue.requeue)
+
+        async def all_of_them() -> int:
+            return await self.queue.requeue_failed(
+                min_age=self.wanted.min_age,
+                max_given_up_count=self.wanted.max_given_up_count,
+                limit=self.limit,
+            )
+
+        async def one(found: Located, _: int) -> object:
+            return await self.queue.requeue_failed_item(found.name)
+
+        return Change("requeue failed", one, all_of_them, ("min_age", "max_given_up_count"))
+
+    def removing(self) -> Change:
+        """Removes the items permanently."""
+        if self.state is not State.FAILED:
+            return self._of_claims("remove", lambda claim: self.queue.drop(claim, "removed by hand"))
+
+        async def all_of_them() -> int:
+            removed = await self.queue.remove_failed(
+                min_age=self.wanted.min_age,
+                min_given_up_count=self.wanted.min_given_up_count,
+                limit=self.limit,
+                log_limit=0,
+            )
+            return removed.count
+
+        async def one(found: Located, _: int) -> object:
+            return await self.queue.remove_failed_item(found.name, failed_at=found.failed_at)
+
+        return Change("remove failed", one, all_of_them, ("min_age", "min_given_up_count"))
+
+    def moving_to(self, target: claimq.ReliableQueue, record_there: Record) -> Change:
+        """Moves the items to another queue, as :meth:`ItemActions.move` does. Those that it refuses stay."""
+
+        async def failed(found: Located, _: int) -> object:
+            await move_failed(self.queue, target, found)
+            return True
+
+        async def waiting(found: Located, position: int) -> object:
+            claim = await self._claim(found, position)
+            if claim is not None:
+                await move_claimed(self.queue, target, found, claim)
+            return claim
+
+        move = failed if self.state is State.FAILED else waiting
+        return Change(f"move {self.state.value}", move, where=target.name, record_there=record_there)
+
+    def cancelling(self, error: str) -> Change:
+        """Moves waiting or delayed items to failed."""
+        return self._of_claims("cancel", lambda claim: self.queue.fail(claim, error, permanent=True))
+
+    def running_now(self) -> Change:
+        """Puts waiting or delayed items before all that no worker has had, in their order."""
+        return self._of_claims(
+            "run-now",
+            lambda claim: self.queue.unclaim(claim, why="run now"),
+            is_to_head=self.state is State.MAIN,
+        )
+
+    def _of_claims(
+        self,
+        action: str,
+        settle: Callable[[Claim], Awaitable[list[claimq.Outcome]]],
+        *,
+        is_to_head: bool = False,
+    ) -> Change:
+        """A change of waiting or delayed items, each of which is claimed for a moment."""
+
+        async def one(found: Located, position: int) -> object:
+            claim = await self._claim(found, position)
+            if claim is not None:
+                check_settled(claim.item.id, await settle(claim))
+            return claim
+
+        return Change(f"{action} {self.state.value}", one, is_to_head=is_to_head)
+
+    async def _claim(self, found: Located, position: int) -> Claim | None:
+        return await self.queue.claim_item(found.item.id, found=found, position=position)
+
+    async def count(self, stop: asyncio.Event) -> None:
+        """The dry run: counts the items, and keeps the first ones as ``samples``, fewer if they are large."""
+        size = 0
+
+        async def stays(one: Located, _: int) -> bool:
+            nonlocal size
+            if len(self.samples) < _MOST_SAMPLES and size < MOST_BYTES:
+                self.samples.append(one)
+                size += bytes_of(one.item)
+            return True
+
+        await self._each(stays, UNLIMITED, stop)
+
+    async def run_on(self, names: Iterable[str], change: Change, record: Record) -> list[str]:
+        """Changes the failed items of these ids; returns those that are not in failed."""
+        missing: list[str] = []
+        for name in dict.fromkeys(names):
+            before, entries = (
+                self.changed,
+                [(record, change.action, f"{name} to {change.where}" if change.where else name)],
+            )
+            if change.record_there:
+                entries.append((change.record_there, MOVE_HERE, f"{name} from {self.queue.name}"))
+            for add, action, what in entries:
+                await add(action, what, count=1)
+            found = await self.queue.failed_item(name)
+            if found is None or not await self._try(change, found, 0):
+                missing.append(name)
+            if self.changed == before:
+                for add, action, what in entries:
+                    await add(not_done(action), what, count=0)
+        return missing
+
+    async def run(self, change: Change, record: Record, pace: Pace, stop: asyncio.Event) -> None:
+        """Changes the items that pass the filter. Records it at the beginning, and at the end with the number of
+        changed items.
+        """
+
+        async def stays(one: Located, position: int) -> bool:
+            before = self.problem_count
+            is_there = await self._try(change, one, position)
+            return self.problem_count > before or (is_there and change.is_to_head)
+
+        about = f"to {change.where}: {self.wanted}" if change.where else str(self.wanted)
+        await record(change.action, about)
+        here = f"from {self.queue.name}: {self.wanted}"
+        if change.record_there:
+            await change.record_there(MOVE_HERE, here)
+        try:
+            if change.all and pace.is_unlimited and self.wanted.only(*change.by):
+                self.changed = self.matched = await change.all()
+            else:
+                await self._each(stays, pace, stop)
+        finally:
+            what = f"{change.action}: ended"
+            await record(what, about, count=self.changed)
+            if change.record_there:
+                await change.record_there(f"{MOVE_HERE}: ended", here, count=self.changed)
+
+    async def _try(self, change: Change, found: Located, position: int) -> bool:
+        """Changes an item; False if it is not there any more. Notes why it must stay, if so."""
+        try:
+            is_changed = bool(await change.one(found, position))
+        except (CommandError, ItemTooLarge, ItemOutOfReach) as error:
+            self.problem_count += 1
+            if len(self.problems) < _MOST_PROBLEMS:
+                self.problems.append(str(error))
+            return True
+        self.changed += is_changed
+        return is_changed
+
+    async def _each(
+        self, stays: Callable[[Located, int], Awaitable[bool]], pace: Pace, stop: asyncio.Event
+    ) -> None:
+        """Calls ``stays`` with each item that passes; it returns whether the item is still in the state, before the
+        next ones.
+        """
+        begin = await self.queue.snapshot()
+        client = self.wanted.client if self.state is State.MAIN else None
+        self.total = begin.lengths[self.state] if client is None else await self.queue.client_length(client)
+        staying = Counter[str | None]()  # by client: each has a list of its own
+        while page := await page_of(self.queue, self.state, staying.total(), client):
+            for one in page:
+                if stop.is_set() or self.matched == self.limit or self.looked_at == self.total:
+                    return
+                owner = one.item.client if self.state is State.MAIN else None
+                if entered_at(one) > begin.now:
+                    if self.state is State.FAILED:  # and so are all that follow
+                        return
+                    staying[owner] += 1
+                    continue
+                self.looked_at += 1
+                if one.item.id != BARE_ID and self.wanted.passes(one, begin.now):
+                    self.matched += 1
+                    staying[owner] += await stays(one, staying[owner])
+                    await pace.wait(1, stop)
+                else:
+                    staying[owner] += 1
+                self.note()

@@ -1,0 +1,106 @@
+"""Chooses the server of a command: --redis, a ReliableQueue, $CLAIMQ_REDIS_URL or its file, or that of a running local
+mode."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import claimq
+from claimq.address import local_mode, variables
+from claimq.redis_store.default_server import settings_from, url_in
+from claimq_admin.errors import USAGE, CommandError
+
+RETRY_SECONDS = 3.0
+_ADVICE = (
+    "give --redis URL or --namespace NAMESPACE, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A server, and the queues that local mode or ReliableQueues use on it."""
+
+    settings: claimq.RedisSettings
+    queues: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names for commands -> names on the server. Empty: those of the server."""
+
+    def queue_name(self, name: str) -> str:
+        """The name of a queue on the server."""
+        return self.queues.get(name, name)
+
+
+def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
+    """Finds the server. Raises CommandError if there is none or it is ambiguous."""
+    try:
+        url = url or (None if data else url_in(os.environ))
+    except ValueError as error:
+        raise CommandError(str(error), USAGE) from error
+    if url:
+        return Chosen(settings_for(url))
+    queues = _local_mode(data, queue)
+    urls = {queues[queue]} if queue in queues else set(queues.values())
+    if queue is not None and queue not in queues:
+        known = ", ".join(queues)
+        raise CommandError(
+            f"the running local mode has no queue {queue}, only {known}; use one of these, or give --redis URL"
+        )
+    if len(urls) > 1:
+        raise CommandError(
+            "the queues of the running local mode are on several servers; give the name of a queue", USAGE
+        )
+    found = urls.pop()
+    return Chosen(settings_for(found), {name: name for name, where in queues.items() if where == found})
+
+
+def _local_mode(data: Path | None, queue: str | None) -> dict[str, str]:
+    """The queues of the selected local mode, with the URLs of their servers."""
+    directories = _directories(data)
+    found = [(directory, queues) for directory in directories if (queues := local_mode.queues_of(directory))]
+    if len(found) > 1:
+        found = [one for one in found if queue in one[1]] or found
+    if len(found) > 1:
+        where = ", ".join(str(directory) for directory, _ in found)
+        raise CommandError(f"several local modes are running ({where}); choose one with --data DIR", USAGE)
+    if not found:
+        if directories:
+            raise CommandError("local mode is still starting; try again in a moment")
+        raise CommandError(f"no server is configured: {_ADVICE}", USAGE)
+    return found[0][1]
+
+
+def _directories(data: Path | None) -> list[Path]:
+    if data is None:
+        return local_mode.running_near() or local_mode.running_anywhere()
+    try:
+        local_mode.check_trusted(data)
+    except local_mode.NotTrusted as error:
+        raise CommandError(f"{error}, or give --redis URL", USAGE) from error
+    except OSError:
+        return []
+    return [data] if local_mode.is_running(data) else []
+
+
+def settings_for(
+    url: str, *, username: str | None = None, retry_for: float = RETRY_SECONDS
+) -> claimq.RedisSettings:
+    """Settings from a URL and the environment (user, password, certificates). CommandError if they are invalid."""
+    return _settings(url, os.environ, username, retry_for)
+
+
+def settings_for_other(url: str) -> claimq.RedisSettings:
+    """Settings of a server that may be another than the queue's: certificates are from the environment, user and
+    password only from the URL. CommandError if they are invalid."""
+    names = (variables.REDIS_CA_FILE, variables.REDIS_CERT_FILE, variables.REDIS_KEY_FILE)
+    return _settings(url, {name: os.environ.get(name, "") for name in names}, None, RETRY_SECONDS)
+
+
+def _settings(
+    url: str, environ: Mapping[str, str], username: str | None, retry_for: float
+) -> claimq.RedisSettings:
+    try:
+        return settings_from(url, environ, username=username, retry_for=retry_for)
+    except ValueError as error:
+        raise CommandError(str(error), USAGE) from error

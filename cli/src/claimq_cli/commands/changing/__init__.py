@@ -1,0 +1,1 @@
+"""Commands that change items and queues."""

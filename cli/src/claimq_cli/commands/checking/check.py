@@ -1,0 +1,156 @@
+"""`claimq check`: reports unsafe settings of the server, or checks one queue for a monitoring system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import click
+
+import claimq
+from claimq.errors import ScriptsRefused
+from claimq.queue.internals import internals
+from claimq_admin.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of, text_of
+from claimq_admin.reads import documents
+from claimq_admin.remote.remote_queue import RemoteQueue
+from claimq_cli.commands.checking.monitoring import Finding, Result, Thresholds, finding_of, measures_of
+from claimq_cli.commands.checking.server_report import script_warnings, server_report
+from claimq_cli.commands.options.context import Context, with_context
+from claimq_cli.commands.options.option_types import Command, Duration
+from claimq_cli.commands.options.queue_argument import optional_queue_argument
+
+_NO_MAXMEMORY = (
+    "memory unknown: the server has no maxmemory, so set it or omit --warn-memory and --crit-memory"
+)
+_NO_MEMORY = "--warn-memory and --crit-memory need the server itself; with --web-api omit them"
+_OPTIONS: dict[str, tuple[click.ParamType[Any], str]] = {
+    "length": (click.IntRange(0), "more items in main than this"),
+    "age": (Duration(), "an item that has waited longer in main than this (30s, 5m)"),
+    "failed": (click.IntRange(0), "more failed items than this"),
+    "memory": (click.FloatRange(0, 100), "more of the server's maxmemory in use than this, in percent"),
+}
+
+
+class CheckCommand(click.Command):
+    """Reports a wrong command line of a check of a queue as UNKNOWN: the usual exit code 2 would mean CRITICAL.
+
+    The same for a wrong address of a web page, which is read before the command begins.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command; ends the command with UNKNOWN if its arguments are wrong."""
+        given = list(args)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if not self._names_a_queue(given):
+                raise
+            text = " ".join(error.format_message().split())
+            click.echo(Finding(Result.UNKNOWN, f"{text} (see `claimq check --help`)").line)
+            raise click.exceptions.Exit(Result.UNKNOWN) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; ends it with UNKNOWN if the check of a queue cannot begin."""
+        try:
+            return super().invoke(ctx)
+        except EXPECTED as error:
+            if not ctx.params.get("name"):
+                raise
+            click.echo(Finding(Result.UNKNOWN, "; ".join(lines_of(error))).line)
+            raise click.exceptions.Exit(Result.UNKNOWN) from error
+
+    def _names_a_queue(self, args: list[str]) -> bool:
+        context = click.Context(self, resilient_parsing=True, ignore_unknown_options=True)
+        self.parse_args(context, args)
+        return not str(context.params.get("name") or "-").startswith("-")
+
+
+def _threshold_options(command: Command) -> Command:
+    for name, (kind, above) in reversed(_OPTIONS.items()):
+        for prefix, result in (("crit", Result.CRITICAL), ("warn", Result.WARNING)):
+            add = click.option(f"--{prefix}-{name}", type=kind, help=f"{result.name} for {above}.")
+            command = add(command)
+    return command
+
+
+@click.command(cls=CheckCommand)
+@optional_queue_argument
+@_threshold_options
+@with_context
+async def check(context: Context, /, name: str | None, **limits: float | None) -> int:
+    """Check the settings of the server, or a queue for monitoring.
+
+    Without NAME, it reports the kind of the server and its unsafe settings; the exit code is 1 if there are any.
+
+    With NAME the output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
+    Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no such queue, server out of reach, wrong options).
+
+    \b
+    claimq check
+    claimq check thumbnails --warn-length 1000 --crit-length 10000 --warn-age 1m --crit-age 10m
+    claimq check thumbnails --warn-failed 0 --warn-memory 80 --crit-memory 95
+    """
+    if name is None and not any(one is not None for one in limits.values()):
+        return await _report(context)
+    found = await _checked(context, name, limits)
+    document = {
+        "queue": name,
+        "result": found.result.name,
+        "text": found.text,
+        "values": {one.label: one.value for one in found.measures},
+    }
+    context.answers.give(document, found.line)
+    return found.result
+
+
+async def _report(context: Context) -> int:
+    async with claimq.connect(settings=(await context.chosen(None)).settings) as server:
+        found = await server_report(server)
+        found = replace(found, warnings=(*await script_warnings(server), *found.warnings))
+    lines = [f"{found.flavour} {found.version}, {found.mode}"]
+    lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [
+        "  no unsafe settings"
+    ]
+    context.answers.give(documents.report(found), *lines)
+    return NOT_DONE if found.warnings else 0
+
+
+async def _checked(context: Context, name: str | None, limits: Mapping[str, float | None]) -> Finding:
+    """The result for a queue; UNKNOWN for every error, whose usual exit code would be another result."""
+    try:
+        thresholds = {one: _thresholds(one, limits) for one in _OPTIONS}
+        if name is None:
+            raise CommandError("the thresholds are for one queue; give its name too", USAGE)
+        return await _measured(context, name, thresholds)
+    except ScriptsRefused as error:  # no item can be enqueued, claimed or ended
+        return Finding(Result.CRITICAL, text_of(error))
+    except EXPECTED as error:
+        return Finding(Result.UNKNOWN, "; ".join(lines_of(error)))
+
+
+def _thresholds(name: str, limits: Mapping[str, float | None]) -> Thresholds:
+    found = Thresholds(limits[f"warn_{name}"], limits[f"crit_{name}"])
+    if found.warn is not None and found.crit is not None and found.warn > found.crit:
+        raise CommandError(f"--warn-{name} is above --crit-{name}; swap them, or omit one", USAGE)
+    return found
+
+
+async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresholds]) -> Finding:
+    share = None
+    async with context.read_queue(name) as queue:
+        if not isinstance(queue, RemoteQueue):
+            await internals(queue).try_scripts()
+        snapshot = await queue.snapshot()
+        if thresholds["memory"].are_set:
+            if isinstance(queue, RemoteQueue):
+                raise CommandError(_NO_MEMORY, USAGE)
+            share = await queue.memory_share()
+    return finding_of(
+        name,
+        measures_of(snapshot, share, thresholds),
+        notes=["paused"] if snapshot.paused else [],
+        missing=_NO_MAXMEMORY if thresholds["memory"].are_set and share is None else "",
+    )

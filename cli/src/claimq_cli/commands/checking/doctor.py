@@ -1,0 +1,265 @@
+"""`claimq doctor`: looks for what commonly stops queues from working, and prints the fixes."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Awaitable
+from typing import Any
+
+import click
+
+import claimq
+from claimq.errors import ScriptsRefused, StoreMisused
+from claimq.model import State
+from claimq.queue.internals import internals
+from claimq.redis_store.faults import lacks_right
+from claimq_admin.cluster.server_settings import ClusterQueue
+from claimq_admin.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
+from claimq_admin.reads.queue_reads import newest_failed, workers_of
+from claimq_admin.selection.item_filter import groups_of
+from claimq_admin.server_choice import Chosen
+from claimq_cli.cluster.access import ClusterAccess
+from claimq_cli.cluster.kubectl import KIND, Kubectl
+from claimq_cli.commands.checking import cluster_checks, server_checks
+from claimq_cli.commands.checking.diagnosis import (
+    Check,
+    Commands,
+    failed,
+    has_problem,
+    not_checked,
+    ok,
+    problem,
+)
+from claimq_cli.commands.checking.server_report import server_report
+from claimq_cli.commands.options.context import Context, servers_of, with_context
+from claimq_cli.commands.options.queue_argument import optional_queue_argument
+from claimq_cli.commands.options.queue_names import check_exists
+from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
+from claimq_spec.release import RELEASE
+
+Json = dict[str, Any]
+_MOST_GROUPED = 500
+_PERMISSIONS = "docs/acl.md lists the permissions"
+_WORKERS = f"--selector={QUEUE_LABEL}{{}},{COMPONENT_LABEL}={WORKER_COMPONENT}"
+_PERMISSION = "ask for the permission that the message names"
+
+
+@click.command()
+@optional_queue_argument
+@with_context
+async def doctor(context: Context, name: str | None) -> int:
+    """Look for what commonly stops queues from working.
+
+    It prints for each check `ok`, `warning` or `problem`, what was found, and the fix. The exit code is 1 if there is a
+    problem. It changes nothing.
+
+    With NAME it also checks the items and workers of this queue. With --namespace or --context it checks the
+    ReliableQueues, their worker pods and your permissions too.
+
+    \b
+    claimq doctor
+    claimq doctor thumbnails
+    claimq -n shop doctor orders
+    """
+    commands = _commands(context)
+    if context.cluster is None:
+        checks = await _local_server(context, name, commands)
+    else:
+        checks = await _on_cluster(context.cluster, name, commands)
+    lines = [line for one in checks for line in one.lines]
+    context.answers.give({"checks": [one.document for one in checks]}, *lines, each="checks")
+    return NOT_DONE if has_problem(checks) else 0
+
+
+def _commands(context: Context) -> Commands:
+    """How the user's own commands begin. A URL may contain a password, so it is not repeated."""
+    if context.cluster is None:
+        data = f"claimq --data {shlex.quote(str(context.data))}" if context.data else "claimq"
+        return Commands("claimq --redis URL" if context.url else data)
+    kubectl = context.cluster.kubectl
+    given = [f"--context {shlex.quote(kubectl.context)}"] if kubectl.context else []
+    given += [f"-n {shlex.quote(kubectl.namespace)}"] if kubectl.namespace else []
+    return Commands(" ".join(["claimq", *given]), " ".join(["kubectl", *given]))
+
+
+async def _local_server(context: Context, name: str | None, commands: Commands) -> list[Check]:
+    try:
+        (chosen,) = await context.servers(name)
+    except CommandError as error:
+        return [problem("server", text_of(error), "as the message says")]
+    return await _server_checks("server", chosen, name, commands)
+
+
+async def _on_cluster(cluster: ClusterAccess, name: str | None, commands: Commands) -> list[Check]:
+    """The checks of the cluster's objects and of the servers; only one if Kubernetes does not answer."""
+    first = await asyncio.to_thread(_definition, cluster.kubectl, commands)
+    if has_problem([first]):
+        return [first]
+    parts = await asyncio.gather(
+        asyncio.to_thread(_permissions, cluster.kubectl),
+        asyncio.to_thread(_reliable_queues, cluster.kubectl, name, commands),
+        asyncio.to_thread(_pods, cluster.kubectl, name, commands),
+        asyncio.to_thread(_deployments, cluster.kubectl, commands),
+        _cluster_servers(cluster, name, commands),
+    )
+    return [first, *(check for part in parts for check in part)]
+
+
+def _definition(kubectl: Kubectl, commands: Commands) -> Check:
+    try:
+        return cluster_checks.definition_check(kubectl.get_path(f"/apis/{cluster_checks.GROUP}"))
+    except CommandError as error:
+        if "(NotFound)" in str(error):
+            return cluster_checks.definition_check(None)
+        fix = f"log in to the cluster, or choose another with --context; `{commands.kubectl} cluster-info`"
+        return failed(cluster_checks.DEFINITION, error, fix)
+
+
+def _permissions(kubectl: Kubectl) -> list[Check]:
+    try:
+        return cluster_checks.permission_checks(
+            [
+                one
+                for one in cluster_checks.PERMISSIONS
+                if not kubectl.may(one.verb, one.resource, one.subresource)
+            ]
+        )
+    except CommandError as error:
+        return [not_checked("permissions", error, "kubectl auth can-i --list")]
+
+
+def _reliable_queues(kubectl: Kubectl, name: str | None, commands: Commands) -> list[Check]:
+    try:
+        found = [kubectl.get(f"{KIND}/{name}")] if name else kubectl.get(KIND)["items"]
+    except CommandError as error:
+        return [failed("ReliableQueues", error, f"choose a queue of `{commands.kubectl} get rq`")]
+    if not found:
+        fix = "choose another namespace with --namespace: kubectl get rq --all-namespaces"
+        return [problem("ReliableQueues", "the namespace has no ReliableQueue", fix)]
+    return [check for body in found for check in cluster_checks.status_checks(body, commands)]
+
+
+def _pods(kubectl: Kubectl, name: str | None, commands: Commands) -> list[Check]:
+    try:
+        pods = kubectl.get("pods", _WORKERS.format(f"={name}" if name else ""))["items"]
+    except CommandError as error:
+        return [not_checked("worker pods", error, _PERMISSION)]
+    return cluster_checks.pod_checks(pods, _now(), commands)
+
+
+def _deployments(kubectl: Kubectl, commands: Commands) -> list[Check]:
+    try:
+        deployments = kubectl.get("deployments", _WORKERS.format(""))["items"]
+    except CommandError as error:
+        return [not_checked("sidecar images", error, _PERMISSION)]
+    try:
+        definition: Json = kubectl.get(f"crd/{KIND}")
+    except CommandError:  # few users may read definitions
+        definition = {}
+    releases = cluster_checks.release_checks(deployments, definition, RELEASE)
+    return [cluster_checks.image_check(deployments, commands), *releases]
+
+
+async def _cluster_servers(cluster: ClusterAccess, name: str | None, commands: Commands) -> list[Check]:
+    """The checks of the servers of one ReliableQueue or of all, and a problem for each that cannot be found."""
+    queues: list[ClusterQueue] = []
+    errors: list[str] = []
+    try:
+        if name:
+            queues = [await cluster.queue(name)]
+        else:
+            listed, errors = await cluster.usable_queues()
+            for one, error in zip(listed, await cluster.owner_errors(listed), strict=True):
+                if isinstance(error, ForeignQueue):
+                    errors.append(f"{one.name}: {error}")
+                else:  # a server that does not answer is reported below
+                    queues.append(one)
+    except EXPECTED as error:
+        errors = [text_of(error)]
+    fix = "as the message says: correct spec.redis of the ReliableQueue, its Secret, or your permissions"
+    found = [failed("server", CommandError(one), fix) for one in errors]
+    for chosen in servers_of(queues):
+        subject = f"server of {', '.join(chosen.queues)}"
+        found += await _server_checks(subject, chosen, name, commands)
+    return found
+
+
+async def _server_checks(subject: str, chosen: Chosen, name: str | None, commands: Commands) -> list[Check]:
+    """The checks of one server, and of the queue that is named. An error of one does not hide the others."""
+    async with claimq.connect(settings=chosen.settings) as server:
+        try:
+            await server.ping()
+        except EXPECTED as error:
+            fix = advice_for(error) or "as the message says, or correct the address, user and password"
+            return [problem(subject, text_of(error), f"{fix}; docs/troubleshooting.md#redisreachable")]
+        some_queue = server.queue(chosen.queue_name(name or next(iter(chosen.queues), "doctor")))
+        found = await _checked(subject, _report(subject, server))
+        found += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
+        found += await _checked(f"clock of the {subject}", _clock(subject, some_queue))
+        found += await _checked(f"memory of the {subject}", _memory(subject, some_queue))
+        if name:
+            found += await _checked(f"queue {name}", _queue(name, server, some_queue, commands))
+    return found
+
+
+async def _checked(check: str, found: Awaitable[list[Check]]) -> list[Check]:
+    try:
+        return await found
+    except ScriptsRefused as error:
+        return [problem(check, text_of(error), "use a server of the table in docs/servers.md")]
+    except EXPECTED as error:
+        if lacks_right(error):
+            return [not_checked(check, error, _PERMISSIONS)]
+        return [problem(check, text_of(error), advice_for(error) or "as the message says")]
+
+
+async def _report(subject: str, server: claimq.Server) -> list[Check]:
+    return server_checks.report_checks(subject, await server_report(server))
+
+
+async def _scripts(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
+    await internals(queue).try_scripts()
+    return [ok(f"scripts on the {subject}", "the server can run them")]
+
+
+async def _clock(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
+    """Reads the server's clock with the state of a queue, which may be one that does not exist."""
+    before = _now()
+    snapshot = await queue.snapshot()
+    return [server_checks.clock_check(subject, snapshot.now, before, _now())]
+
+
+async def _memory(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
+    try:
+        return [server_checks.memory_check(subject, await queue.memory_share())]
+    except StoreMisused as error:  # INFO is hidden from the user, or does not have the memory
+        return [not_checked(f"memory of the {subject}", error, _PERMISSIONS)]
+
+
+async def _queue(
+    name: str, server: claimq.Server, queue: claimq.ReliableQueue, commands: Commands
+) -> list[Check]:
+    try:
+        await check_exists(server, queue)
+    except CommandError as error:
+        return [
+            problem(
+                f"queue {name}",
+                str(error),
+                f"its first item creates it: {commands.claimq} enqueue {name} ITEM",
+            )
+        ]
+    snapshot = await queue.snapshot()
+    newest, _ = await newest_failed(queue, snapshot.lengths[State.FAILED], 0, _MOST_GROUPED)
+    policy, workers = await queue.policy(), await workers_of(queue)
+    observed = server_checks.ObservedQueue(
+        snapshot, workers, policy.busy_expiry, groups_of(newest), len(newest)
+    )
+    return server_checks.queue_checks(name, observed, commands)
+
+
+def _now() -> float:
+    """This machine's clock."""
+    return time.time()  # noqa: TID251 - compared with the server's clock and with the timestamps of pods

@@ -1,0 +1,1 @@
+"""Commands that bring items into a queue or out of it."""

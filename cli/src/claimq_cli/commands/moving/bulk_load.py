@@ -1,0 +1,232 @@
+"""Enqueues lines. Keeps track of its progress, so that an interrupted or refused load can be resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+
+from claimq.codec import payload_bytes
+from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
+from claimq.model import Enqueued, NewItem, Priority
+from claimq.queue.batches import batch_of
+from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
+from claimq_admin.rate_limit import UNLIMITED, Pace
+from claimq_admin.text import count
+from claimq_cli.commands.moving.input_source import Portion
+from claimq_cli.output.progress import Progress
+from claimq_cli.output.terminal import say_error
+
+LISTED = 1000
+"""The most ids in the JSON document of a load, so that its memory is bounded."""
+_REFUSED = (StoreFull, StoreMisused, ItemTooLarge, InvalidName, ValueError)
+"""Errors after which no item of the call is stored. After other errors of the library, some may be stored."""
+
+
+class Lines(Protocol):
+    """An input of lines, see `InputSource`."""
+
+    is_terminal: bool
+
+    def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
+        """Yields lines as they arrive, until the end or until ``stop`` is set."""
+        ...
+
+
+class Target(Protocol):
+    """A queue of the library, or one behind a web page."""
+
+    async def enqueue_many(self, items: Sequence[NewItem], /) -> Enqueued:
+        """Adds items in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Settings that all items of a load share, and the first line to enqueue."""
+
+    client: str | None = None
+    delay: float | None = None
+    at: float | None = None
+    id_prefix: str | None = None
+    from_line: int = 1
+    headers: Mapping[str, str] | None = None
+    deadline: float | timedelta | None = None
+    max_requeues: int | None = None
+    priority: Priority | str = Priority.NORMAL
+    exclusive_key: str | None = None
+
+    def item(self, number: int, payload: bytes) -> NewItem:
+        """The item of one line."""
+        own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
+        return NewItem(
+            payload, own, self.client, self.delay, self.at, self.headers, self.deadline, self.max_requeues,
+            self.priority, self.exclusive_key,
+        )  # fmt: skip
+
+
+class RefusedLine(NamedTuple):
+    """A line that is no item, or one that the queue does not take."""
+
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The progress of a load."""
+
+    enqueued: int = 0
+    known: int = 0
+    length: int = 0
+    last_line: int = 0
+    ids: list[str] = field(default_factory=list[str])
+    duplicates: list[str] = field(default_factory=list[str])
+    refused: list[RefusedLine] = field(default_factory=list["RefusedLine"])
+    """The first of them."""
+    refused_count: int = 0
+    cut_count: int = 0
+    """Empty lines that were skipped, and lines without the carriage return at their end."""
+
+    def refuse(self, line: int, reason: str) -> None:
+        """Counts a line that is not enqueued, and reports it on stderr, up to a number of lines."""
+        self.refused_count += 1
+        if len(self.refused) < LISTED:
+            self.refused.append(RefusedLine(line, reason))
+            say_error(f"line {line} is not enqueued: {reason}")
+
+    def add(self, done: Enqueued) -> None:
+        """Adds the result of one call."""
+        self.known += len(done.duplicates)
+        self.enqueued += len(done.ids) - len(done.duplicates)
+        self.length = done.length
+        self.ids += done.ids[: LISTED - len(self.ids)]
+        self.duplicates += done.duplicates[: LISTED - len(self.duplicates)]
+
+    @property
+    def summary(self) -> str:
+        """How many items were enqueued, and how many were known already."""
+        known = f", {count(self.known)} known already" if self.known else ""
+        refused = f", {count(self.refused_count, 'line')} refused" if self.refused_count else ""
+        return f"{count(self.enqueued)} enqueued{known}{refused}"
+
+    def document(self, queue: str) -> dict[str, object]:
+        """The JSON document of a load."""
+        return {
+            "queue": queue,
+            "ids": self.ids,
+            "length": self.length,
+            "duplicates": self.duplicates,
+            "enqueued": self.enqueued,
+            "duplicate_count": self.known,
+            "last_line": self.last_line,
+            "refused": [one._asdict() for one in self.refused],
+            "refused_count": self.refused_count,
+            "cut_count": self.cut_count,
+        }
+
+
+async def load(
+    queue: Target,
+    source: Lines,
+    end: bytes,
+    wanted: Wanted,
+    stop: asyncio.Event,
+    pace: Pace = UNLIMITED,
+    *,
+    in_background: bool = False,
+) -> Loaded:
+    """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at.
+
+    Refused lines are reported on stderr, and the others are enqueued. ``in_background``: no progress is shown, nothing
+    is written to stderr, and the first refused line stops the load.
+    """
+    batch_of(
+        [Wanted.item(wanted, wanted.from_line, b"")]
+    )  # a wrong option is refused before anything is read
+    loaded = Loaded(last_line=wanted.from_line - 1)
+    progress = Progress(is_shown=not in_background and sys.stderr.isatty() and not source.is_terminal)
+    try:
+        async for portion in source.portions(end, stop):
+            lines = [line for line in portion.lines if line[0] >= wanted.from_line]
+            loaded.cut_count += sum(number >= wanted.from_line for number in portion.cut)
+            if lines:
+                step = _Step(queue, portion, loaded, wanted, keeps_going=not in_background)
+                await step.enqueue(lines)
+            loaded.last_line = max(loaded.last_line, portion.last)
+            progress.show(f"{loaded.last_line:,} lines, {loaded.enqueued:,} enqueued")
+            await pace.wait(len(lines), stop)
+    finally:
+        progress.clear()
+    if stop.is_set():
+        raise CommandError(f"interrupted; {_position(loaded, wanted)}", INTERRUPTED)
+    if loaded.refused_count and wanted.id_prefix is not None:
+        say_error(
+            f"correct the refused lines where they stand, and repeat the command with --id-prefix {wanted.id_prefix}: "
+            "within the queue's idWindow the other lines are not added again"
+        )
+    return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The lines of one call."""
+
+    queue: Target
+    portion: Portion
+    loaded: Loaded
+    wanted: Wanted
+    keeps_going: bool
+
+    async def enqueue(self, lines: list[tuple[int, bytes]]) -> None:
+        """Enqueues the lines, except those that are refused."""
+        items = [(line[0], item) for line in lines if (item := self._item(*line)) is not None]
+        while items:
+            try:
+                self.loaded.add(await self.queue.enqueue_many([item for _, item in items]))
+                return
+            except ItemTooLarge as error:
+                number, item = items.pop(error.index)
+                if not self.keeps_going or len(payload_bytes(item.payload)) != error.size:
+                    raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
+                self.loaded.refuse(number, too_large(error.size, error.limit))
+            except _REFUSED as error:
+                raise self._stopped(error, "", exit_code_of(error)) from error
+            except (ClaimqError, CommandError, asyncio.CancelledError) as error:
+                raise self._in_doubt(error) from error
+
+    def _item(self, number: int, line: bytes) -> NewItem | None:
+        try:
+            return self.wanted.item(number, line)
+        except ValueError as error:
+            if not self.keeps_going:
+                raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
+            self.loaded.refuse(number, str(error))
+            return None
+
+    def _stopped(self, error: Exception, line: str, code: int) -> CommandError:
+        return CommandError(f"{error}{line}; {_position(self.loaded, self.wanted)}", code)
+
+    def _in_doubt(self, error: Exception | asyncio.CancelledError) -> CommandError:
+        is_refused = isinstance(error, CommandError) and error.exit_code != UNAVAILABLE
+        lines_of_call = f"lines {max(self.portion.first, self.wanted.from_line)} to {self.portion.last}"
+        unknown = "" if is_refused else f"; {lines_of_call} may or may not be stored"
+        code, why = INTERRUPTED, "interrupted"
+        if not isinstance(error, asyncio.CancelledError):
+            code, why = exit_code_of(error), str(error)
+        return CommandError(f"{why}; {_position(self.loaded, self.wanted)}{unknown}", code)
+
+
+def too_large(size: int, limit: int) -> str:
+    """Why a queue refuses a line."""
+    return f"the payload has {size} bytes and the queue takes at most {limit}"
+
+
+def _position(loaded: Loaded, wanted: Wanted) -> str:
+    resume = f"--from-line {loaded.last_line + 1}"
+    if wanted.id_prefix is not None:
+        resume += f" --id-prefix {wanted.id_prefix}"
+    return f"stopped after line {loaded.last_line}, {loaded.enqueued:,} enqueued; continue with {resume}"

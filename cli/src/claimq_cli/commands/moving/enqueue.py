@@ -1,0 +1,147 @@
+"""`claimq enqueue`: adds items from arguments, lines or a file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+
+import click
+
+from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
+from claimq_admin.reads import documents
+from claimq_admin.reads.queue_reads import ReadableQueue
+from claimq_admin.stop_signals import stopping
+from claimq_admin.text import count, iso_instant
+from claimq_cli.commands.moving.bulk_load import Loaded, Wanted, load
+from claimq_cli.commands.moving.input_source import InputSource
+from claimq_cli.commands.moving.line_options import LineOptions, line_options
+from claimq_cli.commands.options.context import Context, with_context
+from claimq_cli.commands.options.option_types import Duration, Instant, headers_option, limit_options
+from claimq_cli.commands.options.queue_argument import queue_argument
+from claimq_cli.commands.options.queue_names import NewQueue
+from claimq_cli.output.terminal import say_error
+from claimq_spec.duration import format_duration
+
+
+@click.command()
+@queue_argument
+@click.argument("items", nargs=-1)
+@line_options
+@click.option("--file", metavar="FILE", help="Enqueue the content of FILE as one item; '-' is stdin.")
+@click.option("--client", metavar="CLIENT", help="Client of the items. Claims go round-robin over clients.")
+@click.option("--delay", type=Duration(), metavar="DURATION", help="Delay the items: 30s, 5m.")
+@click.option(
+    "--at",
+    type=Instant(),
+    metavar="INSTANT",
+    help="Delay the items until this instant: 2030-01-31T09:00:00Z, or Unix seconds.",
+)
+@click.option(
+    "--id",
+    "item_id",
+    metavar="ID",
+    help="Id of the item (one item only). An id that is known already is not enqueued again.",
+)
+@headers_option
+@limit_options
+@with_context
+async def enqueue(
+    context: Context,
+    name: str,
+    items: tuple[str, ...],
+    lines: LineOptions | None,
+    file: str | None,
+    client: str | None,
+    delay: float | None,
+    at: float | None,
+    item_id: str | None,
+    headers: dict[str, str] | None,
+    deadline: float | timedelta | None,
+    max_requeues: int | None,
+    priority: str,
+    exclusive_key: str | None,
+) -> int:
+    """Add items to the queue NAME. The first item creates the queue.
+
+    Each ITEM is one payload. With --lines each line is one, with --file the whole file.
+
+    \b
+    claimq enqueue thumbnails cat.png dog.png --client acme
+    find . -name '*.png' | claimq enqueue thumbnails --lines -
+    claimq enqueue thumbnails --file photo.json --id order-4711 --delay 30s
+    """
+    _check_source(items, lines, file, item_id)
+    if delay is not None and at is not None:
+        raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
+    wanted = Wanted(
+        client, delay, at, headers=headers, deadline=deadline, max_requeues=max_requeues, priority=priority,
+        exclusive_key=exclusive_key,
+    )  # fmt: skip
+    if lines is not None:
+        return await _enqueue_lines(
+            context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)
+        )
+    payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
+    new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
+    async with context.enqueue_queue(name) as (queue, new_queue):
+        due_at, delayed = await _delay(queue, wanted)
+        enqueued = await queue.enqueue_many(new)
+    loaded = Loaded()
+    loaded.add(enqueued)
+    document = {**documents.enqueued(name, enqueued), "created": bool(new_queue), "due_at": due_at}
+    context.answers.give(document, _text(name, loaded, delayed, new_queue))
+    return 0
+
+
+def _check_source(
+    items: tuple[str, ...], lines: LineOptions | None, file: str | None, item_id: str | None
+) -> None:
+    """CommandError for none or several sources of items, and for one id for several items."""
+    if sum((bool(items), lines is not None, file is not None)) != 1:
+        raise CommandError(
+            "give items as arguments, or --lines FILE, or --file FILE: exactly one of them", USAGE
+        )
+    if item_id is not None and (lines is not None or len(items) > 1):
+        raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
+
+
+async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> int:
+    with InputSource(lines.source) as opened:
+        async with stopping() as stop, context.enqueue_queue(name) as (queue, new_queue):
+            done = await load(queue, opened, lines.end, wanted, stop)
+    document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
+    delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
+    if wanted.delay is not None:
+        delayed = f"each delayed by {format_duration(wanted.delay)}"
+    context.answers.give(document, _text(name, done, delayed, new_queue))
+    if done.cut_count:
+        say_error(
+            f"{count(done.cut_count, 'line')} of the input: empty and skipped, or without the carriage return at the "
+            "end; --null keeps all bytes"
+        )
+    return NOT_DONE if done.refused_count else 0
+
+
+async def _delay(queue: ReadableQueue, wanted: Wanted) -> tuple[float | None, str]:
+    """When delayed items are due by the server's clock, and a text with it; None and an empty text without a delay."""
+    if wanted.delay is None and wanted.at is None:
+        return None, ""
+    now = (await queue.snapshot()).now
+    due_at = wanted.at if wanted.at is not None else now + (wanted.delay or 0.0)
+    return due_at, f"delayed until {iso_instant(due_at)}" if due_at > now else "due now"
+
+
+async def _file(source: str) -> bytes:
+    with InputSource(source) as opened:
+        async with stopping() as stop:
+            payload = await opened.read_all(stop)
+    if payload is None:
+        raise CommandError("interrupted; nothing was enqueued", INTERRUPTED)
+    return payload
+
+
+def _text(name: str, done: Loaded, delayed: str, new_queue: NewQueue | None) -> str:
+    place = delayed or f"{done.length:,} in main"
+    new = new_queue.text(done.enqueued) if new_queue else ""
+    return f"{name}: {done.summary}, {place}{new}"

@@ -1,0 +1,1 @@
+"""Options, arguments and questions that several commands have."""

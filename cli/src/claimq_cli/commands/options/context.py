@@ -1,0 +1,270 @@
+"""Options, connection and event loop of the commands that use a server."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+import claimq
+from claimq.codec import check_name
+from claimq.errors import ClaimqError
+from claimq_admin.changes.by_hand import name_by_hand
+from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.reads.queue_reads import ReadableQueue
+from claimq_admin.remote.page_api import PageApi
+from claimq_admin.remote.remote_queue import RemoteQueue
+from claimq_admin.server_choice import RETRY_SECONDS, Chosen, choose
+from claimq_admin.similar_names import did_you_mean
+from claimq_cli.cluster.kubectl import Kubectl, selected
+from claimq_cli.commands.options.needs_server import needs_server
+from claimq_cli.commands.options.option_types import server_url
+from claimq_cli.commands.options.queue_names import NewQueue, check_exists
+from claimq_cli.output.answers import FORMS, Answers
+from claimq_cli.output.terminal import say_error
+
+if TYPE_CHECKING:
+    from claimq_admin.cluster.server_settings import ClusterQueue
+    from claimq_cli.cluster.access import ClusterAccess
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The server that a command uses, and how it prints its result."""
+
+    url: str | None
+    data: Path | None
+    answers: Answers
+    cluster: ClusterAccess | None = None
+    page: PageApi | None = None
+
+    async def servers(self, queue: str | None) -> list[Chosen]:
+        """The server of a queue; for None the server of no particular queue, or those of all ReliableQueues of the
+        namespace (for each that cannot be used it prints an error). CommandError if none can be found."""
+        if queue is not None:
+            check_name("queue", queue)
+        if self.page is not None:
+            raise needs_server(click.get_current_context().info_name or "")
+        if self.cluster is None:
+            return [choose(self.url, self.data, queue)]
+        if queue is not None:
+            return servers_of([await self.cluster.queue(queue)])
+        queues, problems = await self.cluster.all_queues()
+        for problem in problems:
+            say_error(problem)
+        return servers_of(queues)
+
+    async def from_servers(
+        self, queue: str | None, read: Callable[[Chosen, claimq.Server], Awaitable[list[R]]]
+    ) -> list[R]:
+        """What ``read`` finds on all of :meth:`servers`. An error of one of several is printed with its queues; only if
+        all of them fail, the first error is raised.
+        """
+
+        async def read_one(chosen: Chosen) -> list[R] | ClaimqError:
+            try:
+                async with claimq.connect(settings=chosen.settings) as server:
+                    return await read(chosen, server)
+            except ClaimqError as error:
+                return error
+
+        servers = await self.servers(queue)
+        results = await asyncio.gather(*map(read_one, servers))
+        errors = [result for result in results if isinstance(result, ClaimqError)]
+        if errors and len(errors) == len(servers):
+            raise errors[0]
+        found: list[R] = []
+        for chosen, result in zip(servers, results, strict=True):
+            if isinstance(result, ClaimqError):
+                say_error(f"{', '.join(chosen.queues)}: {result}")
+            else:
+                found += result
+        return found
+
+    async def chosen(self, queue: str | None) -> Chosen:
+        """Like :meth:`servers`, if there is only one; CommandError if there are several."""
+        servers = await self.servers(queue)
+        if len(servers) > 1:
+            raise CommandError(
+                f"the ReliableQueues of the namespace use {len(servers)} servers; give the name of one", USAGE
+            )
+        return servers[0]
+
+    @asynccontextmanager
+    async def queue(self, name: str, *, worker: str = "") -> AsyncGenerator[claimq.ReliableQueue]:
+        """The queue, connected inside the block. CommandError if it does not exist.
+
+        ``worker``: the name of a worker; without one, claims are those of a command that acts on items."""
+        chosen = await self.chosen(name)
+        async with claimq.connect(settings=chosen.settings) as server:
+            queue = server.queue(chosen.queue_name(name), worker=worker or name_by_hand())
+            await check_exists(server, queue)
+            yield queue
+
+    @asynccontextmanager
+    async def read_queue(self, name: str) -> AsyncGenerator[ReadableQueue]:
+        """Like :meth:`queue`, for reads, which are also possible with --web-api."""
+        if self.page is not None:
+            yield RemoteQueue(self.page, name)
+            return
+        async with self.queue(name) as queue:
+            yield queue
+
+    @asynccontextmanager
+    async def changed_queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
+        """Like :meth:`queue`, for changes: adds the queue to the list of `claimq queues`."""
+        async with self.queue(name) as queue:
+            yield queue
+            await queue.add_to_index()
+
+    @asynccontextmanager
+    async def filled_queue(
+        self, name: str, *, is_dry: bool = False
+    ) -> AsyncGenerator[tuple[claimq.ReliableQueue, NewQueue | None]]:
+        """A queue that may be new, and what to report of that; None if it existed before.
+
+        With ``is_dry`` it is not added to the list of `claimq queues`, nor if it was not created.
+        """
+        chosen = await self.chosen(name)
+        async with claimq.connect(settings=chosen.settings) as server:
+            queue, new_queue = server.queue(chosen.queue_name(name)), None
+            if not await queue.exists():
+                new_queue = NewQueue(did_you_mean(name, await server.queues()))
+            yield queue, new_queue
+            if new_queue and not is_dry and await queue.exists():
+                await queue.add_to_index()
+
+    @asynccontextmanager
+    async def enqueue_queue(self, name: str) -> AsyncGenerator[tuple[ReadableQueue, NewQueue | None]]:
+        """Like :meth:`filled_queue`, also with --web-api; then the page refuses items for a queue that does not
+        exist."""
+        if self.page is not None:
+            yield RemoteQueue(self.page, name), None
+            return
+        async with self.filled_queue(name) as found:
+            yield found
+
+
+def servers_of(queues: Iterable[ClusterQueue]) -> list[Chosen]:
+    """The servers that the queues of ReliableQueues use."""
+    found: dict[claimq.RedisSettings, dict[str, str]] = {}
+    for one in queues:
+        found.setdefault(one.settings, {})[one.name] = one.queue_name
+    return [Chosen(settings, names) for settings, names in found.items()]
+
+
+def _cluster_access(kubectl: Kubectl) -> ClusterAccess:
+    # Only for a cluster: it reads manifests, which takes long.
+    from claimq_admin.cluster.granted import granted
+    from claimq_cli.cluster.access import ClusterAccess
+
+    return ClusterAccess(kubectl, granted(), retry_for=RETRY_SECONDS)
+
+
+def _page_at(
+    address: str, namespace: str | None, kube_context: str | None
+) -> AbstractAsyncContextManager[PageApi]:
+    from claimq_cli.cluster.page_choice import page_at
+
+    return page_at(address, namespace, kube_context)
+
+
+def output_option(default: str | None) -> Callable[[F], F]:
+    """The option for the format of the output."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMS),
+        default=default,
+        show_default=default is not None,
+        help="Format of the output.",
+    )
+
+
+def cluster_options(command: F) -> F:
+    """The options that select ReliableQueues of a cluster."""
+    command = click.option(
+        "--context",
+        "kube_context",
+        metavar="CONTEXT",
+        help="Use ReliableQueues, with this context of kubectl's configuration (default: the current one).",
+    )(command)
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help="Use the ReliableQueues of this namespace (default with --context: that of the context).",
+    )(command)
+
+
+def common_options(*, output: str | None) -> Callable[[F], F]:
+    """The options for the server, and that for the format with this default."""
+
+    def decorate(command: F) -> F:
+        command = cluster_options(output_option(output)(command))
+        command = click.option(
+            "--web-api",
+            "page_address",
+            metavar="ADDRESS",
+            help="Use the web page at this URL, or that of the Service svc/NAMESPACE/NAME, instead of the server.",
+        )(command)
+        command = click.option(
+            "--data",
+            type=click.Path(path_type=Path),
+            help="Use the server of the `claimq up` with this state directory.",
+        )(command)
+        return server_url(
+            "--redis",
+            "url",
+            instead="set CLAIMQ_REDIS_URL or CLAIMQ_REDIS_URL_FILE, "
+            "or CLAIMQ_REDIS_PASSWORD_FILE beside a URL without it",
+            help="URL of the server, without a password (default: $CLAIMQ_REDIS_URL, the URL in the file "
+            "$CLAIMQ_REDIS_URL_FILE, or the server of a running `claimq up`).",
+        )(command)
+
+    return decorate
+
+
+def with_context(
+    run: Callable[Concatenate[Context, P], Coroutine[Any, Any, int | None]],
+) -> Callable[..., int | None]:
+    """Adds the common options to a command and runs it in an event loop."""
+
+    @common_options(output="table")
+    @functools.wraps(run)
+    def command(
+        url: str | None,
+        data: Path | None,
+        namespace: str | None,
+        kube_context: str | None,
+        page_address: str | None,
+        output: str,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> int | None:
+        if page_address and (url or data):
+            raise CommandError("--web-api does not go with --redis and --data; choose one", USAGE)
+        kubectl = None if url or data or page_address else selected(namespace, kube_context)
+        cluster = None if kubectl is None else _cluster_access(kubectl)
+
+        async def main() -> int | None:
+            async with (
+                cluster or nullcontext(),
+                _page_at(page_address, namespace, kube_context) if page_address else nullcontext() as page,
+            ):
+                return await run(Context(url, data, Answers(output), cluster, page), *args, **kwargs)
+
+        with asyncio.Runner(loop_factory=None if cluster is None else cluster.event_loop) as runner:
+            return runner.run(main())
+
+    return command

@@ -1,0 +1,45 @@
+"""`claimq audit`: who changed a queue by hand."""
+
+from __future__ import annotations
+
+import click
+
+from claimq_admin.reads import documents
+from claimq_admin.text import instant
+from claimq_cli.commands.options.context import Context, with_context
+from claimq_cli.commands.options.option_types import number_option, offset_option
+from claimq_cli.commands.options.queue_argument import queue_argument
+
+
+@click.command()
+@queue_argument
+@number_option(20)
+@offset_option
+@with_context
+async def audit(context: Context, name: str, number: int, offset: int) -> None:
+    """List who changed the queue NAME by hand, latest first.
+
+    Every change by a command of claimq or the web page is recorded before it is made. The queue keeps the last 1,000,
+    and those of 30 days.
+
+    \b
+    claimq audit thumbnails --limit 100
+    """
+    async with context.read_queue(name) as queue:
+        found = await queue.audit_log(number, offset=offset)
+    context.answers.give_table(
+        {"queue": name, "records": [documents.audit_record(one) for one in found]},
+        ["at", "who", "action", "~target", ">items"],
+        [
+            [
+                instant(one.at),
+                one.actor,
+                one.action,
+                one.target or "-",
+                "-" if one.count is None else f"{one.count:,}",
+            ]
+            for one in found
+        ],
+        nothing=f"{name}: no change by hand is recorded",
+        each="records",
+    )

@@ -1,0 +1,102 @@
+"""`claimq failed`: lists and shows failed items."""
+
+from __future__ import annotations
+
+import click
+
+from claimq.model import State
+from claimq_admin.errors import NOT_DONE, CommandError
+from claimq_admin.reads import documents
+from claimq_admin.reads.queue_reads import first_matching
+from claimq_admin.selection.item_filter import ItemFilter
+from claimq_admin.text import instant, payload
+from claimq_cli.commands.changing.failed_changes import move, remove, requeue
+from claimq_cli.commands.changing.selected_changes import COLUMNS, absent, row_of
+from claimq_cli.commands.moving.export_items import export_failed
+from claimq_cli.commands.options.context import Context, with_context
+from claimq_cli.commands.options.option_types import number_option, offset_option
+from claimq_cli.commands.options.queue_argument import queue_argument
+from claimq_cli.commands.reading.inspection import described
+from claimq_cli.commands.reading.item_selection import filters
+
+
+@click.group()
+def failed() -> None:
+    """List, show, export, requeue, move or remove failed items."""
+
+
+for _command in (requeue, remove, move, export_failed):
+    failed.add_command(_command)
+
+
+@failed.command("list")
+@queue_argument
+@number_option(20)
+@offset_option
+@filters()
+@with_context
+async def list_failed(context: Context, name: str, number: int, offset: int, wanted: ItemFilter) -> None:
+    """List the failed items of the queue NAME, oldest failure first.
+
+    With -o name only their ids are printed, for other commands:
+
+    \b
+    claimq failed list thumbnails --error timeout --limit 1000 -o name | xargs claimq failed requeue thumbnails
+    """
+    async with context.read_queue(name) as queue:
+        snapshot = await queue.snapshot()
+        if wanted == ItemFilter():
+            found = await queue.failed_items(number, offset=offset)
+        else:
+            found = await first_matching(queue, lambda one: wanted.passes(one, snapshot.now), number, offset)
+        total = snapshot.lengths[State.FAILED]
+    is_filtered = total and wanted != ItemFilter()
+    context.answers.give_table(
+        {"queue": name, "length": total, "items": [documents.located(one) for one in found]},
+        COLUMNS[State.FAILED],
+        [row_of(one) for one in found],
+        nothing=f"{name}: " + ("no failed item passes the filters" if is_filtered else "no failed items"),
+        each="items",
+    )
+
+
+@failed.command("removed")
+@queue_argument
+@number_option(20)
+@offset_option
+@with_context
+async def list_removed(context: Context, name: str, number: int, offset: int) -> None:
+    """List items of the queue NAME that were dropped or removed by the policy, latest first.
+
+    \b
+    claimq failed removed thumbnails
+    """
+    async with context.read_queue(name) as queue:
+        found = await queue.removed_items(number, offset=offset)
+    context.answers.give_table(
+        {"queue": name, "items": [documents.removed(one) for one in found]},
+        ["id", "removed", "reason", "~error", "~payload"],
+        [
+            [one.item.id, instant(one.removed_at), one.reason, one.item.last_error or "-", payload(one.item)]
+            for one in found
+        ],
+        nothing=f"{name}: no item was removed or dropped",
+        each="items",
+    )
+
+
+@failed.command("show")
+@queue_argument
+@click.argument("id")
+@with_context
+async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - the name that click shows
+    """Show one failed item of the queue NAME with all details.
+
+    \b
+    claimq failed show thumbnails order-4711
+    """
+    async with context.read_queue(name) as queue:
+        found = await queue.failed_item(id)
+    if found is None:
+        raise CommandError(absent(name, [id]), NOT_DONE)
+    context.answers.give({"queue": name, **documents.located(found)}, *described(found))

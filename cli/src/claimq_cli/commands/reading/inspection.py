@@ -1,0 +1,387 @@
+"""Commands that only read: status, queues, peek, items, busy, clients, find, workers, url."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import click
+
+import claimq
+from claimq.address.redis_url import parse_url
+from claimq.errors import ClaimqError
+from claimq.model import ClientInfo, Item, Located, Priority, Snapshot, State, WorkerInfo
+from claimq_admin.errors import NOT_DONE, USAGE, CommandError
+from claimq_admin.reads import documents
+from claimq_admin.reads.queue_reads import longest_claims, status_of, workers_of
+from claimq_admin.remote.page_api import PageApi
+from claimq_admin.remote.remote_queue import RemoteQueue
+from claimq_admin.server_choice import Chosen
+from claimq_admin.text import age, instant, payload
+from claimq_cli.commands.options.context import Context, with_context
+from claimq_cli.commands.options.option_types import number_option, offset_option
+from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
+from claimq_cli.commands.options.queue_names import check_exists
+
+STATES = click.Choice([state.value for state in State])
+
+
+@click.command()
+@optional_queue_argument
+@with_context
+async def status(context: Context, name: str | None) -> None:
+    """Show lengths, ages and workers of one queue or all queues.
+
+    \b
+    claimq status
+    claimq status thumbnails -o json
+    claimq -n shop status
+    """
+
+    async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
+        names = [name] if name is not None else [*chosen.queues] or await server.queues()
+        if not names:
+            raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
+        found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
+        for one in names:
+            queue = server.queue(chosen.queue_name(one))
+            if name is not None:
+                await check_exists(server, queue)
+            found.append((one, *await status_of(queue)))
+        return found
+
+    found = await (context.from_servers(name, read) if context.page is None else _through(context.page, name))
+    statuses = [documents.status(*one) for one in found]
+    columns = [
+        "queue",
+        *(f">{state.value}" for state in State),
+        ">oldest",
+        ">done",
+        ">workers",
+        ">busy workers",
+        "next due",
+    ]
+    context.answers.give_table(
+        statuses[0] if name is not None else {"queues": statuses},
+        columns,
+        [_status_row(*one) for one in found],
+        each="" if name is not None else "queues",
+    )
+
+
+async def _through(page: PageApi, name: str | None) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
+    """The status of a queue of a web page, or of all that the user may see there."""
+    names = [name] if name is not None else await page.names()
+    return [(one, *await RemoteQueue(page, one).status()) for one in names]
+
+
+@click.command()
+@with_context
+async def queues(context: Context) -> None:
+    """List the known queues of the server.
+
+    The operator, `claimq up` and the commands that change a queue add its name to the list if their user is allowed to.
+
+    \b
+    claimq queues
+    claimq queues -o name | xargs -n 1 claimq status
+    """
+
+    async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot]]:
+        others = [] if context.cluster else await server.queues()
+        names = sorted({*chosen.queues, *others})
+        return [(name, await server.queue(chosen.queue_name(name)).snapshot()) for name in names]
+
+    if context.page is None:
+        found = await context.from_servers(None, read)
+    else:
+        found = [(name, snapshot) for name, snapshot, _ in await _through(context.page, None)]
+    context.answers.give_table(
+        {"queues": [documents.lengths(*one) for one in found]},
+        ["queue", *(f">{state.value}" for state in State)],
+        [[name, *(f"{one.lengths[state]:,}" for state in State)] for name, one in found],
+        nothing="this server has no list of queues",
+        each="queues",
+    )
+
+
+def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> list[str]:
+    return [
+        f"{name} (paused)" if snapshot.paused else name,
+        *(f"{snapshot.lengths[state]:,}" for state in State),
+        age(snapshot.ages[State.MAIN]),
+        f"{snapshot.counters['done']:,}",
+        f"{len(workers):,}",
+        f"{sum(one.busy > 0 for one in workers):,}",
+        age(snapshot.next_due_in),
+    ]
+
+
+@click.command()
+@queue_argument
+@number_option(10)
+@click.option("--client", metavar="CLIENT", help="Only the items of this client.")
+@with_context
+async def peek(context: Context, name: str, number: int, client: str | None) -> None:
+    """Show the items of the queue NAME that are claimed next.
+
+    \b
+    claimq peek thumbnails
+    claimq peek thumbnails --client acme --limit 100
+    """
+    async with context.read_queue(name) as queue:
+        found = await queue.peek(number, client=client)
+        length = await (queue.length() if client is None else queue.client_length(client))
+    context.answers.give_table(
+        {"queue": name, "client": client, "length": length, "items": [documents.item(one) for one in found]},
+        ["id", "client", "enqueued", ">requeued", "~payload"],
+        [_item_row(one) for one in found],
+        nothing=f"{name}: no items in main",
+        each="items",
+    )
+
+
+def _item_row(one: Item) -> list[str]:
+    return [one.id, one.client or "-", instant(one.enqueued_at), str(one.requeue_count), payload(one)]
+
+
+@click.command()
+@queue_argument
+@click.argument("state", type=STATES)
+@number_option(20)
+@offset_option
+@with_context
+async def items(context: Context, name: str, state: str, number: int, offset: int) -> None:
+    """List the items of the queue NAME that are in STATE.
+
+    Items in main are in claim order, busy ones ordered by lease end, delayed ones by due time, failed ones by the time
+    of the failure.
+
+    \b
+    claimq items thumbnails delayed
+    claimq items thumbnails main --limit 100 --offset 200 -o ndjson
+    """
+    async with context.read_queue(name) as queue:
+        found = await queue.items(state, number, offset=offset)
+    context.answers.give_table(
+        {"queue": name, "state": state, "items": [documents.located(one) for one in found]},
+        ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
+        [_located_row(one) for one in found],
+        nothing=f"{name}: no items in {state}",
+        each="items",
+    )
+
+
+def _located_row(one: Located) -> list[str]:
+    since = one.failed_at or one.claimed_at or one.item.enqueued_at
+    return [
+        one.name if one.state is State.FAILED else one.item.id,
+        instant(since),
+        instant(one.lease_until or one.due_at),
+        one.worker or "-",
+        str(one.item.requeue_count),
+        str(one.item.crash_count),
+        payload(one.item),
+    ]
+
+
+@click.command()
+@queue_argument
+@number_option(20)
+@with_context
+async def busy(context: Context, name: str, number: int) -> None:
+    """Show the claimed items of the queue NAME, longest claim first.
+
+    Each item has its worker, how long it has been claimed, the end of its lease and its counters. `claimq items NAME
+    busy` has the same items ordered by lease end, and `claimq find NAME ID` all details of one.
+
+    \b
+    claimq busy thumbnails
+    claimq busy thumbnails --limit 5 --output json
+    """
+    async with context.read_queue(name) as queue:
+        snapshot = await queue.snapshot()
+        found = await longest_claims(queue, number, snapshot.lengths[State.BUSY])
+    context.answers.give_table(
+        {
+            "queue": name,
+            "state": State.BUSY.value,
+            "now": snapshot.now,
+            "items": [documents.located(one) for one in found],
+        },
+        [
+            "id",
+            "worker",
+            ">busy for",
+            "lease until",
+            ">requeued",
+            ">failed",
+            ">crashed",
+            ">interrupted",
+            "~payload",
+        ],
+        [_busy_row(one, snapshot.now) for one in found],
+        each="items",
+        nothing=f"{name}: no items in busy",
+    )
+
+
+def _busy_row(one: Located, now: float) -> list[str]:
+    item = one.item
+    counts = (item.requeue_count, item.fail_count, item.crash_count, item.interrupted_count)
+    return [
+        item.id,
+        one.worker or "-",
+        age(None if one.claimed_at is None else max(now - one.claimed_at, 0.0)),
+        instant(one.lease_until),
+        *(f"{count:,}" for count in counts),
+        payload(item),
+    ]
+
+
+@click.command()
+@queue_argument
+@click.argument("client", required=False)
+@number_option(100)
+@with_context
+async def clients(context: Context, name: str, client: str | None, number: int) -> None:
+    """Show how many items of each client wait in the queue NAME.
+
+    The clients with the most items come first; with CLIENT only this client is shown. Items without a client are shown
+    as "-". `claimq peek NAME --client CLIENT` shows a client's next items, and `claimq flush NAME --client CLIENT`
+    removes its items in main.
+
+    \b
+    claimq clients thumbnails
+    claimq clients thumbnails acme
+    """
+    async with context.read_queue(name) as queue:
+        if client is None:
+            found = await queue.clients()
+        else:
+            found = [ClientInfo(client, await queue.client_length(client))]
+    shown = [one for one in found[:number] if one.length]
+    context.answers.give_table(
+        {
+            "queue": name,
+            "client_count": sum(one.client is not None and one.length > 0 for one in found),
+            "clients": [documents.client(one) for one in found[:number]],
+        },
+        ["client", ">items"],
+        [[one.client or "-", f"{one.length:,}"] for one in shown],
+        each="clients",
+        nothing=f"{name}: no items in main" if client is None else f"{name}: no items of {client} in main",
+    )
+
+
+@click.command()
+@queue_argument
+@click.argument("id")
+@with_context
+async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
+    """Show the item ID of the queue NAME: state, holder, history.
+
+    `claimq find` and `claimq item show` are the same.
+
+    \b
+    claimq find thumbnails order-4711
+    claimq item show thumbnails order-4711 -o json
+    """
+    async with context.read_queue(name) as queue:
+        found = await queue.find(id)
+    if found is None:
+        raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
+    context.answers.give({"queue": name, **documents.located(found)}, *described(found))
+    return None
+
+
+def described(found: Located) -> list[str]:
+    """All details of an item, as lines for people."""
+    item = found.item
+    counts = f"requeued {item.requeue_count}, failed {item.fail_count}, crashed {item.crash_count}, "
+    counts += f"interrupted {item.interrupted_count}, given up {item.given_up_count}"
+    facts = {
+        "id": item.id,
+        "state": found.state.value,
+        "held by": found.worker,
+        "claimed": instant(found.claimed_at) if found.claimed_at else None,
+        "lease until": instant(found.lease_until) if found.lease_until else None,
+        "due": instant(found.due_at) if found.due_at else None,
+        "failed": instant(found.failed_at) if found.failed_at else None,
+        "client": item.client,
+        "deadline": instant(item.deadline) if item.deadline is not None else None,
+        "limit": None if item.max_requeues is None else f"{item.max_requeues} requeues",
+        "priority": None if item.priority is Priority.NORMAL else item.priority.value,
+        "exclusive": item.exclusive_key,
+        "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
+        "counts": counts,
+        "last error": item.last_error,
+        "payload": payload(item),
+    }
+    lines = [f"{name + ':':<13}{value}" for name, value in facts.items() if value is not None]
+    headers = [f"{name}: {value}" for name, value in item.header_pairs]
+    history = [f"{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history]
+    return (
+        lines
+        + _block("headers", headers)
+        + _block("detail", (item.error_detail or "").strip("\n").split("\n"))
+        + _block("history", history)
+    )
+
+
+def _block(heading: str, lines: Sequence[str]) -> list[str]:
+    """Lines after a heading; none if there is no text."""
+    headings = [f"{heading}:", *[""] * len(lines)]
+    return [f"{first:<13}{line}" for first, line in zip(headings, lines, strict=False)] if any(lines) else []
+
+
+@click.command()
+@queue_argument
+@with_context
+async def workers(context: Context, name: str) -> None:
+    """List the workers of the queue NAME.
+
+    Those that hold claims or were seen within the last hour. Commands and web pages that act on items have names that
+    begin with "by-hand.", and are listed only while they hold one.
+
+    \b
+    claimq workers thumbnails
+    """
+    async with context.read_queue(name) as queue:
+        found = await workers_of(queue)
+    context.answers.give_table(
+        {"queue": name, "workers": [documents.worker(one) for one in found]},
+        ["worker", ">busy", "last seen"],
+        [[one.worker, f"{one.busy:,}", instant(one.last_seen_at)] for one in found],
+        nothing=f"{name}: no worker within the last hour",
+        each="workers",
+    )
+
+
+@click.command()
+@optional_queue_argument
+@click.option("--show-password", is_flag=True, help="Print the URL even if it contains a password.")
+@with_context
+async def url(context: Context, name: str | None, show_password: bool) -> None:
+    """Print the URL of the server that the other commands use.
+
+    With NAME: of the server of this queue, which must exist there if the server answers.
+
+    \b
+    export CLAIMQ_REDIS_URL="$(claimq url)"    # for a program
+    claimq url thumbnails
+    """
+    if context.cluster is not None:
+        raise CommandError(
+            "the server of a ReliableQueue can be reached only while a command forwards its port", USAGE
+        )
+    chosen = await context.chosen(name)
+    found = chosen.settings.url
+    if parse_url(found).password is not None and not show_password:
+        raise CommandError("the URL contains a password; print it with --show-password", NOT_DONE)
+    if name is not None:
+        with suppress(ClaimqError):
+            async with claimq.connect(settings=replace(chosen.settings, retry_for=0.001)) as server:
+                await check_exists(server, server.queue(chosen.queue_name(name)))
+    context.answers.give({"url": found}, found)

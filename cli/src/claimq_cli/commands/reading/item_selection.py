@@ -1,0 +1,179 @@
+"""Options that select items."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from claimq.model import State
+from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.selection.header_filter import HeaderFilter, parse_header_filter
+from claimq_admin.selection.item_filter import ItemFilter
+from claimq_admin.selection.payload_filter import PayloadFilter, parse_payload_filter
+from claimq_cli.commands.options.option_types import Duration, rate_option, with_options
+from claimq_cli.commands.options.queue_argument import queue_argument
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which items a command changes, and how: those with these ids, or all of a state that pass the filter."""
+
+    ids: tuple[str, ...]
+    wanted: ItemFilter
+    state: State
+    limit: int | None
+    is_dry: bool
+    rate: float | None
+
+
+class PayloadPath(click.ParamType[PayloadFilter]):
+    """``$.order.country=DE``; to a filter."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> PayloadFilter:
+        """The filter, or a usage error with the fix."""
+        try:
+            return parse_payload_filter(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class HeaderWord(click.ParamType[HeaderFilter]):
+    """``tenant=acme``; to a filter."""
+
+    name = "header"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> HeaderFilter:
+        """The filter, or a usage error with the fix."""
+        try:
+            return parse_header_filter(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_FILTERS: tuple[tuple[tuple[str, ...], dict[str, Any], str], ...] = (
+    (("--error",), {"default": "", "metavar": "TEXT"}, "items whose last error has this text, in any case."),
+    (
+        ("--reason",),
+        {"default": "", "metavar": "TEXT"},
+        "items with this reason, as on the web page: the first line of the error, # for numbers.",
+    ),
+    (("--client",), {"metavar": "CLIENT"}, "the items of this client."),
+    (
+        ("--json", "payload"),
+        {"type": PayloadPath(), "metavar": "PATH[=VALUE]"},
+        "items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
+    ),
+    (
+        ("--header",),
+        {"type": HeaderWord(), "metavar": "NAME[=VALUE]"},
+        "items that have this header, or have it with VALUE.",
+    ),
+    (
+        ("--min-age",),
+        {"type": Duration(), "default": 0.0},
+        "items that failed or, if they have not, were enqueued at least this long ago.",
+    ),
+    (
+        ("--min-given-up-count",),
+        {"type": click.IntRange(0), "default": 0},
+        "items that were given up at least this often.",
+    ),
+    (("--max-given-up-count",), {"type": click.IntRange(1)}, "items that were given up at most this often."),
+)
+"""The options of an ItemFilter: their names, their settings, and the end of their help."""
+
+
+def filters(
+    only: str = "Only", *, error: str = "--error"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of an :class:`ItemFilter`, which the command gets as ``wanted``. ``only``: how their help begins;
+    ``error``: the option for a part of the last error.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def filtered(**given: Any) -> Any:
+            fields = {one.name: given.pop(f"only_{one.name}") for one in dataclasses.fields(ItemFilter)}
+            return command(wanted=ItemFilter(**fields), **given)
+
+        options: list[Callable[[Any], Any]] = []
+        for names, more, which in _FILTERS:
+            field = names[-1].lstrip("-").replace("-", "_")
+            name = error if field == "error" else names[0]
+            options.append(click.option(name, f"only_{field}", help=f"{only} {which}", **more))
+        return with_options(filtered, options)
+
+    return decorate
+
+
+_HOW = (
+    click.option("--limit", type=click.IntRange(1), help="With --all: at most this many, the first ones."),
+    click.option("--dry-run", is_flag=True, help="With --all: only count the items, and show the first."),
+    rate_option,
+)
+_IDS = click.argument("ids", metavar="[ID]...", nargs=-1)
+
+
+def failed_selection(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument NAME and the options of a :class:`Selection` of failed items: ``chosen`` of the command."""
+
+    @functools.wraps(command)
+    def select(**given: Any) -> Any:
+        return command(**_selected(given, State.FAILED))
+
+    every = click.option("--all", "everything", is_flag=True, help="All failed items that pass the filters.")
+    return with_options(
+        filters("With --all: only")(with_options(select, _HOW)), (queue_argument, _IDS, every)
+    )
+
+
+def waiting_selection(*arguments: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As :func:`failed_selection`, for items in any state by their ids, and with --all for those in main or delayed.
+
+    ``arguments``: those of the command after NAME.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def select(**given: Any) -> Any:
+            state = given.pop("state")
+            if given["everything"] != (state is not None):
+                raise CommandError(
+                    "--all and --state go together; for all failed items use `claimq failed`", USAGE
+                )
+            return command(**_selected(given, State(state or "main")))
+
+        every = (
+            click.option(
+                "--all", "everything", is_flag=True, help="All items of --state that pass the filters."
+            ),
+            click.option(
+                "--state", type=click.Choice(["main", "delayed"]), help="With --all: the state of the items."
+            ),
+        )
+        selected = filters("With --all: only", error="--last-error")(with_options(select, _HOW))
+        return with_options(selected, (queue_argument, *arguments, _IDS, *every))
+
+    return decorate
+
+
+def _selected(given: dict[str, Any], state: State) -> dict[str, Any]:
+    """The options of a command, with ``chosen`` instead of those that select. CommandError if they contradict."""
+    names = ("ids", "wanted", "everything", "limit", "dry_run", "rate")
+    ids, wanted, everything, limit, dry_run, rate = (given.pop(name) for name in names)
+    if bool(ids) == everything:
+        raise CommandError("name the items by their ids, or give --all", USAGE)
+    if ids and (wanted != ItemFilter() or limit or dry_run or rate):
+        raise CommandError("the filters, --dry-run and --rate need --all; omit them, or the ids", USAGE)
+    return {**given, "chosen": Selection(ids, wanted, state, limit, dry_run, rate)}

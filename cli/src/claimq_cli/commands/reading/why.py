@@ -1,0 +1,108 @@
+"""`claimq why`: shows the arithmetic of a queue's last scaling decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
+from claimq_admin.reads.decisions import decision_rows
+from claimq_admin.reads.queue_reads import local_decisions
+from claimq_admin.similar_names import did_you_mean
+from claimq_admin.text import count, iso_instant
+from claimq_cli.cluster.kubectl import KIND, Kubectl, selected
+from claimq_cli.commands.options.context import cluster_options, output_option
+from claimq_cli.commands.options.queue_argument import queue_argument
+from claimq_cli.output import terminal
+from claimq_cli.output.answers import Answers
+
+Json = dict[str, Any]
+_NO_DECISION = "no decision was made yet"
+
+
+@click.command()
+@queue_argument
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Show the queue of the `claimq up` with this state directory.",
+)
+@cluster_options
+@output_option("table")
+def why(name: str, data: Path | None, namespace: str | None, kube_context: str | None, output: str) -> None:
+    """Show why the queue NAME has its number of workers.
+
+    NAME is a queue of a running `claimq up`, or else a ReliableQueue, which is read with kubectl.
+
+    \b
+    claimq why thumbnails
+    claimq -n shop why orders -o json
+    """
+    kubectl = selected(namespace, kube_context)
+    decisions = local_decisions(data) if kubectl is None else {}
+    found = _local(name, data, decisions) if kubectl is None else None
+    try:
+        found = found or _on_cluster(name, kubectl or Kubectl())
+    except CommandError as error:
+        if kubectl is not None:
+            raise
+        hint = did_you_mean(name, decisions)
+        message = (
+            f"no running `claimq up` has the queue {name}{f'{hint} ({error})' if hint else f'; {error}'}"
+        )
+        raise CommandError(message, NOT_DONE if hint else error.exit_code) from error
+    _show(found, Answers(output))
+
+
+def _local(name: str, data: Path | None, decisions: Mapping[str, Json]) -> Json | None:
+    """The decision of a running local mode; None if none runs this queue. CommandError if --data has no such queue."""
+    if name in decisions:
+        return {"queue": name, **_with_instant(decisions[name])}
+    if data is not None:
+        raise CommandError(
+            f"no `claimq up` with the queue {name} is running in {data}"
+            f"{did_you_mean(name, decisions) or '; start it, or omit --data'}"
+        )
+    return None
+
+
+def _with_instant(decision: Json) -> Json:
+    return {**decision, "at": iso_instant(decision["at"])} if "at" in decision else decision
+
+
+def _on_cluster(name: str, kubectl: Kubectl) -> Json:
+    body = kubectl.get(f"{KIND}/{name}")
+    metadata, status = cast("Json", body["metadata"]), cast("Json", body.get("status") or {})
+    decision: Json = status.get("scaling") or {}
+    listed: list[Json] = status.get("conditions") or []
+    limited = [one for one in listed if one["type"] == "ScalingLimited" and one["status"] == "True"]
+    found: Json = {
+        "queue": f"{metadata['namespace']}/{metadata['name']}",
+        "source": "ReliableQueue",
+        **decision,
+    }
+    if limited:
+        found["limited"] = limited[0]["message"]
+    return found
+
+
+def _show(found: Json, answers: Answers) -> None:
+    if "rule" not in found:
+        message = f"{found['queue']}: {_NO_DECISION}; is the operator running?"
+        raise CommandError(message, UNAVAILABLE)
+    if answers.is_document:
+        answers.give(found)
+        return
+    wanted = count(found["replicas"], "worker") if "replicas" in found else "the number is not changed"
+    terminal.say(f"{found['queue']}: {wanted} ({found['rule']}), since {found.get('at', '-')}")
+    terminal.say(found.get("reason", ""))
+    if "limited" in found or "limit" in found:
+        needed = f"{found.get('limit')}: {count(found.get('needed', 0), 'worker')} would meet the target"
+        terminal.say(f"limited: {found.get('limited', needed)}")
+    rows = decision_rows(found)
+    if rows:
+        terminal.say("")
+        terminal.say_table(["what", ">value", ">±"], rows)

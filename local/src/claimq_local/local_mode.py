@@ -1,0 +1,324 @@
+"""Runs local mode: the server, the queues and the state directory. Leaves no process or socket behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import claimq
+from claimq.concurrency.background_work import in_background
+from claimq.model import State
+from claimq_admin.errors import INTERRUPTED, CommandError, LocalModeError
+from claimq_admin.text import count
+from claimq_local import discovery, embedded_valkey, leftovers
+from claimq_local.processes import process_table
+from claimq_local.processes.child import Child, Program
+from claimq_local.queue_runner import QueueRunner, connection_settings
+from claimq_local.reloading import Reloader, Watched
+from claimq_local.screen.board import Board
+from claimq_local.state_directory import Running, RunState, StateDirectory
+from claimq_local.workers.restarts import Restarts
+from claimq_local.workers.worker import Worker
+from claimq_spec.duration import readable_duration
+from claimq_spec.manifest import Manifest
+
+Loader = Callable[[claimq.ReliableQueue, asyncio.Event], Awaitable[str]]
+"""Enqueues items until the event is set, and returns a line for the screen. Raises CommandError or ClaimqError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of `claimq up`. ``directory``: working directory of the workers, usually that of the manifest."""
+
+    manifests: tuple[Manifest, ...]
+    directory: Path
+    data: Path
+    url: str | None = None
+    until_empty: bool = False
+    take_over: tuple[str, ...] = ()
+    """Owners from which queues may be taken over, written as in the error message."""
+    loader: Loader | None = None
+    """Enqueues the lines of --lines; needs a single manifest."""
+    watched: Watched | None = None
+    """The files whose changes replace the workers."""
+
+
+class LocalMode:
+    """Runs queues on this machine. Await :meth:`run` once, on the main thread: the kernel kills the children when the
+    thread that started them ends.
+    """
+
+    def __init__(self, options: Options, board: Board) -> None:
+        self.options = options
+        self.board = board
+        self.directory = StateDirectory(options.data)
+        self.mark = secrets.token_hex(16)
+        self.logs = self.directory.logs
+        self.sockets = Path()
+        self.runners: list[QueueRunner] = []
+        self.valkey: Child | None = None
+        self.started = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._stop_valkey = asyncio.Event()
+        self._stops = 0
+        self._claim_names: dict[str, list[str]] = {}
+        self._embedded_url = ""
+        self._valkey_ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Starts everything, runs until :meth:`stop` (or until no item is left), and cleans up.
+
+        Raises LocalModeError or an error of the store if it cannot start; it cleans up then, too.
+        """
+        self.directory.hold()
+        try:
+            earlier = leftovers.clear(self.directory)
+            self.sockets = self.directory.make_socket_directory()
+            self._write()
+            await self._run(earlier)
+        finally:
+            process_table.end_all(lambda: process_table.marked(self.mark))
+            discovery.withdraw(self.directory)
+            self.directory.forget_run(self._state())
+            self.directory.release()
+
+    def stop(self) -> None:
+        """Drains the workers and stops. A second call ends the drain early, a third kills the workers."""
+        if not self._stops:
+            self._drain("press Ctrl-C again to stop immediately")
+            return
+        self._stops += 1
+        for runner in self.runners:
+            if self._stops == 2:
+                runner.hurry()
+            elif self._stops > 2:
+                runner.kill_all()
+
+    def _drain(self, hint: str) -> None:
+        """Begins the drain, unless it has begun: a second call of :meth:`stop` would end it."""
+        if self._stops:
+            return
+        self._stops = 1
+        self.board.note(f"stopping: workers finish their items; {hint}")
+        self._stop.set()
+
+    def stop_on_signals(self) -> None:
+        """SIGINT, SIGTERM and SIGHUP (unless they are ignored) call :meth:`stop`."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, self.stop)
+
+    def note(self, text: str, *, is_trouble: bool = False, queue: str = "") -> None:
+        """Shows a line, which may be about a queue."""
+        self.board.note(text, is_trouble=is_trouble, queue=queue)
+
+    def changed(self) -> None:
+        """A process was started or has ended: saves the state and triggers the next pass."""
+        self._write()
+        for runner in self.runners:
+            runner.look()
+
+    def decided(self) -> None:
+        """A scaling decision has changed: saves the state."""
+        self._write()
+
+    async def _run(self, earlier: RunState | None) -> None:
+        serving: asyncio.Task[None] | None = None
+        try:
+            if any(self._url_of(manifest) is None for manifest in self.options.manifests):
+                serving = await self._serve()
+            where = self.options.directory
+            self.runners = [
+                QueueRunner(number, self._here(manifest), self._server_of(manifest), where, self)
+                for number, manifest in enumerate(self.options.manifests)
+            ]
+            await self._run_queues(earlier)
+        finally:
+            self._stop_valkey.set()
+            if serving is not None:
+                await serving
+
+    def _url_of(self, manifest: Manifest) -> str | None:
+        redis = manifest.spec.redis
+        return self.options.url or (redis.address() if redis is not None else None)
+
+    def _server_of(self, manifest: Manifest) -> str:
+        return self._url_of(manifest) or self._embedded_url
+
+    def _here(self, manifest: Manifest) -> Manifest:
+        """The manifest without a server that is only known from a Secret of the cluster."""
+        redis = manifest.spec.redis
+        if redis is None or self._url_of(manifest) is not None:
+            return manifest
+        secret = redis.secret_ref.name if redis.secret_ref is not None else ""
+        self.note(
+            f"{manifest.spec.queue_name}: spec.redis refers to the Secret {secret}, which local mode cannot read; "
+            "using the embedded Valkey (--redis URL for another server)"
+        )
+        return replace(manifest, spec=replace(manifest.spec, redis=None))
+
+    async def _run_queues(self, earlier: RunState | None) -> None:
+        for runner in self.runners:
+            await runner.prepare(self.options.take_over)
+            self.board.queues[runner.board.name] = runner.board
+            if earlier is not None:
+                runner.release_leftovers(earlier.claim_names.get(runner.board.name, []))
+        self.started.set()
+        self._write()
+        discovery.announce(self.directory)
+        loading = asyncio.create_task(self._load_until_empty())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for runner in self.runners:
+                    group.create_task(runner.run(self._stop))
+                if self.options.watched is not None:
+                    reloader = Reloader(self.options.watched, self.runners, self.note, self._server_of)
+                    group.create_task(reloader.run(self.directory.path, self._stop))
+            await loading
+        finally:
+            loading.cancel()
+
+    async def _load_until_empty(self) -> None:
+        """Enqueues what the options say, and stops after an error or once the queues are empty. Raises the error, and
+        CommandError if this was stopped before."""
+        is_empty = True
+        try:
+            loaded_at = await self._load(self.runners[0], self.options.loader) if self.options.loader else 0.0
+            if self.options.until_empty:
+                is_empty = await self._becomes_empty(loaded_at)
+        except Exception:
+            self._drain("press Ctrl-C to stop immediately")
+            raise
+        if self.options.until_empty:
+            self._drain("press Ctrl-C to stop immediately")
+        if not is_empty:
+            raise CommandError("interrupted; `claimq up` continues with the items that are left", INTERRUPTED)
+
+    async def _load(self, runner: QueueRunner, loader: Loader) -> float:
+        """Enqueues the items, and returns the server's time after the last one.
+
+        The connection of its own stays open while the runner stops, so that the result of the last call is known.
+        """
+        async with claimq.connect(settings=connection_settings(runner.url, runner.manifest)) as server:
+            queue = server.queue(runner.board.name)
+            self.note(await loader(queue, self._stop))
+            return (await queue.snapshot()).now
+
+    async def _becomes_empty(self, since: float) -> bool:
+        """Waits until main, busy and delayed are empty in all queues, in snapshots of ``since`` (server time) or later;
+        false if this is stopped before. Failed items stay and do not count."""
+        waiting = (State.MAIN, State.BUSY, State.DELAYED)
+        while not self._stop.is_set():
+            seen = [one for one in (runner.snapshot for runner in self.runners) if one and one.now >= since]
+            if len(seen) == len(self.runners) and not any(
+                one.lengths[state] for one in seen for state in waiting
+            ):
+                failed = sum(one.lengths[State.FAILED] for one in seen)
+                has_failed = f"; {count(failed)} in failed" if failed else ""
+                self.note(f"main, busy and delayed are empty{has_failed}")
+                return True
+            await asyncio.sleep(0.2)
+        return False
+
+    async def _serve(self) -> asyncio.Task[None]:
+        """Starts the embedded server and waits until it is ready; the returned task restarts it when it dies."""
+        socket = self.sockets / "valkey.sock"
+        self._embedded_url = embedded_valkey.url_of(socket)
+        child = await self._start_valkey(socket)
+        try:
+            await embedded_valkey.until_ready(self._embedded_url, child)
+        except BaseException:
+            await child.end(embedded_valkey.STOP_SECONDS)
+            raise
+        self.board.server = f"embedded Valkey, data in {self.directory.valkey}"
+        return in_background(self._keep_valkey(socket), name="restarting Valkey")
+
+    async def _start_valkey(self, socket: Path) -> Child:
+        self._valkey_ended.clear()
+        program = Program(
+            "valkey",
+            "valkey",
+            embedded_valkey.command(embedded_valkey.program(), socket),
+            {name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")},
+            self.directory.valkey,
+            self.logs / "valkey.log",
+        )
+        self.valkey = await Child.start(program, mark=self.mark, on_end=lambda _: self._valkey_ended.set())
+        self._write()
+        return self.valkey
+
+    async def _keep_valkey(self, socket: Path) -> None:
+        """Restarts the server when it dies, and stops it after the workers have ended."""
+        restarts = Restarts()
+        stopping = asyncio.create_task(self._stop_valkey.wait())
+        while not stopping.done() and self.valkey is not None:
+            child = self.valkey
+            ended = asyncio.create_task(self._valkey_ended.wait())
+            await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
+            ended.cancel()
+            if stopping.done():
+                break
+            restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
+            self.note(
+                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; "
+                f"restarting in {readable_duration(restarts.delay)}",
+                is_trouble=True,
+            )
+            if restarts.exits > 1:
+                self.note(f"    {embedded_valkey.failure(child)}", is_trouble=True)
+            await asyncio.wait([stopping], timeout=restarts.delay)
+            with suppress(OSError):  # no process could be started: retried after a longer wait
+                child = await self._start_valkey(socket)
+        if self.valkey is not None and self.valkey.is_running:
+            await self.valkey.end(embedded_valkey.STOP_SECONDS)
+        stopping.cancel()
+
+    def processes(self) -> list[Child]:
+        """The running child processes."""
+        workers: list[Worker] = [worker for runner in self.runners for worker in runner.workers.values()]
+        children = [self.valkey, *(part for worker in workers for part in (worker.sidecar, worker.app))]
+        return [child for child in children if child is not None and child.is_running]
+
+    def _state(self) -> RunState:
+        own = process_table.identify(os.getpid())
+        for runner in self.runners:
+            live = [worker.claim_name for worker in runner.workers.values() if worker.claim_name]
+            self._claim_names[runner.board.name] = live
+        return RunState(
+            mark=self.mark,
+            boot=process_table.boot_id(),
+            pid=os.getpid(),
+            started=own.started if own else 0,
+            sockets=str(self.sockets),
+            queues={runner.board.name: runner.url for runner in self.runners}
+            if self.started.is_set()
+            else {},
+            processes=[
+                Running(child.role, child.name, child.pid, child.identity.started)
+                for child in self.processes()
+            ],
+            claim_names=self._claim_names,
+            decisions={runner.board.name: runner.decision for runner in self.runners},
+        )
+
+    def _write(self) -> None:
+        try:
+            self.directory.write(self._state())
+        except OSError as error:
+            logging.getLogger(__name__).warning("cannot write the state file: %s", error.strerror)
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> Exception:
+    """The first error of a group, which is shown to the user."""
+    first = group.exceptions[0]
+    if isinstance(first, BaseExceptionGroup):
+        return first_error(first)  # pyright: ignore[reportUnknownArgumentType]  # isinstance() loses the type argument
+    return first if isinstance(first, Exception) else LocalModeError(str(first))

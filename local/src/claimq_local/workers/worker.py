@@ -1,0 +1,331 @@
+"""A worker: a sidecar and an app, started, restarted and stopped step by step as `plan` decides."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from claimq.concurrency.background_work import in_background
+from claimq.model import Reason
+from claimq_local.plan import Drain, Part, Patience, Step, WorkerSeen
+from claimq_local.processes.child import Child, Program
+from claimq_local.workers import environment, sidecar_client
+from claimq_local.workers.restarts import Restarts
+from claimq_spec.duration import readable_duration
+from claimq_spec.manifest import Manifest
+
+_READY_POLL = 0.03
+_SEEN_LATE = 30.0
+"""Seconds that this process may take to see the end of an app, as on a busy machine. The sidecar sees it sooner."""
+_LONGEST_PREFIX = 60
+"""Characters of the worker's name in the name under which its sidecar claims."""
+_KILLED_FROM_OUTSIDE = ("was killed by SIGKILL", "was killed by SIGTERM")
+"""Exits after which the log is not shown, since it does not explain them."""
+
+
+class WorkerContext(Protocol):
+    """What a worker needs from local mode."""
+
+    mark: str
+    sockets: Path
+    logs: Path
+
+    def note(self, text: str, *, is_trouble: bool = False, queue: str = "") -> None:
+        """Shows a line, which may be about a queue."""
+        ...
+
+    def changed(self) -> None:
+        """A process was started or has ended: saves the state and triggers the next pass."""
+        ...
+
+    def decided(self) -> None:
+        """A scaling decision has changed: saves the state."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToRelease:
+    """The name under which a sidecar claimed, whose claims are released, and why.
+
+    ``since``: how many seconds ago a crash with this cause happened at the earliest.
+    """
+
+    claim_name: str
+    reason: Reason
+    error: str
+    since: float = 1.0
+
+    @property
+    def worker(self) -> str:
+        """The name of the worker: the part of the claim name before the mark and the number of the start."""
+        return self.claim_name.rsplit(".", 2)[0]
+
+
+@dataclass(slots=True)
+class Worker:
+    """The processes of a worker and their state."""
+
+    number: int
+    queue_number: int
+    manifest: Manifest
+    url: str
+    context: WorkerContext
+    release: Callable[[ToRelease], asyncio.Task[None]]
+    directory: Path
+    sidecar: Child | None = None
+    app: Child | None = None
+    claim_name: str = ""
+    restarts: int = 0
+    is_stuck: bool = False
+    drain: Drain | None = None
+    patience: Patience = field(default_factory=Patience)
+    ordered_at: float = field(default_factory=time.monotonic)
+    _starts: int = 0
+    _is_sidecar_ready: bool = False
+    _health_port: int = 0
+    _push_port: int = 0
+    _lifecycle_key: str = ""
+    _sidecar_restarts: Restarts = field(default_factory=Restarts)
+    _app_restarts: Restarts = field(default_factory=Restarts)
+    _releasing: asyncio.Task[None] | None = None
+    _asking: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    @property
+    def name(self) -> str:
+        """Its name in messages, on the screen and of its log files."""
+        return f"{self.manifest.spec.queue_name}-{self.number}"
+
+    @property
+    def socket(self) -> Path:
+        """Its socket, the same for each sidecar that it starts. Its path is short: see `state_directory`."""
+        return self.context.sockets / socket_name(self.queue_number, self.manifest.name, self.number)
+
+    def seen(self, busy: int) -> WorkerSeen:
+        """Its state as input of `plan`."""
+        is_releasing = self._releasing is not None and not self._releasing.done()
+        running = Part.RUNNING if self._is_sidecar_ready else Part.STARTING
+        return WorkerSeen(
+            number=self.number,
+            sidecar=Part.ABSENT if self.sidecar is None else running,
+            app=Part.ABSENT if self.app is None else Part.RUNNING,
+            busy=busy,
+            sidecar_since=self.sidecar.since if self.sidecar else 0.0,
+            sidecar_retry_at=self._sidecar_restarts.retry_at,
+            app_retry_at=float("inf") if is_releasing else self._app_restarts.retry_at,
+            is_stuck=self.is_stuck,
+            drain=self.drain,
+            ordered_at=self.ordered_at,
+        )
+
+    async def perform(self, step: Step, now: float) -> None:
+        """Performs a step, except REMOVE, which the caller performs."""
+        match step:
+            case Step.START_SIDECAR:
+                await self._start_or_wait(self._start_sidecar)
+            case Step.START_APP:
+                await self._start_or_wait(self._start_app)
+            case Step.ASK_DRAIN:
+                self._ask_drain()
+            case Step.STOP_APP:
+                self.drain = replace(self._draining(now), app_stopped_at=now)
+                self._send(self.app, signal.SIGTERM)
+            case Step.STOP_SIDECAR:
+                self.drain = replace(self._draining(now), sidecar_stopped_at=now)
+                self._send(self.sidecar, signal.SIGTERM)
+            case Step.KILL_APP:
+                self._send(self.app, signal.SIGKILL)
+            case Step.KILL_SIDECAR:
+                self._send(self.sidecar, signal.SIGKILL)
+            case Step.REMOVE:
+                return
+
+    def begin_drain(self) -> None:
+        """Starts to drain the worker, if it does not drain yet."""
+        if self.drain is None:
+            self.drain = Drain(since=time.monotonic())
+
+    async def check_for_stuck_item(self) -> None:
+        """Kills the app, as a kubelet does, if the sidecar reports that it has worked on an item for too long."""
+        if not self._is_sidecar_ready or self.app is None:
+            return
+        asked = self.app
+        try:
+            status, body = await sidecar_client.get(self._health_port, "/worker/livez")
+        except sidecar_client.NoAnswer:
+            return
+        if status == sidecar_client.UNAVAILABLE and self.app is asked and not self.is_stuck:
+            self.is_stuck = True
+            self._note(f"{self.name}: {json.loads(body)['why']}; killing the app")
+            self.context.changed()
+
+    async def sidecar_metrics(self) -> str | None:
+        """The metrics of its sidecar in the text format; None if it does not answer within two seconds."""
+        if not self._is_sidecar_ready:
+            return None
+        try:
+            status, body = await sidecar_client.get(self._health_port, "/metrics")
+        except sidecar_client.NoAnswer:
+            return None
+        return body.decode("utf-8", "replace") if status == sidecar_client.OK else None
+
+    def _draining(self, now: float) -> Drain:
+        return self.drain or Drain(since=now)
+
+    @staticmethod
+    def _send(child: Child | None, number: signal.Signals) -> None:
+        if child is not None:
+            child.send(number)
+
+    async def _start_or_wait(self, start: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Starts a process. If the system cannot start one, it is retried like a restart."""
+        try:
+            await start()
+            self.context.changed()
+        except OSError as error:
+            for restarts in (self._sidecar_restarts, self._app_restarts):
+                restarts.add_exit(ran_for=0.0, now=time.monotonic())
+            self._note(f"{self.name}: cannot start a process: {error.strerror}")
+
+    async def _start_sidecar(self) -> None:
+        self._starts += 1
+        self.claim_name = f"{self.name[:_LONGEST_PREFIX]}.{self.context.mark[:8]}.{self._starts}"
+        self._health_port = _free_port()
+        self._push_port = (
+            self._push_port or _free_port()
+        )  # the app keeps it when only the sidecar is restarted
+        self._lifecycle_key = secrets.token_hex(16)
+        self._is_sidecar_ready = False
+        instance = environment.SidecarInstance(
+            self.url, self.socket, self._health_port, self.claim_name, self._lifecycle_key, self._push_port
+        )
+        self.sidecar = await self._start(
+            "sidecar",
+            [sys.executable, "-m", "claimq_sidecar"],
+            environment.for_sidecar(os.environ, self.manifest, instance),
+            self._sidecar_ended,
+        )
+        self._in_background(self._until_ready(self.sidecar))
+
+    async def _start_app(self) -> None:
+        self.is_stuck = False
+        worker = self.manifest.spec.worker
+        self.app = await self._start(
+            "app",
+            [*worker.command, *worker.args],
+            environment.for_app(os.environ, self.manifest, self.socket, self._push_port),
+            self._app_ended,
+        )
+
+    async def _start(
+        self, role: str, command: list[str], env: dict[str, str], on_end: Callable[[Child], None]
+    ) -> Child:
+        log = self.context.logs / f"{self.name}.{role}.log"
+        program = Program(role, self.name, command, env, self.directory, log)
+        return await Child.start(program, mark=self.context.mark, on_end=on_end)
+
+    async def _until_ready(self, sidecar: Child) -> None:
+        while sidecar.is_running:
+            try:
+                status, _ = await sidecar_client.get(self._health_port, "/readyz")
+            except sidecar_client.NoAnswer:
+                status = 0
+            if status == sidecar_client.OK and self.sidecar is sidecar:
+                self._is_sidecar_ready = True
+                self.context.changed()
+                return
+            await asyncio.sleep(_READY_POLL)
+
+    def _ask_drain(self) -> None:
+        self.drain = replace(self._draining(time.monotonic()), is_asked=True)
+        self._in_background(self._drain_sidecar())
+
+    async def _drain_sidecar(self) -> None:
+        port, key, timeout = self._health_port, self._lifecycle_key, self.patience.drain + 5.0
+        try:
+            await sidecar_client.begin_drain(port, key, timeout=timeout)
+            self.drain = replace(self._draining(time.monotonic()), is_accepted=True)
+            self.context.changed()
+            await sidecar_client.drain(port, key, timeout=timeout)
+        except sidecar_client.NoAnswer:
+            pass  # the sidecar is gone or the time is over: the app is stopped in both cases
+        self.drain = replace(self._draining(time.monotonic()), is_finished=True)
+        self.context.changed()
+
+    def _sidecar_ended(self, child: Child) -> None:
+        self.sidecar, self._is_sidecar_ready = None, False
+        self.socket.unlink(missing_ok=True)
+        if self.drain is None:
+            self._report_exit(child, self._sidecar_restarts)
+            self._releasing = self.release(
+                ToRelease(self.claim_name, Reason.CRASHED, f"its sidecar {child.how_it_ended()}")
+            )
+        else:
+            self._releasing = self.release(
+                ToRelease(self.claim_name, Reason.INTERRUPTED, "its worker was stopped")
+            )
+        self.context.changed()
+
+    def _app_ended(self, child: Child) -> None:
+        self.app = None
+        if self.drain is None:
+            self._report_exit(child, self._app_restarts)
+            # Claims of a session were given back when it ended; this is for claims without a session.
+            self._releasing = self.release(
+                ToRelease(
+                    self.claim_name,
+                    Reason.CRASHED,
+                    f"its app {child.how_it_ended()}",
+                    since=min(child.ran_for, _SEEN_LATE),
+                )
+            )
+        self.context.changed()
+
+    def _report_exit(self, child: Child, restarts: Restarts) -> None:
+        self.restarts += 1
+        restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
+        self._note(
+            f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "
+            f"restarting in {readable_duration(restarts.delay)}"
+        )
+        if child.how_it_ended() not in _KILLED_FROM_OUTSIDE:
+            for line in child.log_tail():
+                self.context.note(f"    {line}", is_trouble=True)  # not for the web page: it can be secret
+
+    def _note(self, text: str) -> None:
+        self.context.note(text, is_trouble=True, queue=self.manifest.spec.queue_name)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = in_background(work, name=self.name)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+
+def socket_name(queue_number: int, queue_name: str, number: int) -> str:
+    """The file name of a worker's socket: unique and short, since a socket's path has at most 107 bytes."""
+    return f"{queue_number}-{queue_name[:16]}-{number}.sock"
+
+
+def _free_port() -> int:
+    """A free loopback port outside the range of outgoing connections. If another program takes it first, the sidecar
+    exits and is restarted with another port.
+    """
+    for _ in range(100):
+        port = random.randint(20000, 31999)  # noqa: S311 - a port is no secret
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free loopback port between 20000 and 31999")

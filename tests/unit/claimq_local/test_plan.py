@@ -1,0 +1,238 @@
+"""What to start and what to stop, from what is seen."""
+
+from dataclasses import replace
+
+import pytest
+
+from claimq.model import Snapshot, State
+from claimq_local.plan import (
+    Change,
+    Drain,
+    Part,
+    Patience,
+    Step,
+    WorkerSeen,
+    change,
+    next_step,
+    seen_for_scaling,
+)
+from claimq_spec.manifest import ScalingSpec
+from claimq_spec.scaling import Estimates, ScalingRule, ScalingState, decide
+
+PATIENCE = Patience(start=30.0, drain=25.0, end=5.0)
+NOW = 1000.0
+
+
+def ready(number: int, busy: int = 0) -> WorkerSeen:
+    return WorkerSeen(number, Part.RUNNING, Part.RUNNING, busy)
+
+
+def starting(number: int) -> WorkerSeen:
+    return WorkerSeen(number, Part.STARTING, Part.ABSENT, sidecar_since=NOW)
+
+
+def draining(number: int = 1, **drain: object) -> WorkerSeen:
+    return replace(ready(number, 3), drain=replace(Drain(since=NOW), **drain))  # type: ignore[arg-type]  # fields of Drain by name
+
+
+@pytest.mark.parametrize(
+    ("worker", "waits"),
+    [
+        (ready(1), False),
+        (starting(1), False),
+        (WorkerSeen(1, Part.RUNNING, Part.ABSENT, app_retry_at=NOW + 1), True),
+        (WorkerSeen(1, Part.RUNNING, Part.ABSENT, app_retry_at=NOW), False),
+        (WorkerSeen(1, Part.ABSENT, Part.RUNNING, sidecar_retry_at=NOW + 1), True),
+        (WorkerSeen(1, Part.ABSENT, Part.ABSENT, app_retry_at=NOW + 1), False),
+        (replace(ready(1), app_retry_at=NOW + 1), False),
+    ],
+)
+def test_a_worker_waits_while_a_process_has_ended(worker: WorkerSeen, waits: bool) -> None:
+    assert worker.waits_to_restart(NOW) is waits
+
+
+def test_what_is_missing_is_started() -> None:
+    assert change([ready(1)], 3) == Change(start=2)
+
+
+def test_an_unknown_wish_changes_nothing() -> None:
+    assert change([ready(1)], None) == Change()
+
+
+def test_as_many_workers_as_wanted_change_nothing() -> None:
+    assert change([ready(1)], 1) == Change(start=0, drain=())
+    assert change([ready(1), ready(2)], 1) == Change(start=0, drain=(2,))
+
+
+def test_a_worker_whose_claims_are_not_known_yet_counts_as_idle() -> None:
+    assert change([WorkerSeen(2, Part.RUNNING, Part.RUNNING), ready(1)], 1).drain == (2,)
+    assert change([WorkerSeen(1, Part.RUNNING, Part.RUNNING), ready(2)], 1).drain == (2,)
+
+
+def test_a_worker_on_its_way_out_does_not_count() -> None:
+    assert change([ready(1), draining(2)], 2) == Change(start=1)
+
+
+def test_an_idle_worker_goes_before_a_busy_one_and_a_newer_before_an_older() -> None:
+    workers = [ready(1, busy=2), ready(2), ready(3), ready(4, busy=1)]
+    assert change(workers, 2).drain == (3, 2)
+    assert change(workers, 1).drain == (3, 2, 4)
+
+
+def test_a_worker_that_cannot_claim_goes_first() -> None:
+    assert change([ready(1), starting(2), ready(3)], 2).drain == (2,)
+
+
+def test_a_busy_worker_whose_app_died_is_not_taken_for_idle() -> None:
+    assert change([WorkerSeen(1, Part.RUNNING, Part.ABSENT, busy=5), ready(2)], 1).drain == (2,)
+
+
+def test_a_worker_starts_with_its_sidecar_then_waits_for_it_then_starts_the_app() -> None:
+    worker = WorkerSeen(1)
+    assert next_step(worker, PATIENCE, NOW) is Step.START_SIDECAR
+    worker = replace(worker, sidecar=Part.STARTING, sidecar_since=NOW)
+    assert next_step(worker, PATIENCE, NOW) is None
+    worker = replace(worker, sidecar=Part.RUNNING)
+    assert next_step(worker, PATIENCE, NOW) is Step.START_APP
+    assert next_step(replace(worker, app=Part.RUNNING), PATIENCE, NOW) is None
+
+
+def test_a_new_worker_starts_at_once_also_when_the_clock_has_just_begun() -> None:
+    assert next_step(WorkerSeen(1), PATIENCE, 0.0) is Step.START_SIDECAR
+    assert next_step(WorkerSeen(1, Part.RUNNING), PATIENCE, 0.0) is Step.START_APP
+    assert next_step(WorkerSeen(1, Part.STARTING), PATIENCE, 29.9) is None
+    assert next_step(WorkerSeen(1, Part.STARTING), PATIENCE, 30.0) is Step.KILL_SIDECAR
+
+
+def test_by_default_a_worker_has_half_a_minute_to_start_and_to_stop() -> None:
+    default = Patience()
+    assert next_step(starting(1), default, NOW + 29.9) is None
+    assert next_step(starting(1), default, NOW + 30.0) is Step.KILL_SIDECAR
+    accepted = draining(is_asked=True, is_accepted=True)
+    assert next_step(accepted, default, NOW + 24.9) is None
+    assert next_step(accepted, default, NOW + 25.0) is Step.STOP_APP
+    stopping = draining(is_asked=True, app_stopped_at=NOW)
+    assert next_step(stopping, default, NOW + 4.9) is None
+    assert next_step(stopping, default, NOW + 5.0) is Step.KILL_APP
+
+
+def test_a_sidecar_that_does_not_become_ready_is_killed() -> None:
+    assert next_step(starting(1), PATIENCE, NOW + 29.9) is None
+    assert next_step(starting(1), PATIENCE, NOW + 30) is Step.KILL_SIDECAR
+
+
+@pytest.mark.parametrize(
+    ("worker", "step"),
+    [
+        (WorkerSeen(1, sidecar_retry_at=NOW + 2), Step.START_SIDECAR),
+        (WorkerSeen(1, Part.RUNNING, app_retry_at=NOW + 2), Step.START_APP),
+    ],
+)
+def test_what_died_is_started_again_only_after_its_wait(worker: WorkerSeen, step: Step) -> None:
+    assert next_step(worker, PATIENCE, NOW + 1.9) is None
+    assert next_step(worker, PATIENCE, NOW + 2) is step
+
+
+def test_an_app_goes_on_while_its_sidecar_is_started_again() -> None:
+    worker = WorkerSeen(1, Part.ABSENT, Part.RUNNING)
+    assert next_step(worker, PATIENCE, NOW) is Step.START_SIDECAR
+
+
+def test_an_app_with_a_stuck_item_is_killed() -> None:
+    assert next_step(replace(ready(1), is_stuck=True), PATIENCE, NOW) is Step.KILL_APP
+
+
+def test_the_end_begins_with_the_sidecars_drain() -> None:
+    assert next_step(draining(), PATIENCE, NOW) is Step.ASK_DRAIN
+    assert next_step(draining(is_asked=True), PATIENCE, NOW) is None
+
+
+def test_the_app_is_stopped_when_nothing_is_in_hand_or_the_time_is_over() -> None:
+    assert next_step(draining(is_asked=True, is_finished=True), PATIENCE, NOW) is Step.STOP_APP
+    assert next_step(draining(is_asked=True), PATIENCE, NOW + 25) is Step.STOP_APP
+
+
+def test_without_a_sidecar_there_is_nothing_to_ask() -> None:
+    worker = replace(draining(), sidecar=Part.ABSENT)
+    assert next_step(worker, PATIENCE, NOW) is Step.STOP_APP
+
+
+def test_an_app_that_ignores_the_signal_is_killed() -> None:
+    stopping = draining(is_finished=True, app_stopped_at=NOW)
+    assert next_step(stopping, PATIENCE, NOW + 4.9) is None
+    assert next_step(stopping, PATIENCE, NOW + 5) is Step.KILL_APP
+
+
+def test_the_sidecar_ends_after_the_app_and_then_the_worker_is_forgotten() -> None:
+    worker = replace(draining(is_finished=True, app_stopped_at=NOW), app=Part.ABSENT)
+    assert next_step(worker, PATIENCE, NOW) is Step.STOP_SIDECAR
+    stopping = replace(worker, drain=Drain(NOW, sidecar_stopped_at=NOW))
+    assert next_step(stopping, PATIENCE, NOW + 1) is None
+    assert next_step(stopping, PATIENCE, NOW + 5) is Step.KILL_SIDECAR
+    assert next_step(replace(stopping, sidecar=Part.ABSENT), PATIENCE, NOW) is Step.REMOVE
+
+
+def test_a_worker_that_never_started_is_forgotten_at_once() -> None:
+    assert next_step(WorkerSeen(1, drain=Drain(NOW)), PATIENCE, NOW) is Step.REMOVE
+
+
+def test_in_a_hurry_no_client_waits_for_what_is_in_hand() -> None:
+    accepted = draining(is_asked=True, is_accepted=True)
+    assert next_step(accepted, PATIENCE.hurried(), NOW) is Step.STOP_APP
+
+
+def test_in_a_hurry_no_app_is_stopped_before_its_sidecar_drains() -> None:
+    hurried = PATIENCE.hurried()
+    assert next_step(draining(), hurried, NOW) is Step.ASK_DRAIN
+    assert next_step(draining(is_asked=True), hurried, NOW + 4.9) is None, "its items would be charged"
+    assert next_step(draining(is_asked=True), hurried, NOW + 5) is Step.STOP_APP
+
+
+def test_in_a_hurry_an_app_has_time_to_give_its_items_back() -> None:
+    stopping = draining(is_asked=True, app_stopped_at=NOW)
+    assert next_step(stopping, PATIENCE.hurried(), NOW + 4.9) is None
+    assert next_step(stopping, PATIENCE.hurried(), NOW + 5) is Step.KILL_APP
+
+
+def snapshot(main: int, busy: int, delayed: int = 0, next_due_in: float | None = None) -> Snapshot:
+    lengths = {State.MAIN: main, State.BUSY: busy, State.DELAYED: delayed, State.FAILED: 9}
+    ages: dict[State, float | None] = dict.fromkeys(State, None)
+    return Snapshot(
+        NOW,
+        1,
+        lengths,
+        ages | {State.MAIN: 4.0 if main else None},
+        {"claimed": 12},
+        next_due_in,
+        paused=False,
+    )
+
+
+def test_scaling_sees_the_items_and_the_workers_that_stay() -> None:
+    seen = seen_for_scaling(snapshot(5, 3), [ready(1, 3), ready(2), starting(3), draining(4)], 1, NOW)
+    assert (seen.main, seen.busy, seen.oldest_age) == (5, 3, 4.0)
+    assert (seen.replicas, seen.ready, seen.starting, seen.busy_workers) == (3, 2, 1, 1)
+    assert (seen.claimed, seen.slots, len(seen.starting_for)) == (12, 1, 1)
+
+
+def test_a_delayed_item_that_is_due_counts_as_waiting() -> None:
+    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=0.0), [], 1, NOW).delayed_due == 1
+    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=3.0), [], 1, NOW).delayed_due == 0
+
+
+def test_scaling_sees_when_the_next_delayed_item_is_due() -> None:
+    # An app that takes 40 s to start: the worker for an item that is due in 30 s is ordered now.
+    seen = seen_for_scaling(snapshot(0, 0, 1, next_due_in=30.0), [], 1, NOW)
+    slow = ScalingState(estimates=Estimates(start=40.0, start_variance=0.0, starts=9.0))
+    decision = decide(ScalingSpec(), seen, slow, 0.0)
+    assert (decision.replicas, decision.rule) == (1, ScalingRule.FROM_ZERO)
+
+
+def test_scaling_sees_how_long_each_worker_has_been_starting() -> None:
+    workers = [replace(starting(n), ordered_at=NOW + after) for n, after in ((1, -7.0), (2, 0.0), (3, 3.0))]
+    assert seen_for_scaling(snapshot(0, 0), workers, 1, NOW).starting_for == (7.0, 0.0, 0.0)
+    assert seen_for_scaling(snapshot(0, 0), [starting(1)], 1, NOW).starting_for == (NOW,)
+
+
+def test_a_worker_with_one_claim_is_busy() -> None:
+    assert seen_for_scaling(snapshot(0, 1), [ready(1, busy=1), ready(2)], 1, NOW).busy_workers == 1

@@ -1,0 +1,68 @@
+"""Changes of many items that run after the request that started them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from claimq_admin.changes.item_actions import Record
+from claimq_admin.selection.selected_items import Change, SelectedItems
+from claimq_web.changes import runs
+from claimq_web.changes.runs import Run, Runs
+
+
+class Endless:
+    """An action that runs until it is stopped."""
+
+    async def run(self, _: object, __: object, ___: object, stop: asyncio.Event) -> None:
+        await stop.wait()
+
+
+class Broken:
+    """An action whose server sends an answer that cannot be read."""
+
+    async def run(self, *_: object) -> None:
+        raise ValueError("no number")
+
+
+def run_of(user: str, *, allowed: bool = True, action: object | None = None) -> Run:
+    async def is_allowed() -> bool:
+        return allowed
+
+    items = cast("SelectedItems", action or Endless())
+    return Run("orders", user, cast("Record", "record"), items, cast("Change", "change"), 1.0, is_allowed)
+
+
+async def test_a_run_ends_when_its_user_loses_the_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_CHECK_EVERY", 0.01)
+    lost, kept = run_of("eve", allowed=False), run_of("ann")
+    found = Runs()
+    run_id = found.start(lost)
+    assert run_id
+    found.start(kept)
+    await lost.stop.wait()
+    assert found.find(run_id, "orders") is lost
+    await asyncio.sleep(0)
+    assert lost.problem == "eve may not change this queue any more"
+    assert not kept.stop.is_set()
+    await found.close()
+    assert (lost.state, kept.state) == ("failed", "stopped")
+
+
+async def test_a_run_that_ends_with_a_defect_is_not_done() -> None:
+    found, broken = Runs(), run_of("ann", action=Broken())
+    found.start(broken)
+    await found.close()
+    assert (broken.state, broken.problem) == (
+        "failed",
+        "it ended with an unexpected error: ValueError('no number')",
+    )
+
+
+async def test_one_user_does_not_use_all_that_may_run() -> None:
+    found = Runs()
+    assert [bool(found.start(run_of("eve"))) for _ in range(4)] == [True, True, True, False]
+    assert found.start(run_of("ann"))
+    await found.close()

@@ -1,0 +1,163 @@
+"""The JSON API of the page, for `claimq --web-api`: the same reads, changes and permissions, with a token of the user
+instead of a session of a browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+
+import claimq
+from claimq.arguments import choice
+from claimq.model import State
+from claimq_admin.changes.queue_actions import policy_of
+from claimq_admin.reads import documents
+from claimq_admin.reads.queue_reads import items_within_bytes, status_of, workers_of
+from claimq_admin.selection.selected_items import SelectedItems
+from claimq_web.changes.runs import Run
+from claimq_web.queues.queues import Json
+from claimq_web.rendering import answer
+from claimq_web.users.access import Right
+from claimq_web.users.security import API
+
+Query = Mapping[str, str]
+Read = Callable[[claimq.ReliableQueue, Query], Awaitable[Json]]
+_MOST = 1000
+_ONLY_READS = "this page changes nothing; start it with --actions (web.actions of the chart)"
+
+
+async def _status(queue: claimq.ReliableQueue, _: Query) -> Json:
+    return documents.status("", *await status_of(queue))
+
+
+async def _workers(queue: claimq.ReliableQueue, _: Query) -> Json:
+    return {"workers": [documents.worker(one) for one in await workers_of(queue)]}
+
+
+async def _clients(queue: claimq.ReliableQueue, query: Query) -> Json:
+    if client := query.get("client"):
+        return {"clients": [{"client": client, "length": await queue.client_length(client)}]}
+    return {"clients": [documents.client(one) for one in await queue.clients()]}
+
+
+async def _items(queue: claimq.ReliableQueue, query: Query) -> Json:
+    """At most ``limit`` items of a state after the first ``offset``, fewer if they are large; none at the end."""
+    count, offset = _span(query)
+    found, _ = await items_within_bytes(
+        queue, _state(query), offset, offset + count, client=query.get("client")
+    )
+    return {"items": [documents.located(one, is_exact=True) for one in found]}
+
+
+async def _item(queue: claimq.ReliableQueue, query: Query) -> Json:
+    wanted = query.get("id", "")
+    found = await (queue.failed_item(wanted) if query.get("state") == "failed" else queue.find(wanted))
+    return {"found": found and documents.located(found, is_exact=True)}
+
+
+async def _removed(queue: claimq.ReliableQueue, query: Query) -> Json:
+    count, offset = _span(query)
+    found = await queue.removed_items(count, offset=offset)
+    return {"items": [documents.removed(one, is_exact=True) for one in found]}
+
+
+async def _audit(queue: claimq.ReliableQueue, query: Query) -> Json:
+    count, offset = _span(query)
+    found = await queue.audit_log(count, offset=offset)
+    return {"records": [documents.audit_record(one) for one in found]}
+
+
+async def _policy(queue: claimq.ReliableQueue, _: Query) -> Json:
+    return await policy_of(queue)
+
+
+READS: Mapping[str, tuple[Right, Read]] = {
+    "status": (Right.LOOK, _status),
+    "workers": (Right.LOOK, _workers),
+    "policy": (Right.LOOK, _policy),
+    "clients": (Right.READ, _clients),
+    "items": (Right.READ, _items),
+    "item": (Right.READ, _item),
+    "removed": (Right.READ, _removed),
+    "audit": (Right.READ, _audit),
+}
+"""What can be read of a queue, by the last part of the path, and the right that it needs."""
+
+
+def routes(
+    names: Callable[[Request], Awaitable[list[str]]],
+    read: Callable[[Request, Right, Read], Awaitable[Json]],
+    changes: list[BaseRoute],
+) -> BaseRoute:
+    """The routes of the API. ``names``: of the queues that the user may see. ``read``: reads the queue of a request if
+    its user has the right. ``changes``: those of the page, which answer programs in JSON.
+    """
+
+    async def of_all(request: Request) -> Response:
+        return answer({"queues": await names(request)})
+
+    async def of_queue(request: Request) -> Response:
+        if request.path_params["read"] not in READS:
+            raise HTTPException(404, f"no such path; write one of {', '.join(READS)} after the queue")
+        right, one = READS[request.path_params["read"]]
+        return answer({**await read(request, right, one), "queue": request.path_params["name"]})
+
+    return Mount(
+        API.rstrip("/"),
+        routes=[
+            Route("/queues", of_all),
+            *(changes or [Route("/{path:path}", _no_changes, methods=["POST"])]),
+            Route("/queues/{name}/{read}", of_queue),
+        ],
+    )
+
+
+async def _no_changes(_: Request) -> Response:
+    raise HTTPException(403, _ONLY_READS)
+
+
+def selected(items: SelectedItems) -> Json:
+    """The result of a dry run."""
+    return {
+        "matching": items.matched,
+        "looked_at": items.looked_at,
+        "total": items.total,
+        "samples": [documents.located(one, is_exact=True) for one in items.samples],
+    }
+
+
+def progress(run: Run) -> Json:
+    """How far a change has come."""
+    items = run.items
+    return {
+        "state": run.state,
+        "problem": run.problem,
+        "changed": items.changed,
+        "looked_at": items.looked_at,
+        "total": items.total,
+        "problems": items.problems,
+        "problem_count": items.problem_count,
+    }
+
+
+def _state(query: Query) -> State:
+    try:
+        return choice("state", query.get("state", "main"), State)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error
+
+
+def _span(query: Query) -> tuple[int, int]:
+    """How many entries are asked for, after how many."""
+    return min(_number(query, "limit", 100), _MOST), _number(query, "offset", 0)
+
+
+def _number(query: Query, name: str, default: int) -> int:
+    text = query.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise HTTPException(400, f"{name} must be a whole number of items, at most 999,999,999")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Forms of the page that change items and queues."""

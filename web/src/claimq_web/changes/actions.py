@@ -1,0 +1,276 @@
+"""Requests that change items and queues. Each is a form of the page itself, or comes from a program with a token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+import claimq
+from claimq.errors import ItemTooLarge, StoreFull, StoreMisused, StoreUnavailable
+from claimq.model import State
+from claimq_admin.changes.item_actions import ItemActions, Record
+from claimq_admin.errors import CommandError
+from claimq_admin.reads import documents
+from claimq_admin.selection.selected_items import Change, SelectedItems
+from claimq_admin.text import count
+from claimq_spec.duration import parse_duration
+from claimq_web.changes.filter_forms import CHANGEABLE, LONGEST_TEXT, filter_of
+from claimq_web.changes.new_items import items_of
+from claimq_web.changes.queue_changes import change_queue, right_of
+from claimq_web.changes.runs import Run, Runs
+from claimq_web.queues.queues import Queues
+from claimq_web.rendering import answer, no_queue
+from claimq_web.users.access import Access, Right
+from claimq_web.users.forms import Form, checked_form, read_body
+from claimq_web.users.limits import AtOnce
+from claimq_web.users.login import Session
+
+_ENQUEUE_SECONDS = 20.0
+_ACTION_SECONDS = 60.0
+_ENQUEUES_OF_A_QUEUE, _ENQUEUES_OF_A_USER, _ENQUEUES_OF_A_NAMESPACE, _ENQUEUES_AT_ONCE = 2, 2, 4, 8
+"""How many requests have items in memory at the same time: each can have megabytes."""
+_CANCELLED = "cancelled by hand"
+
+
+class Actions:
+    """What users who have logged in can change, if they have the right. Each change is recorded."""
+
+    def __init__(self, queues: Queues, access: Access, runs: Runs) -> None:
+        self._queues = queues
+        self._access = access
+        self._runs = runs
+        self._enqueues = AtOnce(
+            _ENQUEUES_OF_A_QUEUE, _ENQUEUES_OF_A_USER, _ENQUEUES_OF_A_NAMESPACE, _ENQUEUES_AT_ONCE
+        )
+
+    def routes(self) -> list[Route]:
+        """The routes of the changes."""
+        return [
+            Route("/queues/{name}", _in_time(self._change_queue), methods=["POST"]),
+            Route("/queues/{name}/item", _in_time(self._change_item), methods=["POST"]),
+            Route("/queues/{name}/{page}", _in_time(self._change_selected), methods=["POST"]),
+            Route("/queues/{name}/runs/{run}", self._stop_run, methods=["POST"]),
+        ]
+
+    def routes_of_programs(self) -> list[Route]:
+        """The routes of changes that only the API has, since their bodies are no forms."""
+        return [Route("/queues/{name}/enqueue", self._enqueue, methods=["POST"])]
+
+    async def _change_queue(self, request: Request) -> Response:
+        """Changes a whole queue, or drains a worker of it."""
+        session, form = await checked_form(request)
+        name = str(request.path_params["name"])
+        queue = await self._queue(session, name, right_of(form))
+        record = self._queues.recorder(name, session.user)
+        try:
+            text, fields = await change_queue(self._queues, name, queue, record, form)
+        except CommandError as error:
+            return _not_carried_out(request, error, _path(name))
+        except (ValueError, TypeError) as error:
+            raise HTTPException(400, str(error)) from error
+        await queue.add_to_index()
+        return _carried_out(request, text, _path(name), **fields)
+
+    async def _enqueue(self, request: Request) -> Response:
+        """Adds the items in the JSON document of a request to a queue that exists."""
+        # Where changes are possible, the API has no request without a user.
+        session: Session = request.state.session
+        name = str(request.path_params["name"])
+        queue = await self._queue(session, name, Right.ADD)
+        async with self._enqueues.slot(name, session.user):
+            try:
+                new = items_of(await read_body(request, _ENQUEUE_SECONDS))
+                record = self._queues.recorder(name, session.user, adds=True)
+                await record("enqueue", count=len(new))
+                async with asyncio.timeout(_ENQUEUE_SECONDS):
+                    enqueued = await queue.enqueue_many(new)
+            except TimeoutError as error:
+                raise StoreUnavailable(
+                    f"the server did not answer within {_ENQUEUE_SECONDS:g} s; the items may be enqueued or not"
+                ) from error
+            except (StoreFull, StoreMisused, ItemTooLarge) as error:
+                raise HTTPException(422, str(error)) from error
+            except (ValueError, TypeError) as error:
+                raise HTTPException(400, str(error)) from error
+        fields = {**documents.enqueued(name, enqueued), "queue": name}
+        return _carried_out(request, f"{count(len(new))} enqueued", _path(name), **fields)
+
+    async def _change_item(self, request: Request) -> Response:
+        """Acts on one item."""
+        session, form = await checked_form(request)
+        name = str(request.path_params["name"])
+        queue = await self._queue(session, name)
+        item_id, action = form.get("id", ""), form.get("action", "")
+        items = ItemActions(queue, self._queues.recorder(name, session.user))
+        acts: dict[str, Callable[[], Awaitable[str]]] = {
+            "cancel": lambda: items.cancel(item_id, form.get("error", "")[:LONGEST_TEXT] or _CANCELLED),
+            "remove": lambda: items.remove(item_id),
+            "run-now": lambda: items.run_now(item_id),
+            "requeue": lambda: items.requeue(item_id, _delay(form)),
+            "move": lambda: self._move(session, items, item_id, name, form),
+        }
+        if action not in acts:
+            raise HTTPException(400, "there is no such action")
+        stays = action in ("cancel", "run-now", "requeue")
+        path = _path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name)
+        try:
+            return _carried_out(request, await acts[action](), path)
+        except CommandError as error:
+            return _not_carried_out(request, error, path)
+
+    async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
+        target = await self._target(session, name, form)
+        return await items.move(item_id, target, self._record_there(session, form))
+
+    async def _change_selected(self, request: Request) -> Response:
+        """Starts a change of all items of a state that pass a filter."""
+        session, form = await checked_form(request)
+        name, page = str(request.path_params["name"]), str(request.path_params["page"])
+        if page not in CHANGEABLE:
+            raise HTTPException(404, "there is no such page")
+        items = SelectedItems(await self._queue(session, name), filter_of(form), state=CHANGEABLE[page])
+        change = await self._change(session, items, name, form)
+        record = self._queues.recorder(name, session.user)
+        if "id" in form:
+            if items.state is not State.FAILED or not form["id"]:
+                raise HTTPException(400, "an id names a failed item here; for others use the path item")
+            missing = await items.run_on([form["id"]], change, record)
+            return _carried_out(request, "", _path(name, page), missing=missing, problems=items.problems)
+        target = form.get("target", "") if form.get("action") == "move" else None
+        is_allowed = partial(self._may_change, session, name, target)
+        run_id = self._runs.start(Run(name, session.user, record, items, change, _rate(form), is_allowed))
+        if run_id is None:
+            raise HTTPException(
+                503, "too many changes are running, of you or altogether; wait for one of them, or stop it"
+            )
+        return _carried_out(request, "", _path(name, f"runs/{run_id}"), run=run_id)
+
+    async def _change(self, session: Session, items: SelectedItems, name: str, form: Form) -> Change:
+        match form.get("action"):
+            case "requeue":
+                return items.requeueing()
+            case "remove":
+                return items.removing()
+            case "move":
+                return items.moving_to(
+                    await self._target(session, name, form), self._record_there(session, form)
+                )
+            case "cancel" if items.state is not State.FAILED:
+                return items.cancelling(form.get("because", "")[:LONGEST_TEXT] or _CANCELLED)
+            case "run-now" if items.state is not State.FAILED:
+                return items.running_now()
+            case _:
+                raise HTTPException(400, "there is no such action")
+
+    async def _stop_run(self, request: Request) -> Response:
+        session, _ = await checked_form(request)
+        name, run_id = str(request.path_params["name"]), str(request.path_params["run"])
+        await self._check(session, name, Right.CHANGE)
+        run = self._runs.find(run_id, name)
+        if run is None:
+            raise HTTPException(404, "there is no such change")
+        run.stop.set()
+        return _carried_out(request, "", _path(name, f"runs/{run_id}"))
+
+    def _record_there(self, session: Session, form: Form) -> Record:
+        """Records in the queue that items are moved to."""
+        return self._queues.recorder(form.get("target", ""), session.user, adds=True)
+
+    async def _target(self, session: Session, name: str, form: Form) -> claimq.ReliableQueue:
+        target = form.get("target", "")
+        if target == name:
+            raise HTTPException(400, "the items are in this queue already; name another one")
+        return await self._queue(session, target, Right.ADD)
+
+    async def _queue(self, session: Session, name: str, right: Right = Right.CHANGE) -> claimq.ReliableQueue:
+        """The queue, if the user has the right on it."""
+        await self._check(session, name, right)
+        queue = self._queues.queue(name)
+        if queue is None:
+            raise no_queue(name)
+        await self._queues.check(name)
+        if not await queue.exists():
+            raise no_queue(name)
+        return queue
+
+    async def _may_change(self, session: Session, name: str, target: str | None) -> bool:
+        """Whether the user may change the items of a queue, and add some to the one that they are moved to. Both must
+        still be the queues of their objects."""
+        try:
+            for one in (name,) if target is None else (name, target):
+                await self._queues.check(one)
+        except StoreMisused:
+            return False
+        except StoreUnavailable:
+            pass  # the run itself ends if the server stays away
+        return await self._access.may(session, Right.CHANGE, name) and (
+            target is None or await self._access.may(session, Right.ADD, target)
+        )
+
+    async def _check(self, session: Session, name: str, right: Right) -> None:
+        if await self._access.may(session, right, name):
+            return
+        if not await self._access.may(session, Right.LOOK, name):
+            raise no_queue(name)
+        raise HTTPException(403, f"you may not {right.value}: {name[:200]}")
+
+
+def _in_time(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """The same, ended after a minute: a server that sends its answer byte by byte must not hold the request."""
+
+    async def handle_in_time(request: Request) -> Response:
+        try:
+            async with asyncio.timeout(_ACTION_SECONDS):
+                return await handle(request)
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"the server did not finish its answers within {_ACTION_SECONDS:g} s; the change may be done in part"
+            ) from error
+
+    return handle_in_time
+
+
+def _delay(form: Form) -> float | None:
+    text = form.get("delay", "").strip()
+    try:
+        return parse_duration(text) if text else None
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error
+
+
+def _rate(form: Form) -> float | None:
+    text = form.get("rate", "").strip()
+    try:
+        rate = float(text) if text else None
+    except ValueError:
+        rate = 0.0
+    if rate is not None and not 0.1 <= rate <= 1_000_000:
+        raise HTTPException(400, "the rate is a number of items per second, at least 0.1")
+    return rate
+
+
+def _path(name: str, rest: str = "") -> str:
+    return f"/queues/{name}" + (f"/{rest}" if rest else "")
+
+
+def _carried_out(request: Request, text: str, path: str, **fields: object) -> Response:
+    """The answer to a change: leads a browser to a page with the text; a program gets the text and the fields."""
+    if request.state.is_api:
+        return answer({"message": text, **fields})
+    session: Session = request.state.session
+    if text:
+        session.note(text)
+    return RedirectResponse(path, 303)
+
+
+def _not_carried_out(request: Request, error: CommandError, path: str) -> Response:
+    if request.state.is_api:
+        raise HTTPException(409, str(error)) from error
+    return _carried_out(request, f"not done: {error}", path)

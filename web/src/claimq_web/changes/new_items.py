@@ -1,0 +1,64 @@
+"""Items to enqueue in the body of a request of a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from claimq.arguments import seconds
+from claimq.model import NewItem
+from claimq_admin.item_files.item_files import item_of_fields
+
+_MOST_ITEMS = 1000
+_KNOWN = {
+    "payload", "payload_base64", "id", "client", "at", "delay", "headers", "deadline", "expires_in", "max_requeues",
+    "priority", "exclusive_key",
+}  # fmt: skip
+
+
+def items_of(body: bytes) -> list[NewItem]:
+    """The items of ``{"items": [...]}``. ValueError with what is wrong; then nothing is enqueued."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        document = None
+    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    found = fields.get("items")
+    if not isinstance(found, list) or len(fields) > 1:
+        raise ValueError('send {"items": [...]} as JSON, without other fields')
+    listed = cast("list[object]", found)
+    if not 1 <= len(listed) <= _MOST_ITEMS:
+        raise ValueError(f"a request has 1 to {_MOST_ITEMS:,} items, not {len(listed):,}; send several")
+    return [_item(number, one) for number, one in enumerate(listed)]
+
+
+def _item(number: int, given: object) -> NewItem:
+    """An item, with the fields of a line of `claimq import`, ``delay`` and ``expires_in``. Others may be limits of a
+    later release, so they are refused."""
+    try:
+        if not isinstance(given, dict):
+            raise ValueError("not an object")
+        item = cast("dict[str, Any]", given)
+        if unknown := sorted(item.keys() - _KNOWN):
+            raise ValueError(f"this page does not know {unknown[0][:100]!r}")
+        expires_in = _seconds(item, "expires_in")
+        if expires_in is not None and item.get("deadline") is not None:
+            raise ValueError("deadline and expires_in exclude each other; give only one of them")
+        if item.get("delay") is not None and item.get("at") is not None:
+            raise ValueError("delay and at exclude each other; give only one of them")
+        new = replace(item_of_fields(item), delay=_seconds(item, "delay"))
+        return new if expires_in is None else replace(new, deadline=timedelta(seconds=expires_in))
+    except ValueError as error:
+        raise ValueError(f"items[{number}]: {error}") from error
+
+
+def _seconds(item: Mapping[str, Any], name: str) -> float | None:
+    given = item.get(name)
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ValueError(f"{name} is not a number of seconds")
+    return seconds(name, given)

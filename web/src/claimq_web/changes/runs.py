@@ -1,0 +1,106 @@
+"""Changes of many items that users have started on the page, and their progress."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from claimq.concurrency.background_work import in_background, run_every
+from claimq.errors import ClaimqError
+from claimq_admin.changes.item_actions import Record
+from claimq_admin.rate_limit import Pace
+from claimq_admin.selection.selected_items import Change, SelectedItems
+from claimq_spec.kubernetes_api.port import ClusterError
+
+_MOST_RUNNING = 8
+_MOST_OF_A_USER = 3
+_CHECK_EVERY = 20.0
+"""Seconds between two checks that the user of a run may still change the queue."""
+_MOST_KEPT = 100
+
+
+@dataclass
+class Run:
+    """A change of the items that pass a filter. ``queue``: its name on the page. ``problem``: why it ended
+    early. ``is_allowed``: whether its user may change the queue now; otherwise it ends.
+    """
+
+    queue: str
+    user: str
+    record: Record
+    items: SelectedItems
+    change: Change
+    rate: float | None
+    is_allowed: Callable[[], Awaitable[bool]]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    is_running: bool = True
+    problem: str = ""
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        if self.is_running:
+            return "stopping" if self.stop.is_set() else "running"
+        return "failed" if self.problem else "stopped" if self.stop.is_set() else "done"
+
+    async def carry_out(self) -> None:
+        """Runs to the end, to an error or until ``stop`` is set."""
+        checking = in_background(
+            run_every(_CHECK_EVERY, self._check, name="permission of a run", stop=self.stop),
+            name="permission of a run",
+        )
+        try:
+            await self.items.run(self.change, self.record, Pace(self.rate), self.stop)
+        except ClaimqError as error:
+            self.problem = str(error)
+        except Exception as error:  # logged as a defect
+            self.problem = f"it ended with an unexpected error: {error!r}"
+            raise
+        finally:
+            self.is_running = False
+            checking.cancel()
+
+    async def _check(self) -> bool:
+        """Ends the run if its user has lost the permission. An API server that does not answer takes none away."""
+        with suppress(ClusterError):
+            if not await self.is_allowed():
+                self.problem = f"{self.user} may not change this queue any more"
+                self.stop.set()
+        return False
+
+
+class Runs:
+    """The runs of a web page. They end with its process; a run that is started again continues with the rest."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, run: Run) -> str | None:
+        """Starts a run; returns its id, None if too many are running."""
+        running = [one for one in self._runs.values() if one.is_running]
+        if len(running) >= _MOST_RUNNING or sum(one.user == run.user for one in running) >= _MOST_OF_A_USER:
+            return None
+        run_id = secrets.token_urlsafe(9)
+        self._runs[run_id] = run
+        for old in [one for one, known in self._runs.items() if not known.is_running][: -_MOST_KEPT or None]:
+            del self._runs[old]
+        task = in_background(run.carry_out(), name="changing items")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return run_id
+
+    def find(self, run_id: str, queue: str) -> Run | None:
+        """The run of this id on this queue."""
+        run = self._runs.get(run_id)
+        return run if run is not None and run.queue == queue else None
+
+    async def close(self) -> None:
+        """Stops all runs after their current items."""
+        for run in self._runs.values():
+            run.stop.set()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

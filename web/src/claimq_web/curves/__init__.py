@@ -1,0 +1,1 @@
+"""Samples of queues, and their curves."""

@@ -1,0 +1,1 @@
+"""The queues that the page shows, and their pages."""

@@ -1,0 +1,345 @@
+"""The ReliableQueues of a cluster as the page shows them, and the connections to their servers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import claimq
+from claimq.concurrency.background_work import in_background, run_every
+from claimq.errors import InvalidSpec
+from claimq.redis_store.bounded_read import ReadBounds
+from claimq_admin.changes.by_hand import name_by_hand
+from claimq_admin.changes.item_actions import Record
+from claimq_admin.cluster.owner_check import check_owner
+from claimq_admin.cluster.server_settings import (
+    ClusterQueue,
+    is_used_by_the_operator,
+    queue_of,
+    reachable,
+    secrets_of,
+)
+from claimq_admin.errors import CommandError, ForeignQueue, lines_of
+from claimq_admin.text import count as counted
+from claimq_spec.certificates import Certificates
+from claimq_spec.grants import NO_QUEUE_GRANTS, QueueGrants
+from claimq_spec.kubernetes_api.port import (
+    EVENTS,
+    PODS,
+    QUEUES,
+    SECRETS,
+    ClusterError,
+    ClusterUnavailable,
+    Conflict,
+    EvictingCluster,
+    NotFound,
+    part,
+)
+from claimq_spec.manifest import Manifest, parse_manifest
+from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, pod_of_worker
+from claimq_web.queues.change_events import ChangeEvents
+from claimq_web.queues.queues import MOST_EVENTS, Json
+
+_PERIOD = 10.0
+_SETTINGS_SECONDS = 300.0
+"""After so long the Secrets of a queue are read again."""
+_RETRY_SECONDS = 1.0
+_OWNER_SECONDS = 5.0
+"""After so long the owner of a queue is read again from its server."""
+_LARGEST_REPLY = 16 * 1024 * 1024
+_READ_BOUNDS = ReadBounds(rows=200_000, size=48 * 1024 * 1024, seconds=20.0)
+"""Bytes: of a page of items, or of a single item with its payload."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A ReliableQueue. ``queue``: None if it cannot be read, and ``problem`` says why."""
+
+    body: Json
+    queue: claimq.ReliableQueue | None
+    named: ClusterQueue | None
+    problem: str
+    read_at: float
+    target: float | None = None
+    """``spec.scaling.targetAge`` in seconds."""
+
+    @property
+    def settings(self) -> claimq.RedisSettings | None:
+        """Of the connection to its server."""
+        return None if self.named is None else self.named.settings
+
+
+class ClusterQueues:
+    """Reads the ReliableQueues every 10 seconds, and connects to the servers of those that may be used.
+
+    A user who can create a ReliableQueue must not see the queue of another tenant through it. So the page decides what
+    the operator decides too: the name of the queue, the hosts of passwords, and the owner on the server's record. The
+    status of the object (condition RedisReachable) can only forbid more. The name of a queue on the page is
+    ``NAMESPACE.NAME`` of its object.
+    """
+
+    when_empty = "There is no ReliableQueue that you may see."
+
+    def __init__(
+        self,
+        cluster: EvictingCluster,
+        directory: Path,
+        namespaces: Sequence[str] = (),
+        grants: QueueGrants = NO_QUEUE_GRANTS,
+    ) -> None:
+        """``directory``: for certificates, readable only by this user. ``namespaces``: only these; empty: all.
+        ``grants``: those of the operator's settings."""
+        self._cluster = cluster
+        self._grants = grants
+        self._events = ChangeEvents(cluster)
+        self._certificates = Certificates(directory)
+        self._namespaces = tuple(namespaces) or (None,)
+        self._known: dict[str, _Known] = {}
+        self._checked: dict[str, tuple[ClusterQueue, float]] = {}
+        """The queues whose owner was read, and when."""
+        self._servers: dict[claimq.RedisSettings, claimq.Server] = {}
+        self.problem = ""
+        """Why the last reading failed; empty if it did not."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Reads periodically inside the block. An API server that does not answer leaves what is known."""
+        name = "ReliableQueues for the web page"
+        reading = in_background(run_every(_PERIOD, self._step, name=name, stop=asyncio.Event()), name=name)
+        try:
+            yield
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def refresh(self) -> None:
+        """Reads the ReliableQueues once. ClusterError."""
+        bodies: list[Json] = []
+        for namespace in self._namespaces:
+            bodies += await self._cluster.list(QUEUES, namespace, keep=_without_template)
+        read: dict[tuple[str, str], Json] = {}
+        for body in bodies:
+            name = _name_of(body)
+            self._known[name] = await self._updated(body, self._known.get(name), read)
+            await asyncio.sleep(0)  # reading thousands of manifests takes seconds
+        for name in self._known.keys() - map(_name_of, bodies):
+            self._events.forget(self._known.pop(name).body["metadata"]["uid"])
+            self._checked.pop(name, None)
+        await self._close_unused()
+        self._certificates.sweep(self._files())
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        self._known = {}
+        await self._close_unused()
+
+    async def names(self) -> Sequence[str]:
+        """The names of the queues that can be read, sorted."""
+        return sorted(name for name, known in self._known.items() if known.queue is not None)
+
+    def queue(self, name: str) -> claimq.ReliableQueue | None:
+        """The queue of a ReliableQueue; None if there is none or it cannot be read."""
+        known = self._known.get(name)
+        return None if known is None else known.queue
+
+    async def check(self, name: str) -> None:
+        """Returns if the server has, or had seconds ago, the object on record as the queue's owner. ClaimqError."""
+        known = self._known.get(name)
+        if known is None or known.queue is None or known.named is None:
+            raise ForeignQueue(f"{name} cannot be read")
+        named, at = self._checked.get(name, (None, 0.0))
+        if named != known.named or time.monotonic() - at > _OWNER_SECONDS:
+            await check_owner(known.queue, known.named)
+            self._checked[name] = (known.named, time.monotonic())
+
+    def unreadable(self) -> Mapping[str, str]:
+        """The ReliableQueues that cannot be read, and why."""
+        return {name: known.problem for name, known in self._known.items() if known.queue is None}
+
+    def decisions(self) -> Mapping[str, Json]:
+        """The targets, and the last decisions of the operator where there are some."""
+        return {
+            name: {
+                "source": "ReliableQueue",
+                **part(part(known.body, "status"), "scaling"),
+                "targetAge": known.target,
+            }
+            for name, known in self._known.items()
+            if known.queue is not None
+        }
+
+    def status(self, name: str) -> Json:
+        """The status of the object and ``suspend`` of its spec; empty for an unknown one."""
+        known = self._known.get(name)
+        if known is None:
+            return {}
+        return {**part(known.body, "status"), "suspend": bool(part(known.body, "spec").get("suspend"))}
+
+    def servers(self) -> Iterable[claimq.Server]:
+        """None: the condition RedisReachable has their warnings, for the users who may see it."""
+        return ()
+
+    async def events(self, name: str) -> list[Json]:
+        """The latest Events about a queue, newest first; none if they cannot be read."""
+        known = self._known.get(name)
+        if known is None:
+            return []
+        metadata = known.body["metadata"]
+        try:
+            found = await self._cluster.list(
+                EVENTS, metadata["namespace"], fields=f"involvedObject.uid={metadata['uid']}"
+            )
+        except ClusterError as error:
+            _log.warning("the Events of %s cannot be read: %s", name, error)
+            return []
+        found.sort(key=lambda one: one.get("lastTimestamp") or "", reverse=True)
+        return found[:MOST_EVENTS]
+
+    def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
+        """Records actions of a user in the audit log of the queue and as an Event about its object."""
+
+        async def record(action: str, target: str = "", *, count: int | None = None) -> None:
+            queue = self.queue(name)
+            if queue is not None:
+                await queue.record_action(actor, action, target, count=count, adds=adds)
+            what = " ".join(word for word in (action, target) if word)
+            number = "" if count is None else f" ({counted(count)})"
+            if (known := self._known.get(name)) is not None:
+                await self._events.emit(known.body["metadata"], actor, f"{what}{number}")
+
+        return record
+
+    async def suspend(self, name: str, suspended: bool) -> None:
+        """Sets ``spec.suspend`` of the ReliableQueue. ClusterError."""
+        namespace, _, resource = name.partition(".")
+        await self._cluster.patch(QUEUES, namespace, resource, {"spec": {"suspend": suspended}})
+
+    async def drain(self, name: str, worker: str) -> None:
+        """Evicts the pod of a worker. CommandError if it is no pod of this queue, or is not evicted.
+
+        Workers choose their own names, so the pod has to be one of this queue by its labels as well.
+        """
+        namespace, _, resource = name.partition(".")
+        found = pod_of_worker(worker)
+        if found is None:
+            raise CommandError(f"{worker} does not run in a pod of Kubernetes; stop it where it runs")
+        pod, uid = found
+        try:
+            body = await self._cluster.get(PODS, namespace, pod)
+            labels = part(body["metadata"], "labels")
+            if (labels.get(QUEUE_LABEL), labels.get(COMPONENT_LABEL)) != (resource, WORKER_COMPONENT):
+                raise CommandError(f"the pod {pod} is not a worker of {name}")
+            await self._cluster.evict(namespace, pod, uid)
+        except (NotFound, Conflict) as error:
+            raise CommandError(f"the pod {pod} of this worker has ended") from error
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
+
+    async def _step(self) -> bool:
+        try:
+            await self.refresh()
+        except ClusterError as error:
+            if not self.problem:
+                _log.warning("the ReliableQueues cannot be read: %s", error)
+            self.problem = str(error)
+        else:
+            self.problem = ""
+        return False
+
+    async def _updated(self, body: Json, old: _Known | None, read: dict[tuple[str, str], Json]) -> _Known:
+        # Not all at the same time: each pass reads the Secrets of a part.
+        read_at = time.monotonic() - _SETTINGS_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 - no secret
+        kept = old if old is not None and old.queue and _generation(old.body) == _generation(body) else None
+        if not is_used_by_the_operator(body):
+            if kept and _reason(body) == "Unreachable":
+                return replace(kept, body=body)
+            return _Known(body, None, None, _message(body), read_at)
+        if kept and time.monotonic() - kept.read_at < _SETTINGS_SECONDS:
+            return replace(kept, body=body)
+        try:
+            manifest = parse_manifest(body, stored=True)
+            self._check_name(manifest)
+            data = {one: await self._secret(manifest.namespace, one, read) for one in secrets_of(manifest)}
+            others = self._files(manifest.namespace, without=_name_of(body))
+            found = queue_of(
+                manifest,
+                body,
+                data,
+                self._certificates,
+                others=others,
+                hosts=self._grants.password_hosts,
+                retry_for=_RETRY_SECONDS,
+            )
+        except (CommandError, InvalidSpec, ClusterError) as error:
+            if kept and isinstance(error, ClusterUnavailable):  # go on with the Secrets that were read before
+                return replace(kept, body=body)
+            return _Known(body, None, None, "; ".join(lines_of(error)), read_at)
+        settings = replace(found.settings, largest_reply=_LARGEST_REPLY, read_bounds=_READ_BOUNDS)
+        if settings not in self._servers:
+            self._servers[settings] = claimq.connect(settings=settings)
+        queue = self._servers[settings].queue(found.queue_name, worker=name_by_hand())
+        named, target = replace(found, settings=settings), manifest.spec.scaling.target_age
+        return _Known(body, queue, named, "", read_at, target)
+
+    def _check_name(self, manifest: Manifest) -> None:
+        """CommandError for a name on the server that the namespace may not use."""
+        name, namespace = manifest.spec.queue_name, manifest.namespace
+        if not self._grants.allows_name(namespace, name):
+            raise CommandError(f'spec.queueName: "{name}" does not begin with "{namespace}."')
+
+    def _files(self, namespace: str = "", *, without: str = "") -> set[str]:
+        """The certificates that the queues of a namespace or of all use, but for one of them."""
+        return {
+            file
+            for name, known in self._known.items()
+            if known.settings and name != without and namespace in ("", name.partition(".")[0])
+            for file in known.settings.files
+        }
+
+    async def _secret(self, namespace: str, name: str, read: dict[tuple[str, str], Json]) -> Json:
+        key = (namespace, name)
+        if key not in read:
+            read[key] = part(await self._cluster.get(SECRETS, namespace, name), "data")
+        return read[key]
+
+    async def _close_unused(self) -> None:
+        used = {known.settings for known in self._known.values()}
+        for settings in [one for one in self._servers if one not in used]:
+            await self._servers.pop(settings).close()
+
+
+def _name_of(body: Json) -> str:
+    metadata = body["metadata"]
+    return f"{metadata['namespace']}.{metadata['name']}"
+
+
+def _generation(body: Json) -> tuple[str, int]:
+    """Identifies the object and its spec."""
+    metadata = body["metadata"]
+    return str(metadata.get("uid")), int(metadata.get("generation") or 0)
+
+
+def _reason(body: Json) -> str:
+    return str(reachable(body).get("reason") or "")
+
+
+def _message(body: Json) -> str:
+    """Why the operator does not use the server and the queue that the object names."""
+    condition = reachable(body)
+    if condition.get("observedGeneration") != body["metadata"].get("generation"):
+        return "the operator has not accepted its spec yet"
+    return f"{condition.get('reason')}: {condition.get('message')}"
+
+
+def _without_template(body: Json) -> Json:
+    """The object without the fields that are large and not used."""
+    body["metadata"].pop("managedFields", None)
+    part(part(body, "spec"), "worker").pop("template", None)
+    return body

@@ -1,0 +1,104 @@
+"""Takes samples of all queues periodically, and keeps the warnings of the servers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from claimq.concurrency.background_work import run_every
+from claimq.errors import ClaimqError, StoreUnavailable
+from claimq_web.curves.samples import Sample, Samples, sample_of
+from claimq_web.queues.queues import Queues
+from claimq_web.users.limits import answering
+
+_PERIOD = 2.0
+_LEAST_SHARE = 5
+"""The pause after a pass is this many times as long as the pass, so that 10,000 queues keep no server busy."""
+_AT_ONCE = 16
+_WARNINGS_EVERY = 60.0
+_SAMPLE_SECONDS = 5.0
+"""How long a pass waits for the answers of one queue."""
+
+
+class Sampler:
+    """Reads a snapshot of each queue in each pass. A queue that cannot be read does not stop the others."""
+
+    def __init__(self, queues: Queues, samples: Samples) -> None:
+        self.samples = samples
+        self.problem = ""
+        """Why the names of the queues could not be read in the last pass; empty if they were."""
+        self.problems: dict[str, str] = {}
+        """The queues that could not be read in the last pass, and why."""
+        self.warnings: tuple[str, ...] = ()
+        self.unsampled_count = 0
+        """Queues for which the memory had no room."""
+        self._queues = queues
+        self._warned_at = -_WARNINGS_EVERY
+
+    async def run(self) -> None:
+        """Runs until it is cancelled. An error ends a pass, not the sampler."""
+        await run_every(_PERIOD, self._pass, name="samples for the web page", stop=asyncio.Event())
+
+    async def _pass(self) -> bool:
+        began = time.monotonic()
+        try:
+            await self.sample_all()
+            await self._read_warnings(began)
+        except StoreUnavailable:
+            if any(self._queues.servers()):
+                raise
+            # `claimq up` stops: its connections were closed during this pass.
+        await asyncio.sleep(max(0.0, _LEAST_SHARE * (time.monotonic() - began) - _PERIOD))
+        return False
+
+    async def sample_all(self) -> None:
+        """One pass. Raises StoreUnavailable or StoreMisused if no queue can be read."""
+        try:
+            names = await self._queues.names()
+        except ClaimqError as error:
+            self.problem = str(error)
+            raise
+        self.problem = ""
+        sampled = names[: self.samples.most_queues]
+        self.unsampled_count = len(names) - len(sampled)
+        existing: set[str] = set()
+        errors: dict[str, ClaimqError] = {}
+        for begin in range(0, len(sampled), _AT_ONCE):
+            page = sampled[begin : begin + _AT_ONCE]
+            results = await asyncio.gather(*map(self._try_sample, page))
+            for name, result in zip(page, results, strict=True):
+                if isinstance(result, ClaimqError):
+                    errors[name] = result
+                elif result is not None:
+                    existing.add(name)
+        self.samples.keep_only(existing | errors.keys())
+        self.problems = {name: str(error) for name, error in errors.items()}
+        if errors and len(errors) == len(sampled):
+            raise next(iter(errors.values()))
+
+    async def _try_sample(self, name: str) -> Sample | ClaimqError | None:
+        try:
+            async with answering(name, _SAMPLE_SECONDS):
+                return await self.sample(name)
+        except ClaimqError as error:
+            return error
+
+    async def sample(self, name: str) -> Sample | None:
+        """Takes a sample of one queue; None if it does not exist."""
+        queue = self._queues.queue(name)
+        if queue is None:
+            return None
+        await self._queues.check(name)
+        snapshot = await queue.snapshot()
+        if snapshot.seq == 0 and not any(snapshot.lengths.values()) and not await queue.exists():
+            return None
+        sample = sample_of(snapshot)
+        self.samples.add(name, sample)
+        return sample
+
+    async def _read_warnings(self, now: float) -> None:
+        if now - self._warned_at < _WARNINGS_EVERY:
+            return
+        self._warned_at = now
+        reports = [await server.report() for server in self._queues.servers()]
+        self.warnings = tuple(dict.fromkeys(one.message for report in reports for one in report.warnings))

@@ -1,0 +1,61 @@
+"""Pages and JSON as responses: templates escape all values, and write numbers, times and foreign text in one way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from claimq_admin.escaping import safe
+from claimq_admin.text import age, instant, iso_instant, payload
+from claimq_web import payload as payloads
+
+HERE = Path(__file__).parent
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "age": age,
+        "instant": instant,
+        "iso": iso_instant,
+        "count": lambda number: f"{number:,.0f}",
+        "rate": rate,
+        "line": safe,
+        "lines": payloads.visible,
+        "payload": payload,
+    }
+    return made
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """The response with a page."""
+    return HTMLResponse(_environment().get_template(template).render(**values), status)
+
+
+def answer(document: Mapping[str, Any], status: int = 200) -> Response:
+    """The answer of the API with this document."""
+    return Response(json.dumps(document), status, media_type="application/json")
+
+
+def no_queue(name: str) -> HTTPException:
+    """The answer where there is no such queue, or the user may not see it."""
+    return HTTPException(404, f"there is no queue {name[:200]} here")
+
+
+def rate(per_second: float) -> str:
+    """A number of items per second, rounded."""
+    return f"{per_second:,.0f}/s" if per_second >= 100 else f"{per_second:.3g}/s"

@@ -1,0 +1,123 @@
+"""Serves the app in the running event loop, on a socket that already listens."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import Server
+
+from claimq_web.users.security import HEALTH
+
+_MOST_REQUESTS, _MOST_CONNECTIONS = 256, 320
+"""Requests in progress, and connections: there is always one that a new client can replace."""
+_REQUEST_SECONDS = 5.0
+"""From the first byte of a request, or from the connection, to the end of the request's head."""
+
+
+class _TimedProtocol(H11Protocol):
+    """HTTP/1.1 with a limit on the time of a request, and room for a new connection when all are taken. uvicorn itself
+    closes only connections that send nothing after a response.
+    """
+
+    _late: asyncio.TimerHandle | None = None
+    waits_since = 0.0
+    _is_aborted = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Begins to wait for a request. If there are too many connections, closes the one that has been waiting for its
+        client for the longest time.
+        """
+        super().connection_made(transport)
+        self._late = self.loop.call_later(_REQUEST_SECONDS, transport.abort)
+        self.waits_since = self.loop.time()
+        if len(self.connections) >= _MOST_CONNECTIONS:
+            all_of_them = cast("set[_TimedProtocol]", self.connections)
+            waiting = [one for one in all_of_them if one.waits_for_client]
+            if waiting:
+                min(waiting, key=lambda one: one.waits_since).abort()
+
+    def abort(self) -> None:
+        """Closes it at once: transport.close() would wait until the client has read everything."""
+        self._is_aborted = True
+        self.transport.abort()
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether its client has to send a request or the rest of one, or to read its response. Not after abort()."""
+        if self._is_aborted:
+            return False
+        if not self._has_request or self.transport.is_closing():
+            return True
+        return bool(self.cycle.more_body or self.flow.write_paused)
+
+    @property
+    def _has_request(self) -> bool:
+        """Whether it has the head of a request whose response is not complete."""
+        is_answered: bool = getattr(self.cycle, "response_complete", True)  # None before the first request
+        return not is_answered
+
+    def data_received(self, data: bytes) -> None:
+        """Reads, and waits for the rest of a head that is not whole; the app waits for the bodies."""
+        super().data_received(data)
+        if self._has_request:
+            self._end_wait()
+            if not self.cycle.more_body:
+                self.waits_since = self.loop.time()
+        elif self._late is None:
+            self._late = self.loop.call_later(_REQUEST_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the wait."""
+        self._end_wait()
+        super().connection_lost(exc)
+
+    def _end_wait(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+class _Limited:
+    """The app with a limit on the requests in progress. Health checks are answered beyond it: busy is not broken."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or refuses it with status 503."""
+        if self._running >= _MOST_REQUESTS and scope.get("path") != HEALTH:
+            refusal = PlainTextResponse("too many requests are in progress\n", 503, {"Retry-After": "1"})
+            await refusal(scope, receive, send)
+            return
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
+
+
+@asynccontextmanager
+async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]:
+    """Serves the app inside the block. Leaves the signals of the process alone."""
+    config = Config(
+        _Limited(app), http=_TimedProtocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
+        timeout_graceful_shutdown=2, log_config=None, access_log=False, proxy_headers=False, server_header=False,
+        date_header=False,
+    )  # fmt: skip
+    config.load()
+    server = Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listening])
+    try:
+        yield
+    finally:
+        await server.shutdown(sockets=[listening])

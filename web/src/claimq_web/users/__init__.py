@@ -1,0 +1,1 @@
+"""Who uses the page, what a user may see and do, and how much."""

@@ -1,0 +1,392 @@
+"""Routes of the web page that read. The login is in `login_pages`, those that change something are in `actions`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+import claimq
+from claimq.concurrency.background_work import in_background
+from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
+from claimq_admin.errors import ForeignQueue
+from claimq_admin.reads.queue_reads import live_workers, workers_of
+from claimq_admin.selection.item_filter import fields_of
+from claimq_admin.selection.selected_items import SelectedItems
+from claimq_spec.kubernetes_api.port import ClusterError, part
+from claimq_web import api
+from claimq_web.changes.actions import Actions
+from claimq_web.changes.filter_forms import CHANGEABLE, filter_of
+from claimq_web.changes.runs import Runs
+from claimq_web.curves import plot
+from claimq_web.curves.curves import latest_rates
+from claimq_web.curves.overview import (
+    SHOW,
+    Selection,
+    grouped,
+    namespaces_of,
+    notes_of,
+    selected,
+    warnings_of,
+)
+from claimq_web.curves.samples import Samples
+from claimq_web.payload import shown_payload
+from claimq_web.queues import queue_pages
+from claimq_web.queues.queues import Json, Queues
+from claimq_web.queues.sampler import Sampler
+from claimq_web.rendering import HERE, answer, no_queue, page
+from claimq_web.users.access import Access, Right, SameForAll
+from claimq_web.users.forms import fields_once
+from claimq_web.users.limits import AtOnce, TooManyRequests, answering
+from claimq_web.users.login import Logins, ProxyHeaders, Session
+from claimq_web.users.login_pages import LoginPages
+from claimq_web.users.security import HEALTH, METRICS, STATIC, Guarded
+
+_READS_AT_ONCE = 16
+_READS_OF_A_QUEUE, _READS_OF_A_USER, _READS_OF_A_NAMESPACE = 2, 4, 8
+_READ_SECONDS = 20.0
+_ROW_SECONDS = 5.0
+_COUNT_SECONDS = 3.0
+"""After so long a dry run shows what it has counted."""
+_STATIC = HERE / "static"
+VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(_STATIC.iterdir()))).hexdigest()[:12]
+"""Part of the address of the static files, so that a browser keeps them until they change."""
+
+
+class Site:
+    """The web page over some queues.
+
+    With ``logins`` users must log in, or come through ``proxy``; then they may also change items and queues if
+    ``may_act`` is set. ``access``: what each of them may do; by default all may do the same. ``metrics``: renders the
+    metrics of the queues, with their content type, for those who may use the API.
+    """
+
+    def __init__(
+        self,
+        queues: Queues,
+        logins: Logins | None = None,
+        *,
+        may_act: bool = False,
+        access: Access | None = None,
+        proxy: ProxyHeaders | None = None,
+        metrics: Callable[[], Awaitable[tuple[bytes, str]]] | None = None,
+    ) -> None:
+        self._queues = queues
+        self._logins = logins
+        self._proxy = proxy
+        self._may_act = may_act
+        self._metrics = metrics
+        self._access = access or SameForAll(may_act=may_act)
+        self._runs = Runs()
+        self.sampler = Sampler(queues, Samples())
+        self._reads = AtOnce(_READS_OF_A_QUEUE, _READS_OF_A_USER, _READS_OF_A_NAMESPACE, _READS_AT_ONCE)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Takes samples inside the block."""
+        sampling = in_background(self.sampler.run(), name="samples for the web page")
+        try:
+            yield
+        finally:
+            sampling.cancel()
+            await asyncio.gather(sampling, return_exceptions=True)
+            await self._runs.close()
+
+    def app(self, *hosts: str) -> ASGIApp:
+        """The ASGI app. ``hosts``: the address that its server listens on, and other names by which it is opened."""
+        routes = [
+            Route(HEALTH, self._health),
+            *self._metrics_pages(),
+            Route("/", self._overview),
+            *self._login_pages(),
+            Route("/queues/{name}", self._summary),
+            Route("/queues/{name}/item", self._item),
+            Route("/queues/{name}/audit", self._audit),
+            *self._changes(),
+            api.routes(self._names, self._read, self._changes(of_programs=True)),
+            Route("/queues/{name}/{state}", self._items),
+            Mount(f"{STATIC}{VERSION}", StaticFiles(directory=_STATIC)),
+        ]
+        app = Starlette(routes=routes)
+        app.add_exception_handler(ClaimqError, self._store_error)
+        app.add_exception_handler(ClusterError, self._cluster_error)
+        app.add_exception_handler(HTTPException, self._http_error)
+        app.add_exception_handler(Exception, self._defect)
+        return Guarded(app, hosts, self._logins, self._proxy)
+
+    def _metrics_pages(self) -> list[Route]:
+        render = self._metrics
+        if render is None:
+            return []
+
+        async def metrics(request: Request) -> Response:  # noqa: ARG001 - as Starlette calls it
+            body, content_type = await render()
+            return Response(body, headers={"content-type": content_type})
+
+        return [Route(METRICS, metrics)]
+
+    def _login_pages(self) -> list[Route]:
+        if self._logins is None or self._proxy is not None:
+            return []
+        return LoginPages(self._logins, self._page).routes()
+
+    def _changes(self, *, of_programs: bool = False) -> list[BaseRoute]:
+        if self._logins is None or not self._may_act:
+            return []
+        actions = Actions(self._queues, self._access, self._runs)
+        return [
+            Route("/queues/{name}/selected", self._selected),
+            Route("/queues/{name}/runs/{run}", self._run),
+            *(actions.routes_of_programs() if of_programs else []),
+            *actions.routes(),
+        ]
+
+    async def _names(self, request: Request) -> list[str]:
+        names = [*await self._queues.names()]
+        seen = await self._access.visible(request.state.session, names)
+        return [name for name in names if name in seen]
+
+    async def _read(self, request: Request, right: Right, read: api.Read) -> Json:
+        """What a read of the API finds."""
+        name, queue = await self._queue_of(request, right)
+        async with self._reading(request, name):
+            if not await queue.exists():
+                raise no_queue(name)
+            return await read(queue, request.query_params)
+
+    @asynccontextmanager
+    async def _reading(
+        self, request: Request, name: str, seconds: float | None = None
+    ) -> AsyncGenerator[None]:
+        """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
+        session: Session | None = request.state.session
+        user = session.user if session else ""
+        async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name, user):
+            await self._queues.check(name)
+            yield
+
+    async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it
+        return PlainTextResponse("ok\n")
+
+    async def _overview(self, request: Request) -> Response:
+        selection = Selection.of(request.query_params)
+        if not self.sampler.samples.names and not self.sampler.problem and not self.sampler.problems:
+            async with self._reads.altogether:
+                await self.sampler.sample_all()
+        problems = {**self._queues.unreadable(), **self.sampler.problems}
+        listed = dict.fromkeys([*self.sampler.samples.names, *problems])
+        seen = await self._access.visible(request.state.session, [*listed])
+        rings = {name: self.sampler.samples.ring(name) for name in self.sampler.samples.names}
+        latest = {
+            name: ring.latest
+            for name, ring in rings.items()
+            if name in seen and name not in problems and ring and ring.latest
+        }
+        names, part = selected(latest, selection)
+        decisions = self._queues.decisions()
+        results = await asyncio.gather(
+            *(self._try_row(request, name, decisions.get(name, {})) for name in names)
+        )
+        rows = [row for result in results if not isinstance(result, ClaimqError) for row in result]
+        errors = {name: one for name, one in zip(names, results, strict=True) if isinstance(one, ClaimqError)}
+        if errors and not rows:
+            raise next(iter(errors.values()))
+        problems |= {name: str(error) for name, error in errors.items()}
+        return self._page(
+            request,
+            "overview.html",
+            rows=rows,
+            page=part,
+            page_link=selection.page_link,
+            selection=selection,
+            namespaces=namespaces_of(latest),
+            show=SHOW,
+            queue_count=len(latest),
+            server_warnings=self.sampler.warnings,
+            problem=self.sampler.problem or self._queues.problem,
+            when_empty=self._queues.when_empty,
+            unreadable=grouped({name: why for name, why in problems.items() if name in seen}),
+            unsampled_count=self.sampler.unsampled_count,
+        )
+
+    async def _try_row(self, request: Request, name: str, decision: Json) -> list[Json] | ClaimqError:
+        try:
+            return await self._row(request, name, decision)
+        except ClaimqError as error:
+            return error
+
+    async def _row(self, request: Request, name: str, decision: Json) -> list[Json]:
+        """The row of a queue; none if it does not exist any more."""
+        queue = self._queues.queue(name)
+        if queue is None:
+            return []
+        async with self._reading(request, name, _ROW_SECONDS):
+            sample = await self.sampler.sample(name)
+            if sample is None:
+                return []
+            workers = live_workers(await workers_of(queue), sample.at)
+        samples = queue_pages.samples_of(sample, self.sampler.samples.ring(name))
+        target = queue_pages.target_of(decision)
+        row = {
+            "name": name,
+            "sample": sample,
+            "rates": latest_rates(samples),
+            "workers": len(workers),
+            "busy_workers": sum(one.busy > 0 for one in workers),
+            "wanted": decision.get("replicas"),
+            "ready": part(self._queues.status(name), "workers").get("ready"),
+            "target": target,
+            "warnings": [*warnings_of(sample, target, len(workers)), *notes_of(self._queues.status(name))],
+            "spark": plot.spark_path(samples, 96, 22),
+        }
+        return [row]
+
+    async def _summary(self, request: Request) -> Response:
+        name, queue = await self._queue_of(request, Right.LOOK)
+        async with self._reading(request, name):
+            sample = await self.sampler.sample(name)
+            if sample is None:
+                raise no_queue(name)
+            decision = self._queues.decisions().get(name, {})
+            ring = self.sampler.samples.ring(name)
+            values = await queue_pages.summary(queue, sample, ring, decision)
+        status = self._queues.status(name)
+        values |= {"resource": status, "ready_workers": queue_pages.ready_workers(status)}
+        values |= {"events": await self._queues.events(name)}
+        return await self._queue_page(request, "summary.html", name, "summary", **values)
+
+    async def _items(self, request: Request) -> Response:
+        name, queue = await self._queue_of(request)
+        state = str(request.path_params["state"])
+        if state not in queue_pages.READ:
+            raise HTTPException(404, "there is no such page")
+        async with self._reading(request, name):
+            if not await queue.exists():
+                raise no_queue(name)
+            values = await queue_pages.READ[state](queue, request.query_params)
+        return await self._queue_page(request, f"{state}.html", name, state, **values)
+
+    async def _item(self, request: Request) -> Response:
+        name, queue = await self._queue_of(request)
+        item_id = request.query_params.get("id", "")
+        async with self._reading(request, name):
+            found = await queue.find(item_id) if item_id else None
+        if found is None:
+            raise HTTPException(
+                404, f"{name} has no item {item_id[:200]}: it is done, was removed, or never existed"
+            )
+        values = {"found": found, "item": found.item, "payload": shown_payload(found.item.payload)}
+        return await self._queue_page(request, "item.html", name, "", **values)
+
+    async def _audit(self, request: Request) -> Response:
+        name, queue = await self._queue_of(request)
+        async with self._reading(request, name):
+            records = await queue.audit_log(queue_pages.MOST_RECORDS)
+        return await self._queue_page(request, "audit.html", name, "audit", records=records)
+
+    async def _selected(self, request: Request) -> Response:
+        """The dry run of a change: how many items of a state pass the filter, the first of them, and the changes."""
+        name, queue = await self._queue_of(request)
+        tab = request.query_params.get("state", "failed")
+        if tab not in CHANGEABLE:
+            raise HTTPException(404, "there is no such page")
+        wanted = filter_of(fields_once(request.query_params.multi_items()))
+        items, stop = SelectedItems(queue, wanted, state=CHANGEABLE[tab]), asyncio.Event()
+        asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
+        async with self._reading(request, name):
+            await items.count(stop)
+        if request.state.is_api:
+            return answer(api.selected(items))
+        fields = fields_of(wanted)
+        return await self._queue_page(request, "selected.html", name, tab, selected=items, fields=fields)
+
+    async def _run(self, request: Request) -> Response:
+        name, _ = await self._queue_of(request)
+        run = self._runs.find(str(request.path_params["run"]), name)
+        if run is None:
+            raise HTTPException(
+                404, "there is no such change; `claimq web` has forgotten it or was restarted"
+            )
+        run_id = request.path_params["run"]
+        if request.state.is_api:
+            return answer(api.progress(run))
+        tab = next(tab for tab, state in CHANGEABLE.items() if state is run.items.state)
+        return await self._queue_page(request, "run.html", name, tab, run=run, run_id=run_id)
+
+    async def _queue_of(
+        self, request: Request, right: Right = Right.READ
+    ) -> tuple[str, claimq.ReliableQueue]:
+        """The queue of a request, if its user has the right on it."""
+        name, session = str(request.path_params["name"]), request.state.session
+        if not await self._access.may(session, Right.LOOK, name):
+            raise no_queue(name)
+        if right is not Right.LOOK and not await self._access.may(session, right, name):
+            raise HTTPException(403, f"you may see the numbers of {name[:200]}, but not its items")
+        queue = self._queues.queue(name)
+        if queue is None:
+            why = self._queues.unreadable().get(name)
+            raise no_queue(name) if why is None else HTTPException(503, f"{name} cannot be read: {why}")
+        return name, queue
+
+    async def _queue_page(
+        self, request: Request, template: str, name: str, tab: str, **values: Any
+    ) -> Response:
+        session = request.state.session
+        may_read, may_change, may_suspend, may_drain = [
+            await self._access.may(session, right, name)
+            for right in (Right.READ, Right.CHANGE, Right.SUSPEND, Right.DRAIN)
+        ]
+        values |= {"may_read": may_read, "may_act": may_change}
+        values |= {"may_suspend": may_suspend, "may_drain": may_drain}
+        return self._page(request, template, name=name, tab=tab, **values)
+
+    def _page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+        session: Session | None = request.state.session
+        # An open tab that updates itself leaves the notices to the page that its user opens.
+        is_opened = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
+        return page(
+            template,
+            status=status,
+            version=VERSION,
+            base=request.state.address.base if request.state.address else "",
+            user=session.user if session else "",
+            form_token=session.form_token if session else "",
+            has_login_page=self._proxy is None,
+            notices=session.take_notices() if session and is_opened else [],
+            **values,
+        )
+
+    async def _store_error(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, TooManyRequests):
+            refusal = self._error(request, 429, str(error))
+            refusal.headers["Retry-After"] = "1"
+            return refusal
+        is_away = isinstance(error, StoreUnavailable | ForeignQueue)
+        status = 404 if isinstance(error, InvalidName) else 503 if is_away else 500
+        return self._error(request, status, str(error))
+
+    async def _cluster_error(self, request: Request, error: Exception) -> Response:
+        return self._error(request, 503, str(error))
+
+    async def _http_error(self, request: Request, error: Exception) -> Response:
+        status, text = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
+        return self._error(request, status, text)
+
+    async def _defect(self, request: Request, error: Exception) -> Response:  # noqa: ARG002 - the server logs it
+        text = "claimq has a defect, or met a value that it does not expect; its log has the error"
+        return self._error(request, 500, text)
+
+    def _error(self, request: Request, status: int, message: str) -> Response:
+        if request.state.is_api:
+            return answer({"message": message}, status)
+        return self._page(request, "error.html", status=status, message=message)

@@ -85,6 +85,11 @@ def name(request: pytest.FixtureRequest) -> str:
 # The last is an app's, whose base is its owner's choice.
 OURS = pytest.mark.parametrize("name", ["operator", "sidecar", "web"], indirect=True)
 PACKAGES = {"operator": "claimq_operator", "sidecar": "claimq_sidecar", "web": "claimq_web"}
+COMPONENTS_OF = {
+    "operator": {"claimq", "claimq-spec", "claimq-operator"},
+    "sidecar": {"claimq", "claimq-spec", "claimq-sidecar"},
+    "web": {"claimq", "claimq-spec", "claimq-admin", "claimq-web"},
+}
 
 
 @pytest.fixture
@@ -145,8 +150,8 @@ def locked(file: str) -> set[str]:
 
 
 def test_it_has_what_is_locked_and_nothing_else(image: Image, name: str) -> None:
-    own = PACKAGES.get(name, "").replace("_", "-")
-    wanted = locked(f"{name}.txt") | {"claimq", "claimq-spec", own} if own else {"claimq"}
+    own = COMPONENTS_OF.get(name)
+    wanted = locked(f"{name}.txt") | own if own else {"claimq"}
     # The example's is an app's: its base has pip, and claimq.worker is all that was added.
     own_tools = set[str]() if own else {"pip", "setuptools", "wheel"}
     assert image.packages - own_tools - {"async-timeout"} == wanted

@@ -29,9 +29,10 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.body", "body": body})
 
 
+@pytest.mark.parametrize("count", [server._MOST_REQUESTS + 10, server._MOST_CONNECTIONS + 10])
 @pytest.mark.parametrize("request_", [UNSENT, UNREAD, WRITTEN])
 async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(
-    request_: bytes, monkeypatch: pytest.MonkeyPatch
+    request_: bytes, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_REQUEST_SECONDS", PATIENCE)  # also for a head that this process sends late
     with ExitStack() as sockets:
@@ -40,7 +41,7 @@ async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(
         listening.setblocking(False)
         port = listening.getsockname()[1]
         async with server.served(app, listening), asyncio.timeout(PATIENCE):
-            for _ in range(server._MOST_CONNECTIONS + 10):
+            for _ in range(count):
                 slow = sockets.enter_context(socket.socket())
                 slow.setblocking(False)
                 slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

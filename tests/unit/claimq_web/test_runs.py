@@ -27,12 +27,12 @@ class Broken:
         raise ValueError("no number")
 
 
-def run_of(user: str, *, allowed: bool = True, action: object | None = None) -> Run:
+def run_of(user: str, *, allowed: bool = True, action: object | None = None, queue: str = "orders") -> Run:
     async def is_allowed() -> bool:
         return allowed
 
     items = cast("SelectedItems", action or Endless())
-    return Run("orders", user, cast("Record", "record"), items, cast("Change", "change"), 1.0, is_allowed)
+    return Run(queue, user, cast("Record", "record"), items, cast("Change", "change"), 1.0, is_allowed)
 
 
 async def test_a_run_ends_when_its_user_loses_the_permission(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,4 +65,12 @@ async def test_one_user_does_not_use_all_that_may_run() -> None:
     found = Runs()
     assert [bool(found.start(run_of("eve"))) for _ in range(4)] == [True, True, True, False]
     assert found.start(run_of("ann"))
+    await found.close()
+
+
+async def test_the_users_of_one_namespace_do_not_use_all_that_may_run() -> None:
+    found = Runs()
+    begun = [bool(found.start(run_of(f"user-{n}", queue=f"shop.queue-{n}"))) for n in range(16)]
+    assert sum(begun) == 4
+    assert found.start(run_of("ann", queue="bank.orders"))
     await found.close()

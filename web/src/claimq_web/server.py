@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -39,10 +39,7 @@ class _TimedProtocol(H11Protocol):
         self._late = self.loop.call_later(_REQUEST_SECONDS, transport.abort)
         self.waits_since = self.loop.time()
         if len(self.connections) >= _MOST_CONNECTIONS:
-            all_of_them = cast("set[_TimedProtocol]", self.connections)
-            waiting = [one for one in all_of_them if one.waits_for_client]
-            if waiting:
-                min(waiting, key=lambda one: one.waits_since).abort()
+            _close_longest_waiting(cast("set[_TimedProtocol]", self.connections))
 
     def abort(self) -> None:
         """Closes it at once: transport.close() would wait until the client has read everything."""
@@ -54,12 +51,12 @@ class _TimedProtocol(H11Protocol):
         """Whether its client has to send a request or the rest of one, or to read its response. Not after abort()."""
         if self._is_aborted:
             return False
-        if not self._has_request or self.transport.is_closing():
+        if not self.has_request or self.transport.is_closing():
             return True
         return bool(self.cycle.more_body or self.flow.write_paused)
 
     @property
-    def _has_request(self) -> bool:
+    def has_request(self) -> bool:
         """Whether it has the head of a request whose response is not complete."""
         is_answered: bool = getattr(self.cycle, "response_complete", True)  # None before the first request
         return not is_answered
@@ -67,7 +64,7 @@ class _TimedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Reads, and waits for the rest of a head that is not whole; the app waits for the bodies."""
         super().data_received(data)
-        if self._has_request:
+        if self.has_request:
             self._end_wait()
             if not self.cycle.more_body:
                 self.waits_since = self.loop.time()
@@ -85,16 +82,27 @@ class _TimedProtocol(H11Protocol):
             self._late = None
 
 
+def _close_longest_waiting(connections: Collection[_TimedProtocol]) -> bool:
+    """Closes the connection that has been waiting for its client for the longest time; returns whether there is one."""
+    waiting = [one for one in connections if one.waits_for_client]
+    if waiting:
+        min(waiting, key=lambda one: one.waits_since).abort()
+    return bool(waiting)
+
+
 class _Limited:
     """The app with a limit on the requests in progress. Health checks are answered beyond it: busy is not broken."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._running = 0
+        self.make_room: Callable[[], bool] = lambda: False
+        """Ends a request that waits for its client, which may never go on; returns whether there is one."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or refuses it with status 503."""
-        if self._running >= _MOST_REQUESTS and scope.get("path") != HEALTH:
+        is_full = self._running >= _MOST_REQUESTS and scope.get("path") != HEALTH
+        if is_full and not self.make_room():
             refusal = PlainTextResponse("too many requests are in progress\n", 503, {"Retry-After": "1"})
             await refusal(scope, receive, send)
             return
@@ -108,13 +116,16 @@ class _Limited:
 @asynccontextmanager
 async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]:
     """Serves the app inside the block. Leaves the signals of the process alone."""
+    limited = _Limited(app)
     config = Config(
-        _Limited(app), http=_TimedProtocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
+        limited, http=_TimedProtocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=30,
         timeout_graceful_shutdown=2, log_config=None, access_log=False, proxy_headers=False, server_header=False,
         date_header=False,
     )  # fmt: skip
     config.load()
     server = Server(config)
+    connections = cast("set[_TimedProtocol]", server.server_state.connections)
+    limited.make_room = lambda: _close_longest_waiting([one for one in connections if one.has_request])
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[listening])
     try:

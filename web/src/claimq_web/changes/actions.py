@@ -148,7 +148,8 @@ class Actions:
         run_id = self._runs.start(Run(name, session.user, record, items, change, _rate(form), is_allowed))
         if run_id is None:
             raise HTTPException(
-                503, "too many changes are running, of you or altogether; wait for one of them, or stop it"
+                503,
+                "too many changes are running: of you, of this namespace or altogether; wait for one of them, or stop it",
             )
         return _carried_out(request, "", _path(name, f"runs/{run_id}"), run=run_id)
 

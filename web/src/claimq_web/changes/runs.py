@@ -16,8 +16,8 @@ from claimq_admin.rate_limit import Pace
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_spec.kubernetes_api.port import ClusterError
 
-_MOST_RUNNING = 8
-_MOST_OF_A_USER = 3
+_MOST_RUNNING, _MOST_OF_A_NAMESPACE, _MOST_OF_A_USER = 16, 4, 3
+"""Runs at the same time. Each may take as long as its user likes, and one tenant can have many users."""
 _CHECK_EVERY = 20.0
 """Seconds between two checks that the user of a run may still change the queue."""
 _MOST_KEPT = 100
@@ -39,6 +39,11 @@ class Run:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     is_running: bool = True
     problem: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """Of the queue's object; of a queue without one, its name up to the first dot."""
+        return self.queue.partition(".")[0]
 
     @property
     def state(self) -> str:
@@ -83,7 +88,13 @@ class Runs:
     def start(self, run: Run) -> str | None:
         """Starts a run; returns its id, None if too many are running."""
         running = [one for one in self._runs.values() if one.is_running]
-        if len(running) >= _MOST_RUNNING or sum(one.user == run.user for one in running) >= _MOST_OF_A_USER:
+        of_user = sum(one.user == run.user for one in running)
+        of_namespace = sum(one.namespace == run.namespace for one in running)
+        if (
+            len(running) >= _MOST_RUNNING
+            or of_user >= _MOST_OF_A_USER
+            or of_namespace >= _MOST_OF_A_NAMESPACE
+        ):
             return None
         run_id = secrets.token_urlsafe(9)
         self._runs[run_id] = run

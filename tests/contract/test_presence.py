@@ -30,7 +30,7 @@ class Process:
 
     def connect(self) -> None:
         self._socket = Connection(self._server.unix_path, PATIENCE)
-        self._socket.call("SSUBSCRIBE", self._channel)
+        self._socket.call("SUBSCRIBE", self._channel)
 
     async def announce(self, *, is_here: bool = True) -> bool:
         connection = self._queue._connection
@@ -42,7 +42,7 @@ class Process:
         """Returns when the server has seen it: the kernel closes the connections of a process that ends."""
         self.close()
         await eventually(
-            lambda: self._server.call("PUBSUB", "SHARDNUMSUB", self._channel) == [self._channel.encode(), 0]
+            lambda: self._server.call("PUBSUB", "NUMSUB", self._channel) == [self._channel.encode(), 0]
         )
 
     def close(self) -> None:
@@ -238,10 +238,10 @@ async def test_a_user_without_the_right_looks_at_nothing_and_is_asked_for_nothin
     await process.announce()
     await queue.claim(wait=0)
     await process.die()
-    server.call("ACL", "SETUSER", "default", "-pubsub|shardnumsub")
+    server.call("ACL", "SETUSER", "default", "-pubsub|numsub")
     try:
         for _ in range(2):
             assert await sweep(queue, 4.0) == []
         assert not (await other_worker._claim_once(1, None)).again
     finally:
-        server.call("ACL", "SETUSER", "default", "+pubsub|shardnumsub")
+        server.call("ACL", "SETUSER", "default", "+pubsub|numsub")

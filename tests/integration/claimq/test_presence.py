@@ -36,7 +36,7 @@ def announced(server: Server) -> bool:
 
 
 def subscriptions(server: Server) -> int:
-    channels = server.call("PUBSUB", "SHARDCHANNELS")
+    channels = server.call("PUBSUB", "CHANNELS", "cq:*")
     assert isinstance(channels, list)
     return len(channels)
 
@@ -135,7 +135,7 @@ async def test_a_process_that_may_not_subscribe_any_more_is_up_to_its_leases(
 
     async def loses_rights(item: Item) -> None:
         await eventually(lambda: announced(valkey))
-        valkey.call("ACL", "SETUSER", "w", "resetchannels", "-ssubscribe")
+        valkey.call("ACL", "SETUSER", "w", "resetchannels", "-subscribe")
         await eventually(lambda: "is not noticed before its leases end" in caplog.text)
         await eventually(lambda: not announced(valkey))
         for seconds in (1.1, 3.1):

@@ -16,7 +16,7 @@ COMMANDS = frozenset(
         "[a-z]+",
         "blpop client cluster config del eval evalsha hdel hello hexists hget hgetall hincrby hkeys hlen hmget hscan "
         "hset hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping pubsub rpop rpush "
-        "script select ssubscribe time type unlink wait waitaof "
+        "script select subscribe time type unlink wait waitaof "
         "zadd zcard zcount zmscore zrange zrangebyscore zrank zrem zscan zscore",
     )
 )

@@ -117,11 +117,13 @@ class Presence:
             await asyncio.sleep(pause)
 
     async def _subscribed(self, backoff: Backoff) -> None:
-        """Returns when the server does not have the subscription, or raises when it is lost."""
+        """Returns when the server does not have the subscription; raises when it is lost, or the slot has moved."""
         async with self._subscription() as connection:
             while await self._announce():
                 backoff.reset()
                 await self._quiet(connection)
+        if isinstance(self._client, ClusterClient):
+            raise Disconnected("another node serves the slot now")
 
     @asynccontextmanager
     async def _subscription(self) -> AsyncGenerator[Any]:
@@ -133,8 +135,8 @@ class Presence:
             else:
                 connection = client.connection_pool.make_connection()
             await connection.connect()
-            await connection.send_command("SSUBSCRIBE", self._channel)
-            await self._reply(connection, b"ssubscribe")
+            await connection.send_command("SUBSCRIBE", self._channel)
+            await self._reply(connection, b"subscribe")
             yield connection
         finally:
             if connection is not None:
@@ -143,7 +145,7 @@ class Presence:
                 await close(client)
 
     async def _quiet(self, connection: Any) -> None:
-        """Waits for the next announcement; raises if the connection is lost, or a slot of a cluster is moved."""
+        """Waits for the next announcement; raises if the connection is lost."""
         if await connection.read_response(timeout=_PERIOD) is not None:
             raise Disconnected("the subscription ended")
         await connection.send_command("PING")

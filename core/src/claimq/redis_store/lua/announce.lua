@@ -9,7 +9,7 @@ local q = open(KEYS[1])
 local instance, worker = ARGV[1], ARGV[2]
 if not string.find(instance, '^[%w_-]+$') or #instance > 64 or #worker > 200 then error({err = 'ERR an instance has up to 64 letters, digits, - and _'}) end
 expect_zset(q.present)
-local is_here = ARGV[3] == '1' and redis.call('PUBSUB', 'SHARDNUMSUB', channel_of(q, instance))[2] > 0
+local is_here = ARGV[3] == '1' and redis.call('PUBSUB', 'NUMSUB', channel_of(q, instance))[2] > 0
 if is_here then redis.call('ZADD', q.present, whole(q.now + LOOK_MS), instance .. ' ' .. worker)
 elseif redis.call('ZREM', q.present, instance .. ' ' .. worker) == 0 then return {'OK', 0} end -- nothing of a deleted queue comes back
 touch(q)

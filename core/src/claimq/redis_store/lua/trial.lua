@@ -12,7 +12,7 @@ for _, words in ipairs({
   {'RPUSH', base, '0'}, {'UNLINK', base}, {'ZADD', base, '0', '0'}, {'ZREM', base, '0'},
   {'HEXISTS', base, '0'}, {'HGET', base, '0'}, {'HGETALL', base}, {'HKEYS', base}, {'HLEN', base}, {'HMGET', base, '0'},
   {'HSCAN', base, '0'}, {'HSTRLEN', base, '0'}, {'LINDEX', base, '0'}, {'LLEN', base}, {'LRANGE', base, '0', '0'},
-  {'PUBSUB', 'SHARDNUMSUB', base}, {'TIME'}, {'ZCARD', base}, {'ZCOUNT', base, '0', '0'}, {'ZMSCORE', base, '0'},
+  {'PUBSUB', 'NUMSUB', base}, {'TIME'}, {'ZCARD', base}, {'ZCOUNT', base, '0', '0'}, {'ZMSCORE', base, '0'},
   {'ZRANGE', base, '0', '0'}, {'ZRANGEBYSCORE', base, '0', '0'}, {'ZRANK', base, '0'}, {'ZSCAN', base, '0'}, {'ZSCORE', base, '0'},
 }) do
   local is_known, reason = pcall(redis.acl_check_cmd, unpack(words))

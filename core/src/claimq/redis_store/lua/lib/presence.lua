@@ -1,13 +1,14 @@
 -- Presence: a process that consumes keeps a connection open that is subscribed to a channel of its own, cq:{NAME}:present:INSTANCE. The kernel closes it
 -- when the process dies, however that happens, and leaves it open while the process is stopped or slow. The nonce of its claims begins with MARK
 -- characters of INSTANCE. present (ZSET) has "INSTANCE WORKER" -> when to look for the subscription next (ms), half a millisecond more if the last look
--- found none. A process that is absent at two looks, ABSENT_MS apart, is gone. (docs/decisions/0063)
+-- found none. A process that is absent at two looks, ABSENT_MS apart, is gone. (docs/decisions/0063) The channel is not a sharded one: a node of a cluster
+-- ends the subscriptions of those when their slot moves away, as if the processes had died. (docs/decisions/0121)
 local LOOK_MS, ABSENT_MS, MARK = 1000, 3000, 3
 
 local function channel_of(q, instance) return q.base .. 'present:' .. instance end
 
 -- Whether a call may look now: not in a period of grace, in which processes reconnect, and not for a user without the right.
-local function may_look(q) return expired_by(q) == q.now and redis.acl_check_cmd('PUBSUB', 'SHARDNUMSUB', q.base) end
+local function may_look(q) return expired_by(q) == q.now and redis.acl_check_cmd('PUBSUB', 'NUMSUB', q.base) end
 
 -- One sweep looks at so many processes, and reads the tokens of workers that hold so many claims in all; the leases of a worker with more decide.
 local LOOKS, LOOK_TOKENS = 100, 5000
@@ -36,7 +37,7 @@ local function look(q, policy, want)
   if #page == 0 then return found end
   local since, channels = q.server_since or number_in(q.seen.server_since, 0, q.now), {}
   for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
-  local seen = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(channels))
+  local seen = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
   for i = 1, #page, 2 do
     local member, at = page[i], tonumber(page[i + 1])
     local was_absent = at % 1 > 0

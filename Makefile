@@ -118,10 +118,18 @@ bench-blocking: setup-runtime ## measures how long each operation blocks the ser
 faults: setup ## prints what each fault of a server or process does to items, by id; QUICK=1 runs a few rows, ONLY="valkey cluster" those with these words
 	@nice $(BIN)/python bench/run_faults.py $(if $(QUICK),--quick) $(ONLY)
 
-.PHONY: simulate
-simulate: setup-runtime ## compares the scaling rule with other autoscalers in simulations; JSON=FILE, QUICK=1 (two minutes), DOCS=FILE writes the tables, BASELINES=1 computes the other autoscalers again
-	@$(BIN)/python bench/run_simulation.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick) \
+.PHONY: scaling-study
+scaling-study: setup-runtime ## compares the scaling rule with other autoscalers in simulations; JSON=FILE, QUICK=1 (two minutes), DOCS=FILE writes the tables, BASELINES=1 computes the other autoscalers again
+	@$(BIN)/python bench/run_scaling_study.py $(if $(JSON),--json "$(JSON)") $(if $(QUICK),--quick) \
 	  $(if $(DOCS),--docs "$(DOCS)") $(if $(BASELINES),--baselines)
+
+.PHONY: simulate
+simulate: setup-runtime ## simulates one queue, its workers and its autoscaler; ARGS="--shape batch --service 2s", ARGS=--help lists the options
+	@$(BIN)/python bench/simulate.py $(ARGS)
+
+.PHONY: record
+record: setup-runtime ## prints the arrivals of a queue as a trace for `make simulate`; ARGS="NAME --seconds 3600", the server is $$CLAIMQ_REDIS_URL
+	@$(BIN)/python bench/record.py $(ARGS)
 
 .PHONY: lock
 lock: setup ## locks the newest allowed requirements by hash

@@ -13,7 +13,7 @@ from testkit.tree import COMPONENTS, ROOT
 
 LOCKS = ("build.txt", "runtime.txt", "operator.txt", "sidecar.txt", "web.txt", "dev.txt")
 # Extras that no image and no `make demo` needs: only the tests do.
-LOCKED_FOR_CHECKS = {"plot": "cli", "reload": "local", "otel": "core"}
+LOCKED_FOR_CHECKS = {"reload": "local", "otel": "core"}
 PINNED = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*(?:\n {4}--hash=sha256:[0-9a-f]{64}[^\n]*)+", re.MULTILINE
 )

@@ -24,7 +24,7 @@ from claimq_bench.on_cluster.reporting import (
     report_scaling,
     report_wake,
 )
-from claimq_cli.simulation.plot import FORMATS
+from claimq_bench.simulation.plot import FORMATS
 from clusterkit import HarnessError, at_hand
 from testkit.release import Release
 

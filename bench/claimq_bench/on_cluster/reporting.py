@@ -7,7 +7,7 @@ from claimq_bench.meter import Spread
 from claimq_bench.on_cluster import deaths, peers, reaction, scale_downs
 from claimq_bench.on_cluster.crowd import Rest
 from claimq_bench.on_cluster.scaling import CLAIMQ, TARGET, Run
-from claimq_bench.simulated.scenarios import KEDA
+from claimq_bench.scaling_study.scenarios import KEDA
 
 
 def report_reaction(report: Report, found: reaction.Found) -> None:

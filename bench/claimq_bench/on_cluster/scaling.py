@@ -15,12 +15,12 @@ from claimq_bench.meter import must
 from claimq_bench.on_cluster.place import QUEUES
 from claimq_bench.on_cluster.pod_times import PodTimes, pod_times
 from claimq_bench.on_cluster.reaction import accounted_for
-from claimq_bench.simulated.scenarios import KEDA, TUNED, Scenario, baselines
-from claimq_cli.simulation.rule import Claimq
-from claimq_cli.simulation.scalers import Keda, KedaSettings, Scaler
-from claimq_cli.simulation.simulate import Moment, Result, simulate
-from claimq_cli.simulation.traces import Service, Trace, make_trace
-from claimq_cli.simulation.world import PodSettings
+from claimq_bench.scaling_study.scenarios import KEDA, TUNED, Scenario, baselines
+from claimq_bench.simulation.rule import Claimq
+from claimq_bench.simulation.scalers import Keda, KedaSettings, Scaler
+from claimq_bench.simulation.simulate import Moment, Result, simulate
+from claimq_bench.simulation.traces import Service, Trace, make_trace
+from claimq_bench.simulation.world import PodSettings
 from claimq_spec.manifest import ScalingSpec
 from clusterkit import HarnessError
 from testkit import keda, ledger
@@ -175,7 +175,7 @@ def _scaled(queue: QueueOnCluster, scaler: str) -> Generator[None]:
 
 
 def settings(scaler: str) -> KedaSettings:
-    """KEDA's, on the cluster and in the simulation: those of `make simulate` for such items and this target."""
+    """KEDA's, on the cluster and in the simulation: those of `make scaling-study` for such items and this target."""
     found = baselines(Scenario("on a cluster", Service(ITEM_SECONDS), start=0.0, target_age=TARGET))[scaler]()
     assert isinstance(found, Keda)
     return replace(found.settings, max_replicas=MOST)

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from claimq_bench.on_cluster.scaling import SCALERS, Run
-from claimq_cli.simulation.plot import save
+from claimq_bench.simulation.plot import save
 
 _COLORS: dict[str, str] = dict(zip(SCALERS, ("tab:green", "tab:red", "tab:blue"), strict=True))
 

@@ -147,7 +147,7 @@ def test_the_plugin_of_kubectl_uses_the_current_namespace(world: World) -> None:
     assert json.loads(done.stdout)["queue"] == "thumbs"
     by_url = world.claimq("queues", "--redis", world.redis.tcp_url, program=PLUGIN)
     assert by_url.returncode == 0
-    assert world.claimq("simulate", "--help", program=PLUGIN).returncode == 0
+    assert world.claimq("validate", "--help", program=PLUGIN).returncode == 0
 
 
 def test_names_of_reliable_queues_are_completed(world: World) -> None:

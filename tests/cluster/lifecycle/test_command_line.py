@@ -51,19 +51,17 @@ def test_commands_reach_a_server_inside_the_cluster(queue: QueueOnCluster) -> No
 
 
 @contextmanager
-def recording(queue: QueueOnCluster) -> Generator[subprocess.Popen[bytes]]:
-    """`claimq record`, which has read the queue once and goes on for a long time."""
+def working(queue: QueueOnCluster) -> Generator[subprocess.Popen[bytes]]:
+    """`claimq worker`, which has printed one payload and waits for more."""
     queue.apply(scaling={"mode": "Manual", "replicas": 0})
     result(queue, "enqueue", queue.name, "a")
-    words = ("record", queue.name, "--seconds", "600", "--interval", "1s", f"--namespace={queue.namespace}")
+    words = ("worker", queue.name, f"--namespace={queue.namespace}", "--", "sh", "-c", "cat; echo")
     command = [*queue.cluster.entering(), sys.executable, "-m", "claimq_cli", *words]
-    environment = queue.cluster.environment() | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, start_new_session=True
+        command, env=queue.cluster.environment(), stdout=subprocess.PIPE, start_new_session=True
     ) as running:
         assert running.stdout is not None
-        assert running.stdout.readline().startswith(b"# claimq record")
-        assert running.stdout.readline() == b"at,count,seconds\n"
+        assert running.stdout.readline() == b"a\n"
         try:
             yield running
         finally:
@@ -71,19 +69,18 @@ def recording(queue: QueueOnCluster) -> Generator[subprocess.Popen[bytes]]:
 
 
 def test_a_command_that_is_killed_leaves_no_forwarded_port(queue: QueueOnCluster) -> None:
-    with recording(queue) as running:
+    with working(queue) as running:
         forwards = port_forwards(running.pid)
         assert len(forwards) == 1
     eventually_sync(lambda: not any(Path(f"/proc/{one}").exists() for one in forwards))
 
 
 def test_a_forwarded_port_that_is_lost_is_opened_again(queue: QueueOnCluster) -> None:
-    with recording(queue) as running:
+    with working(queue) as running:
         (forward,) = port_forwards(running.pid)
         os.kill(forward, signal.SIGKILL)
         queue.items.enqueue("b")
         assert running.stdout is not None
-        _at, count, _seconds = running.stdout.readline().decode().split(",")
-        assert count == "1"
+        assert running.stdout.readline() == b"b\n"
         (another,) = port_forwards(running.pid)
         assert another != forward

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from claimq_cli.simulation.scalers import KedaSettings
+from claimq_bench.simulation.scalers import KedaSettings
 from clusterkit import Cluster
 from testkit import keda, ledger
 from testkit.queue_on_cluster import QueueOnCluster

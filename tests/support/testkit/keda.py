@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import yaml
 
-from claimq_cli.simulation.scalers import KedaSettings
+from claimq_bench.simulation.scalers import KedaSettings
 from clusterkit import Cluster
 from clusterkit.build import keda
 from clusterkit.commands import eventually

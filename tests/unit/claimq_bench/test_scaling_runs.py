@@ -11,11 +11,11 @@ from claimq_bench.on_cluster import scaling
 from claimq_bench.on_cluster.pod_times import PodTimes, pod_times
 from claimq_bench.on_cluster.reporting import report_run, report_scaling
 from claimq_bench.on_cluster.scaling import CLAIMQ, Attempt, Run
-from claimq_bench.simulated.scenarios import KEDA, TUNED
-from claimq_cli.simulation.scalers import Keda, KedaSettings
-from claimq_cli.simulation.simulate import simulate
-from claimq_cli.simulation.traces import Trace
-from claimq_cli.simulation.world import PodSettings
+from claimq_bench.scaling_study.scenarios import KEDA, TUNED
+from claimq_bench.simulation.scalers import Keda, KedaSettings
+from claimq_bench.simulation.simulate import simulate
+from claimq_bench.simulation.traces import Trace
+from claimq_bench.simulation.world import PodSettings
 from testkit.tree import ROOT
 
 T0 = 1_700_000_000

@@ -82,6 +82,6 @@ def test_options_before_the_command_are_its_options(seen: list[object], command:
 
 def test_an_option_that_the_command_does_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(["--redis", "redis://h", "simulate"])
+        run(["--redis", "redis://h", "validate"])
     assert ended.value.code == 2
-    assert "`claimq simulate` has no option --redis" in capsys.readouterr().err
+    assert "`claimq validate` has no option --redis" in capsys.readouterr().err

@@ -10,7 +10,6 @@ _INSTEAD = {
     "doctor": "omit --web-api, and give -n NAMESPACE: it checks what you may read with kubectl",
     "export": "omit --remove; `claimq failed remove` takes the ids of exported items",
     "import": "use `claimq enqueue --lines`, or run it where the server can be reached",
-    "record": "run it where the server can be reached; `claimq top` shows the rates",
     "url": "a page does not show the URLs of its servers",
     "web": "open the address of the page in a browser",
     "worker": "run it where the server can be reached, or give a ReliableQueue workers",

@@ -1,49 +1,36 @@
-"""`claimq record`: records the arrivals of a queue as a trace for `claimq simulate`."""
-
-from __future__ import annotations
+"""`make record`: records the arrivals of a queue as a trace for `make simulate`."""
 
 import asyncio
 
 import click
 
+import claimq
 from claimq.model import Snapshot, State
-from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
-from claimq_cli.commands.options.queue_argument import queue_argument
 from claimq_spec.scaling import Estimates
 
-_SECONDS = Duration()
 _LONGEST_INTERVAL = 60.0
 
 
 @click.command("record")
-@queue_argument
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=3600.0,
-    show_default=True,
-    help="How long to record.",
-)
-@click.option(
-    "--interval", type=_SECONDS, default="1s", show_default=True, help="Time between two samples, at most 1m."
-)
-@with_context
-async def record(context: Context, name: str, seconds: float, interval: float) -> None:
-    """Record the arrivals of the queue NAME for `claimq simulate`.
-
-    \b
-    claimq record thumbnails --seconds 3600 > trace.csv
-    claimq simulate --trace trace.csv --target-age 1m
+@click.argument("name")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True)
+@click.option("--interval", type=Duration(), default="1s", show_default=True, help="At most 1m.")
+def record(name: str, seconds: float, interval: float) -> None:
+    """Record the arrivals of the queue NAME on the server of $CLAIMQ_REDIS_URL.
 
     Each line has the items that were enqueued since the previous sample, and the mean time that items were in progress
-    so far. The command only reads, and prints CSV with every --output. Ctrl-C ends the recording early; what was
-    printed is a valid trace.
+    so far. The program only reads. Ctrl-C ends the recording early; what was printed is a valid trace.
     """
     pause = min(max(interval, 0.05), _LONGEST_INTERVAL)
-    async with context.queue(name) as queue:
+    asyncio.run(_record(name, seconds, pause))
+
+
+async def _record(name: str, seconds: float, pause: float) -> None:
+    async with claimq.connect() as server:
+        queue = server.queue(name)
         recording = Recording(await queue.snapshot())
-        click.echo(f"# claimq record {name}\nat,count,seconds")
+        click.echo(f"# arrivals of {name}\nat,count,seconds")
         while recording.seconds < seconds:
             await asyncio.sleep(min(pause, seconds - recording.seconds))
             row = recording.row(await queue.snapshot())

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from claimq_admin.errors import USAGE, CommandError
-from claimq_cli.simulation.simulate import Moment
+import click
+
+from claimq_bench.simulation.simulate import Moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,13 +23,13 @@ _WIDTH, _HEIGHT = 5.0, 6.0
 
 
 def check_plot(path: Path) -> None:
-    """Raises CommandError before a long run if the plot could not be written after it."""
+    """Raises click.UsageError before a long run if the plot could not be written after it."""
     if path.suffix.lower() not in FORMATS:
-        raise CommandError(f"--plot {path}: the name ends in {' or '.join(FORMATS)}", USAGE)
+        raise click.UsageError(f"--plot {path}: the name ends in {' or '.join(FORMATS)}")
     try:
         import matplotlib as mpl  # noqa: F401 # pyright: ignore[reportUnusedImport] # an optional extra
     except ImportError:
-        raise CommandError("--plot needs matplotlib: pip install 'claimq-cli[plot]'", USAGE) from None
+        raise click.UsageError("--plot needs matplotlib: run `make setup`") from None
 
 
 def draw(path: Path, title: str, runs: Mapping[str, list[Moment]]) -> None:

@@ -48,7 +48,7 @@ def make_trace(
     shape: str, seed: int, *, seconds: float = 2 * HOUR, service: Service | None = None, scale: float = 1.0
 ) -> Trace:
     """A trace of one of :data:`SHAPES`. ``scale`` multiplies the arrival rate."""
-    rng = random.Random(f"{shape}/{seed}")  # noqa: S311 - a simulation, no secret
+    rng = random.Random(f"{shape}/{seed}")
     arrivals = sorted(SHAPES[shape](rng, seconds, scale))
     draw = (service or Service()).drawer(rng, seconds)
     return Trace(shape, tuple(arrivals), tuple(draw(at) for at in arrivals), seconds)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from claimq_cli.simulation.recorded import read_trace
-from claimq_cli.simulation.rule import Claimq
-from claimq_cli.simulation.scalers import Fixed, Keda, KedaSettings, Knative
-from claimq_cli.simulation.simulate import Result, simulate
-from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace
-from claimq_cli.simulation.world import PodSettings, Victims, World
+from claimq_bench.simulation.recorded import read_trace
+from claimq_bench.simulation.rule import Claimq
+from claimq_bench.simulation.scalers import Fixed, Keda, KedaSettings, Knative
+from claimq_bench.simulation.simulate import Result, simulate
+from claimq_bench.simulation.traces import SHAPES, Service, Trace, make_trace
+from claimq_bench.simulation.world import PodSettings, Victims, World
 from claimq_spec.manifest import ScalingSpec
 
 SPEC = ScalingSpec(target_age=30.0, max_replicas=100)

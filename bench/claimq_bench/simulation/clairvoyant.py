@@ -14,8 +14,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from claimq_cli.simulation.traces import Trace
-from claimq_cli.simulation.world import TICKS, PodSettings
+from claimq_bench.simulation.traces import Trace
+from claimq_bench.simulation.world import TICKS, PodSettings
 
 _DELAYS = (0.0, 0.3, 0.6, 0.9)
 """Shares of the target by which the start of a new pod may be delayed."""
@@ -41,7 +41,7 @@ def clairvoyant(trace: Trace, pods: PodSettings, *, target_age: float, most: int
 
 
 def _starts(pods: PodSettings, seed: int) -> Iterator[int]:
-    rng = random.Random(f"pods/{seed}")  # noqa: S311 - a simulation, no secret
+    rng = random.Random(f"pods/{seed}")
     while True:
         yield round(pods.draw_start(rng) * TICKS)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from claimq_cli.simulation.scalers import Fixed, Keda, KedaSettings, Knative, Scaler
-from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace
-from claimq_cli.simulation.world import PodSettings
+from claimq_bench.simulation.scalers import Fixed, Keda, KedaSettings, Knative, Scaler
+from claimq_bench.simulation.traces import SHAPES, Service, Trace, make_trace
+from claimq_bench.simulation.world import PodSettings
 
 MAX_REPLICAS = 100
 SECONDS = 3600.0

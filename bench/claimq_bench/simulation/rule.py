@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from claimq.model import COUNTERS, Snapshot, State
-from claimq_cli.simulation.world import Victims, View
+from claimq_bench.simulation.world import Victims, View
 from claimq_spec.manifest import ScalingSpec
 from claimq_spec.scaling import Decision, ScalingState, Workers, decide, observation
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from claimq_bench.simulated.baselines import SHARE, Figures
-from claimq_bench.simulated.scenarios import CEILING, SECONDS, TUNED_ON
-from claimq_bench.simulated.study import Gate, Outcome, gates, rows
+from claimq_bench.scaling_study.baselines import SHARE, Figures
+from claimq_bench.scaling_study.scenarios import CEILING, SECONDS, TUNED_ON
+from claimq_bench.scaling_study.study import Gate, Outcome, gates, rows
 
-BEGIN, END = "<!-- made by make simulate: begin -->", "<!-- made by make simulate: end -->"
+BEGIN, END = "<!-- made by make scaling-study: begin -->", "<!-- made by make scaling-study: end -->"
 
 
 def report(found: list[Outcome], *, is_part: bool = False) -> str:

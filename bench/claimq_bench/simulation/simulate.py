@@ -6,9 +6,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from claimq_cli.simulation.scalers import Scaler
-from claimq_cli.simulation.traces import Trace
-from claimq_cli.simulation.world import TICKS, PodSettings, World
+from claimq_bench.simulation.scalers import Scaler
+from claimq_bench.simulation.traces import Trace
+from claimq_bench.simulation.world import TICKS, PodSettings, World
 
 LONGEST_TAIL = 3600.0
 """Seconds after the trace in which the rest of the items must be done; a scaler that needs longer is stopped."""

@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from claimq_bench.simulated.baselines import SHARE, Baseline, Figures, name_of
-from claimq_bench.simulated.scenarios import MAX_REPLICAS, SECONDS, Case
-from claimq_cli.simulation.rule import Claimq
-from claimq_cli.simulation.simulate import simulate
+from claimq_bench.scaling_study.baselines import SHARE, Baseline, Figures, name_of
+from claimq_bench.scaling_study.scenarios import MAX_REPLICAS, SECONDS, Case
+from claimq_bench.simulation.rule import Claimq
+from claimq_bench.simulation.simulate import simulate
 from claimq_spec.manifest import ScalingSpec
 
 _RESAMPLES = 400

@@ -1,19 +1,19 @@
-"""`claimq record`: a trace from the counters of a queue, which `claimq simulate` reads."""
+"""`make record`: a trace from the counters of a queue, which `make simulate` reads."""
 
-import sys
-from collections.abc import Callable
+import asyncio
+import json
+import subprocess
 from pathlib import Path
-from typing import Any
 
-import claimq as claimq_library
+import claimq
 from claimq.model import COUNTERS, Snapshot, State
-from claimq_cli.commands.record import Recording
+from claimq_bench.recorder import Recording
+from testkit.make import command_of
+from testkit.patient import patient
 from testkit.processes import Process
 from testkit.server import Server
-from testkit.waiting import eventually_sync
-
-Claimq = Callable[..., Any]
-QueueDo = Callable[..., Any]
+from testkit.tree import ROOT
+from testkit.waiting import PATIENCE, eventually
 
 
 def snapshot(now: float, *, main: int = 0, busy: int = 0, **counters: int) -> Snapshot:
@@ -42,20 +42,17 @@ def test_counters_that_went_back_are_no_arrivals() -> None:
     assert recording.row(snapshot(1002.0, enqueued=4, main=4)) == "1.00,4,"
 
 
-def test_a_recorded_queue_can_be_simulated(
-    on: Claimq, valkey: Server, queue_do: QueueDo, tmp_path: Path
-) -> None:
-    async def enqueue(queue: claimq_library.ReliableQueue) -> None:
+async def test_a_recorded_queue_can_be_simulated(valkey: Server, tmp_path: Path) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as server:
+        queue = server.queue("q")
         await queue.enqueue_many(map(str, range(7)))
-
-    queue_do(enqueue)
-    trace = tmp_path / "trace.csv"
-    command = [sys.executable, "-m", "claimq_cli", "record", "q", "--seconds", "600", "--interval", "100ms"]
-    process = Process(command, log=trace, env={"CLAIMQ_REDIS_URL": valkey.url})
-    eventually_sync(lambda: "at,count,seconds\n" in trace.read_text())
-    queue_do(enqueue)
-    eventually_sync(lambda: len(trace.read_text().splitlines()) > 2)
-    process.kill9()
-    found = on("simulate", "--trace", str(trace), "-o", "json")
-    assert found.code == 0, found.err
-    assert found.json["items"] == 7, "the items from before the recording do not count"
+        trace = tmp_path / "trace.csv"
+        command = command_of("record", "ARGS=q --seconds 600 --interval 100ms")
+        process = Process(command, log=trace, env={"CLAIMQ_REDIS_URL": valkey.url}, cwd=ROOT)
+        await eventually(lambda: "at,count,seconds\n" in trace.read_text())
+        await queue.enqueue_many(map(str, range(7)))
+        await eventually(lambda: len(trace.read_text().splitlines()) > 2)
+        process.kill9()
+    words = command_of("simulate", f"ARGS=--trace {trace} -o json")
+    output = await asyncio.to_thread(subprocess.check_output, words, cwd=ROOT, timeout=PATIENCE)
+    assert json.loads(output)["items"] == 7, "the items from before the recording do not count"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from claimq_cli.simulation.traces import Trace
+from claimq_bench.simulation.traces import Trace
 
 TICKS = 1000
 """Ticks per second."""
@@ -128,7 +128,7 @@ class World:
         self._arrivals, self._services = trace.ticks
         self._settings = pods
         self._victims = victims
-        self._rng = random.Random(f"pods/{seed}")  # noqa: S311 - a simulation, no secret
+        self._rng = random.Random(f"pods/{seed}")
         self._now = 0
         self._next = 0
         """The oldest item that has not been started."""

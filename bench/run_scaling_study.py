@@ -1,9 +1,9 @@
-"""``make simulate``: claimq's scaling rule beside other autoscalers, in simulation.
+"""``make scaling-study``: claimq's scaling rule beside other autoscalers, in simulation.
 
-Usage: run_simulation.py [--json FILE] [--quick] [--docs FILE] [--baselines] [--jobs N]. Runs claimq's rule on all cases
-and compares it with the stored outcomes of the other autoscalers; exits with 1 when a requirement is not met.
---docs writes the tables into that page; --baselines computes the other
-autoscalers again first (ten minutes of one core; it can be interrupted and goes on where it was).
+Usage: run_scaling_study.py [--json FILE] [--quick] [--docs FILE] [--baselines] [--jobs N]. Runs claimq's rule on all
+cases and compares it with the stored outcomes of the other autoscalers; exits with 1 when a requirement is not met.
+--docs writes the tables into that page; --baselines computes the other autoscalers again first (ten minutes of one
+core; it can be interrupted and continues where it stopped).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from claimq_bench.simulated import baselines
-from claimq_bench.simulated.report import replaced, report
-from claimq_bench.simulated.scenarios import JUDGED_ON, SCENARIOS, Case, cases
-from claimq_bench.simulated.study import Outcome, figures, gates, outcomes
+from claimq_bench.scaling_study import baselines
+from claimq_bench.scaling_study.report import replaced, report
+from claimq_bench.scaling_study.scenarios import JUDGED_ON, SCENARIOS, Case, cases
+from claimq_bench.scaling_study.study import Outcome, figures, gates, outcomes
 
 QUICK_SHAPES = ("batch", "flash-crowd", "on-off", "sparse")
 UNFINISHED = Path("build/simulated-baselines.jsonl")

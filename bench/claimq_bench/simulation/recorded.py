@@ -1,4 +1,4 @@
-"""Reads a trace from a file, for instance one that `claimq record` wrote.
+"""Reads a trace from a file, for instance one that `make record` wrote.
 
 A CSV file. Lines that begin with ``#`` are comments; the first other line names the columns: ``at`` (seconds, from any
 beginning), and if known ``count`` (items that came then, else 1) and ``seconds`` (how long each of them took).
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from claimq_cli.simulation.traces import Service, Trace
+from claimq_bench.simulation.traces import Service, Trace
 
 _TAIL = 60.0
 """Seconds of the run after the last arrival."""
@@ -39,7 +39,7 @@ def read_trace(path: Path, *, service: Service | None = None, seed: int = 1) -> 
         raise ValueError(f"{path}: more than {MOST_ITEMS:,} items; cut the file")
     start = rows[0].at
     seconds = rows[-1].at - start + _TAIL
-    draw = (service or Service()).drawer(random.Random(seed), seconds)  # noqa: S311 - a simulation, no secret
+    draw = (service or Service()).drawer(random.Random(seed), seconds)
     items = [(row.at - start, row.seconds) for row in rows for _ in range(row.count)]
     services = tuple(draw(at) if took is None else took for at, took in items)
     return Trace(path.stem, tuple(at for at, _ in items), services, seconds)

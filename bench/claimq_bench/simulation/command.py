@@ -1,4 +1,4 @@
-"""`claimq simulate`: simulates scaling settings without a cluster."""
+"""`make simulate`: simulates scaling settings without a cluster."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import Any
 
 import click
 
-from claimq_admin.errors import USAGE, CommandError
+from claimq_bench.simulation.clairvoyant import Plan, clairvoyant
+from claimq_bench.simulation.plot import check_plot, draw
+from claimq_bench.simulation.recorded import read_trace
+from claimq_bench.simulation.rule import Claimq
+from claimq_bench.simulation.scalers import Keda, KedaSettings, Knative, Scaler
+from claimq_bench.simulation.simulate import Moment, Result, simulate
+from claimq_bench.simulation.traces import SHAPES, Service, Trace, make_trace
+from claimq_bench.simulation.world import PodSettings
 from claimq_cli.commands.options.context import output_option
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.output.answers import Answers
-from claimq_cli.simulation.clairvoyant import Plan, clairvoyant
-from claimq_cli.simulation.plot import check_plot, draw
-from claimq_cli.simulation.recorded import read_trace
-from claimq_cli.simulation.rule import Claimq
-from claimq_cli.simulation.scalers import Keda, KedaSettings, Knative, Scaler
-from claimq_cli.simulation.simulate import Moment, Result, simulate
-from claimq_cli.simulation.traces import SHAPES, Service, Trace, make_trace
-from claimq_cli.simulation.world import PodSettings
 from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import ScalingSpec
 
@@ -104,7 +103,7 @@ _SECONDS = Duration()
     "--plot",
     "plot_file",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="PNG or SVG file that gets charts of the queue and the workers; needs the extra `plot`.",
+    help="PNG or SVG file that gets charts of the queue and the workers; needs matplotlib.",
 )
 @output_option("table")
 def simulate_command(
@@ -126,13 +125,9 @@ def simulate_command(
     """Simulate a queue and the scaling of its workers.
 
     The table compares claimq with KEDA and a Knative-style autoscaler.
-
-    \b
-    claimq simulate --shape batch --service 2s --target-age 30s
-    claimq simulate --trace arrivals.csv --target-age 1m --max-replicas 20 --plot run.svg
     """
     if min_replicas > max_replicas:
-        raise CommandError("--min-replicas is larger than --max-replicas", USAGE)
+        raise click.UsageError("--min-replicas is larger than --max-replicas")
     if plot_file is not None:
         check_plot(plot_file)
     trace = _trace(file, shape, length, Service(service), seed)
@@ -158,9 +153,9 @@ def _trace(file: Path | None, shape: str, length: float, service: Service, seed:
         try:
             trace = read_trace(file, service=service, seed=seed)
         except ValueError as error:
-            raise CommandError(str(error), USAGE) from error
+            raise click.UsageError(str(error)) from error
     if not trace.arrivals:
-        raise CommandError("no items arrive in this time; choose a longer --length or another --seed", USAGE)
+        raise click.UsageError("no items arrive in this time; choose a longer --length or another --seed")
     return trace
 
 

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from claimq_cli.simulation.world import Victims, View
+from claimq_bench.simulation.world import Victims, View
 
 
 class Scaler(Protocol):

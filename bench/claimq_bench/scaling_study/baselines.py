@@ -1,7 +1,7 @@
 """The other autoscalers' outcomes: computed once, kept as a table, read by the comparison.
 
 They depend on the traces, the model of the pods and the models of those autoscalers only, not on claimq's rule. The
-table carries the digest of that source; ``make simulate BASELINES=1`` computes it again.
+table carries the digest of that source; ``make scaling-study BASELINES=1`` computes it again.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import claimq_bench.simulated.scenarios as scenarios_source
-import claimq_cli.simulation.clairvoyant as clairvoyant_source
-import claimq_cli.simulation.scalers as scalers_source
-import claimq_cli.simulation.simulate as simulate_source
-import claimq_cli.simulation.traces as traces_source
-import claimq_cli.simulation.world as world_source
-from claimq_bench.simulated.scenarios import CEILING, KEDA, MAX_REPLICAS, Case, baselines, grid
-from claimq_cli.simulation.clairvoyant import clairvoyant
-from claimq_cli.simulation.scalers import Keda, Scaler
-from claimq_cli.simulation.simulate import Result, simulate
+import claimq_bench.scaling_study.scenarios as scenarios_source
+import claimq_bench.simulation.clairvoyant as clairvoyant_source
+import claimq_bench.simulation.scalers as scalers_source
+import claimq_bench.simulation.simulate as simulate_source
+import claimq_bench.simulation.traces as traces_source
+import claimq_bench.simulation.world as world_source
+from claimq_bench.scaling_study.scenarios import CEILING, KEDA, MAX_REPLICAS, Case, baselines, grid
+from claimq_bench.simulation.clairvoyant import clairvoyant
+from claimq_bench.simulation.scalers import Keda, Scaler
+from claimq_bench.simulation.simulate import Result, simulate
 
 TABLE = Path(__file__).with_name("baselines.json")
 SHARE = 0.99

@@ -6,10 +6,10 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
-from claimq_cli.simulation.rule import Claimq
-from claimq_cli.simulation.simulate import Moment, Result, simulate
-from claimq_cli.simulation.traces import Service, Trace, make_trace
-from claimq_cli.simulation.world import PodSettings, Victims, World
+from claimq_bench.simulation.rule import Claimq
+from claimq_bench.simulation.simulate import Moment, Result, simulate
+from claimq_bench.simulation.traces import Service, Trace, make_trace
+from claimq_bench.simulation.world import PodSettings, Victims, World
 from claimq_spec.manifest import ScalingSpec
 from claimq_spec.scaling import Estimates, ScalingState, decide
 from testkit.scaling_input import scaling_input

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from claimq_bench.simulated import baselines
-from claimq_bench.simulated.baselines import SHARE, Figures, compute, digest, load, name_of
-from claimq_bench.simulated.report import BEGIN, END, replaced, report
-from claimq_bench.simulated.scenarios import JUDGED_ON, SCENARIOS, TUNED_ON, cases, grid
-from claimq_bench.simulated.study import figures, gates, outcomes, rows
+from claimq_bench.scaling_study import baselines
+from claimq_bench.scaling_study.baselines import SHARE, Figures, compute, digest, load, name_of
+from claimq_bench.scaling_study.report import BEGIN, END, replaced, report
+from claimq_bench.scaling_study.scenarios import JUDGED_ON, SCENARIOS, TUNED_ON, cases, grid
+from claimq_bench.scaling_study.study import figures, gates, outcomes, rows
 
 SHAPES = ("batch", "flash-crowd", "sparse")
 SOME = cases(JUDGED_ON[:1], scenarios=[SCENARIOS[0], SCENARIOS[3], SCENARIOS[7]], shapes=SHAPES)
 
 
 def test_the_stored_baselines_were_made_with_the_model_as_it_is() -> None:
-    # After a change of the model: make simulate BASELINES=1
+    # After a change of the model: make scaling-study BASELINES=1
     stored, table = load()
     assert stored == digest()
     assert set(table) == {name_of(case) for case in cases(JUDGED_ON)}

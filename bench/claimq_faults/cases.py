@@ -85,7 +85,7 @@ def cases() -> Iterator[Case]:
         yield from (
             Case(flavour, "single", "everysec", "none", fault) for fault in ("power failure", "disk full")
         )
-        # Redis 7.0 has no WAITAOF, and Valkey refuses fsynced without `always` (decision 103).
+        # Redis 7.0 has no WAITAOF, and Valkey refuses fsynced without `always` (docs/decisions/durability.md).
         always = LEVELS[:2] if flavour == "redis7" else LEVELS
         yield from (Case(flavour, "replica", "always", level, "power failure") for level in always)
         everysec = LEVELS if flavour == "redis8" else LEVELS[:2]

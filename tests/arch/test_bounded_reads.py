@@ -1,4 +1,4 @@
-"""A loop of calls whose end the server decides goes through the bounded reader: decision 91."""
+"""A loop of calls whose end the server decides goes through the bounded reader (docs/decisions/bounded-calls.md)."""
 
 import ast
 

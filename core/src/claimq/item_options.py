@@ -1,6 +1,6 @@
 """The options of an item: what its producer gives beside the payload. They are checked, written and read here.
 
-``lua/lib/envelope.lua`` has the same rules for the stored form, a JSON object (docs/decisions/0059).
+``lua/lib/envelope.lua`` has the same rules for the stored form, a JSON object (docs/decisions/item-options.md).
 """
 
 from __future__ import annotations

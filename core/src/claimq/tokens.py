@@ -1,7 +1,7 @@
 """Tokens: ``WORKER/NUMBER.NONCE`` identifies one claim, even after the server lost data.
 
 The number orders the claims of a queue. It is part of the server's data, which a failover or a restored backup can
-reset, so each claim call adds a new random nonce (docs/decisions/0012).
+reset, so each claim call adds a new random nonce (docs/decisions/call-identity.md).
 """
 
 from __future__ import annotations

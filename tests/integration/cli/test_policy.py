@@ -80,7 +80,7 @@ def test_a_field_given_twice_is_refused(q: Claimq) -> None:
 
 
 def test_commands_that_people_run_on_an_owned_queue_name_its_owner(q: Claimq, queue_do: QueueDo) -> None:
-    """They do what they are asked: the record binds operators (docs/decisions/0029)."""
+    """They do what they are asked: the record binds operators (docs/decisions/tenants.md)."""
     assert q("pause", "q").err == ""
     q("resume", "q")
     queue_do(lambda queue: internals(queue).own(Owner("cluster-a", "media", "thumbs", "uid-1")))

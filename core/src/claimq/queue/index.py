@@ -1,4 +1,4 @@
-"""The index of a server's queues by name, for people (docs/decisions/0021). No operation on items needs it."""
+"""The index of a server's queues by name, for people (docs/decisions/commands.md). No operation needs it."""
 
 from __future__ import annotations
 

@@ -5,10 +5,10 @@ call, so functions that are called only by a function with ``-- On demand: `` in
 function. A script is called by the hash of its text, so two releases with different scripts can share one server.
 
 The part that a ``fast:`` line names comes before all definitions, so that the most common call makes none of them; it
-leaves all other calls to the rest (docs/decisions/0088).
+leaves all other calls to the rest (docs/decisions/scripts.md).
 
 The writing commands are found in the text; ``open()`` checks the permission for each of them before the script writes
-anything, and a fast path checks its own (docs/decisions/0014).
+anything, and a fast path checks its own (docs/decisions/permissions.md).
 """
 
 from __future__ import annotations

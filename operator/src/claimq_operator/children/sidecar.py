@@ -77,8 +77,9 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str, namespace: st
                     "limits": dict(spec.sidecar.resources.limits),
                 }
             ),
-            # No startup probe: with one the app starts a second or two later (docs/decisions/0075). The socket is there
-            # a few hundredths of a second after the sidecar's start, and the app's requests wait until it serves.
+            # No startup probe: with one the app starts a second or two later (docs/decisions/operator.md).
+            # The socket is there a few hundredths of a second after the sidecar's start, and the app's
+            # requests wait until it serves.
             "readinessProbe": _probe(spec, "/readyz", period=5, failures=3),
             "livenessProbe": _probe(spec, "/healthz", period=10, failures=6),
             # Called when the pod begins to terminate: claims stop at once. SIGTERM follows after the app has exited.

@@ -16,7 +16,7 @@ from claimq_sidecar.memory import Share
 USUAL_WINDOW: Final = 100
 """The window of a stream that names none, where the concurrency has no limit."""
 MOST_IN_LINE: Final = 250
-"""Items in one line: the app works on some lines of a large window while others are claimed (docs/decisions/0078)."""
+"""Items in one line: the app works on lines of a large window while others are claimed (docs/decisions/streams.md)."""
 _WAIT_SECONDS = 10.0
 """After so long without items a stream goes to the end of the line of waiting claims."""
 _RETRY_SECONDS = 0.5

@@ -25,7 +25,7 @@ HEARTBEAT_SECONDS = 10.0
 _LARGE_WINDOW: Final = 2 * MOST_IN_LINE
 _SEND_BUFFER: Final = 64 * 1024
 """The send buffer of a stream with a large window, in bytes; the kernel takes twice as much memory. With the usual
-16 KiB, a line of 250 items needed four writes (docs/decisions/0087)."""
+16 KiB, a line of 250 items needed four writes (docs/decisions/streams.md)."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Opened:
 
 class Changes:
     """The changes of one session, one after the other. While one line is sent, the items of the next are claimed, and
-    after a full line those of the next two (docs/decisions/0087).
+    after a full line those of the next two (docs/decisions/streams.md).
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 -- An item as it is stored: "cq1 ID ENQUEUED_AT CLIENT META\nPAYLOAD"; CLIENT "-" is none, META "-" or a JSON object: the counters, the history, and
--- "options", an object with what the producer gave beside the payload (docs/decisions/0059).
+-- "options", an object with what the producer gave beside the payload (docs/decisions/item-options.md).
 -- "cq1!" instead of "cq1 " marks an item that has crashed a worker: it is claimed alone.
 -- Anything else is a bare payload that another Redis client pushed; it is adopted as a whole, whatever it begins with. What an envelope is, is
 -- decided here and in claimq/codec.py, by the same rules: only what the scripts write, so that no two readers of JSON can disagree about it.

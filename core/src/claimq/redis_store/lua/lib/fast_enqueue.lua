@@ -1,6 +1,6 @@
 -- The fast path of an enqueue: one item without a client, options, a delay or an id of its own, for a queue whose clock was written less than a second ago.
 -- It does what the rest of the script does for such a call, in half the time, since it makes no functions and few tables
--- (docs/decisions/0088-a-fast-path-for-one-item.md). If any condition does not hold, it leaves with `break`, having written nothing, and the rest of the script handles the call.
+-- (docs/decisions/scripts.md). If any condition does not hold, it leaves with `break`, having written nothing, and the rest of the script handles the call.
 repeat
   local instance, lane, call, queue, _, client, due, prefix, first, count, payload, more = unpack(ARGV, 1, 12)
   if more or not payload or queue ~= '1' or client ~= '-' or due ~= '' or prefix == '' or count ~= '1' then break end

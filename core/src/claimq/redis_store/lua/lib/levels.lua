@@ -1,6 +1,6 @@
 -- Levels: the items of a client that have the priority high or low wait in lists of their own, cq:{NAME}:high:CLIENT and low:CLIENT (high and low without a
 -- client). main:CLIENT and main have the items of normal priority, and bare payloads. A queue has levels from the first item with a priority on:
--- seen.levels. (docs/decisions/0072)
+-- seen.levels. (docs/decisions/order-of-items.md)
 
 -- The list of a client's items of one priority; nil: normal.
 local function list_of(q, client, priority)

@@ -7,7 +7,7 @@ local function fraction(number) return format_text('%.17g', number) end
 
 -- The server keeps what a script wrote before it was refused a command. So every command that the script may write with is asked for
 -- before anything is written (redis_store/scripts.py lists them; a fast path asks for its own). What is asked about is the beginning of the queue's keys, which no key pattern narrower than all of them covers.
--- A probe has as many words as the command needs: since Redis 8.6 the server refuses any other number (docs/decisions/0089).
+-- A probe has as many words as the command needs: since Redis 8.6 the server refuses any other number (docs/decisions/permissions.md).
 local function refuse(base, command)
   error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
 end
@@ -179,7 +179,7 @@ end
 --   old_ids, own_ids, enqueued (lib/enqueue.lua), first, adopted, left, took_round, stopped, lost_lists, weight, are_plain (lib/take.lua),
 --   keys, waiting, ending (lib/exclusive.lua), put (items delayed by this call), same, over_bytes, over_items, merge_items, merge_bytes (lib/settle.lua), removals (lib/removed.lua).
 
-local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/0010)
+local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/clock-and-ages.md)
 local GAP_MS = 5000          -- no call touched the queue for longer: the server was down, or its clock was stepped
 local GRACE_MS = 10000       -- the longest period of grace
 
@@ -209,7 +209,7 @@ local function open(main_key)
   local q = new_queue(main_key, base, seen, redis.call('TIME'))
   read_clock(q)
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory names the process; with
-  -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/0012).
+  -- randomized addresses two processes have the same one by a rare chance only (docs/decisions/call-identity.md).
   if seen.server ~= tostring(redis) then
     q.server_since, q.stepped, q.new_incarnation = seen.server and q.now or 0, true, ''
   end
@@ -268,7 +268,7 @@ local function sliced(list, step, fn)
 end
 
 -- Leases hold one entry that never ends, longer than 64 bytes: the server then keeps the set as a skip list from the first claim on, and
--- never as the short list that it would search from the start for each of a batch's claims (docs/decisions/0004).
+-- never as the short list that it would search from the start for each of a batch's claims (docs/decisions/clock-and-ages.md).
 local KEEPER = 'keeps-this-set-a-skip-list-----------------------------------------'
 local function busy_count(q) return math.max(redis.call('ZCARD', q.leases) - 1, 0) end
 

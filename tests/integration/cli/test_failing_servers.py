@@ -54,6 +54,13 @@ def test_a_server_at_its_maxclients_is_not_to_be_started(claimq: Claimq, start_s
             assert (answer.code, "maxclients" in answer.err) == (3, True), answer
 
 
+@pytest.mark.parametrize("command", ["queues", "status"])
+def test_a_wrong_password_is_no_server_without_queues(command: str, claimq: Claimq, valkey: Server) -> None:
+    answer = claimq("--redis", valkey.url.replace("://", "://stranger:wrong@"), command)
+    assert (answer.code, answer.out) == (4, "")
+    assert "the server refuses this user and password; correct them" in answer.err
+
+
 @pytest.mark.parametrize("is_tls", [True, False])
 def test_tls_on_one_side_only_is_named_as_a_cause(
     is_tls: bool, claimq: Claimq, start_server: ServerFactory

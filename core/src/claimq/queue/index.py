@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from claimq.codec import check_name
-from claimq.errors import ClaimqError, InvalidName, ReadTooLarge, StoreMisused
+from claimq.errors import ClaimqError, InvalidName, StoreMisused
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.connection import Connection
+from claimq.redis_store.faults import is_wrong_type, lacks_right
 
 KEY = "cq:queues"
 _PAGE = 1000
@@ -32,7 +33,8 @@ async def remove_names(connection: Connection, names: Sequence[str]) -> None:
 
 
 async def known_names(connection: Connection) -> list[str]:
-    """All names, sorted; empty if this user may not read the index. Raises StoreUnavailable."""
+    """All names, sorted; empty if this user may not read the index. Raises StoreUnavailable, and StoreMisused such as for
+    a wrong password."""
     found: list[str] = []
     try:
         with BoundedRead("queues", connection.settings.read_bounds) as read:
@@ -40,10 +42,10 @@ async def known_names(connection: Connection) -> list[str]:
                 connection.command("ZRANGE", KEY, len(found), len(found) + _PAGE - 1)
             ):
                 found += [name.decode("ascii", "replace") for name in page]
-    except ReadTooLarge:
+    except StoreMisused as error:
+        if lacks_right(error) or is_wrong_type(error.__cause__):
+            return []
         raise
-    except StoreMisused:
-        return []
     return [name for name in found if _is_name(name)]
 
 

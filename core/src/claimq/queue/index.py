@@ -33,8 +33,8 @@ async def remove_names(connection: Connection, names: Sequence[str]) -> None:
 
 
 async def known_names(connection: Connection) -> list[str]:
-    """All names, sorted; empty if this user may not read the index. Raises StoreUnavailable, and StoreMisused (such as a
-    wrong password)."""
+    """All names, sorted; empty if this user may not read the index. Raises StoreUnavailable, and StoreMisused (such as
+    a wrong password)."""
     found: list[str] = []
     try:
         with BoundedRead("queues", connection.settings.read_bounds) as read:

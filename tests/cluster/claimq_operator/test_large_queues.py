@@ -1,5 +1,6 @@
 """Objects that are as large as the API server takes them cannot use up the operator's memory."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,39 @@ def test_many_large_queues_leave_the_operator_below_half_of_its_limit(world: Wor
     found = world.status(f"large-{COUNT - 1}")["conditions"]
     message = next(one["message"] for one in found if one["type"] == "Stalled")
     assert "give at most 65,536" in message
+
+
+def test_large_secrets_leave_the_operator_below_half_of_its_limit(world: World) -> None:
+    """Each queue has a Secret of its own, in which the password is a small part."""
+    more = base64.b64encode(b"x" * SIZE).decode()
+    password, hosts = (base64.b64encode(one).decode() for one in (b"word", b"*"))
+    for number in range(COUNT):
+        secret = {"metadata": {"name": f"large-{number}"}, "data": {"password": password, "hosts": hosts}}
+        secret["data"]["more"] = more
+        status, _ = world.api.request("POST", f"/api/v1/namespaces/{world.namespace}/secrets", secret)
+        assert status == 201
+        redis = {"url": world.redis.tcp_url, "passwordSecretRef": {"name": f"large-{number}"}}
+        world.queue(f"large-{number}", redis=redis)
+    operator = world.operator()
+
+    def is_tried(number: int) -> bool:
+        return world.condition("RedisReachable", name=f"large-{number}") != ""
+
+    eventually_sync(lambda: all(map(is_tried, range(COUNT))))
+    assert largest_memory(operator.process.pid) < limit_of_the_chart() / 2
+
+
+def test_the_finalizers_of_others_stay(world: World) -> None:
+    """The operator does not keep them in memory."""
+    world.queue(deletionPolicy="Delete")
+    theirs = [f"example.com/finalizer-{number}" for number in range(3)]
+    world.patch("rq", "thumbs", {"metadata": {"finalizers": theirs}})
+    world.operator()
+
+    def finalizers() -> list[str]:
+        return list(world.get("rq", "thumbs")["metadata"].get("finalizers", []))
+
+    eventually_sync(lambda: finalizers() == [*theirs, "claimq.dev/deletion-policy"])
+    world.patch("rq", "thumbs", {"spec": {"deletionPolicy": "Retain"}})
+    eventually_sync(lambda: finalizers() == theirs)
+    world.patch("rq", "thumbs", {"metadata": {"finalizers": None}})

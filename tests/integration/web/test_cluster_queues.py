@@ -1,6 +1,7 @@
 """The page of a cluster decides which servers and queues it uses; the status of an object can only forbid more."""
 
 import base64
+import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -172,6 +173,31 @@ async def test_a_status_does_not_send_a_password_to_another_host(valkey: Server,
     granted = QueueGrants(password_hosts=Grants((("media", "127.0.0.1"),)))
     async with page_of(api, tmp_path, granted) as queues:
         assert queues.queue("media.thumbs") is not None
+
+
+async def test_the_page_keeps_little_of_what_a_user_writes_into_objects(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api = object_of(valkey, redis={"url": valkey.tcp_url, "passwordSecretRef": {"name": "db"}})
+    large = "x" * 1_000_000
+    encoded = {"password": "cw==", "hosts": base64.b64encode(b"127.0.0.1").decode(), "more": large}
+    api.objects["Secret", "db"] = {"metadata": {"name": "db"}, "data": encoded}
+    api.objects["Event", "one"] = {"metadata": {"annotations": {"a": large}}, "reason": "R", "message": large}
+    body = api.objects["ReliableQueue", "thumbs"]
+    body["metadata"] |= {"annotations": {"a": large}, "labels": {"a": large}, "finalizers": [large]}
+    body["spec"]["worker"]["template"] = {"spec": {"affinity": {"a": large}}}
+    async with page_of(api, tmp_path) as queues:
+        assert queues.queue("media.thumbs") is not None
+        assert len(json.dumps(queues._known["media.thumbs"].body)) < 2000
+        assert len(json.dumps(await queues.events("media.thumbs"))) < 2000
+    body["status"] = {**ACCEPTED, "more": large}
+    async with page_of(api, tmp_path) as queues:
+        assert (queues.queue("media.thumbs"), queues.status("media.thumbs")) == (None, {"suspend": False})
+    del body["status"]["more"]
+    encoded["password"] = base64.b64encode(b"x" * 20_000).decode()
+    async with page_of(api, tmp_path) as queues:
+        assert queues.queue("media.thumbs") is None
+        assert "has 20,000 bytes; give at most 16,384" in queues.unreadable()["media.thumbs"]
 
 
 async def test_a_command_uses_a_queue_of_its_namespace_or_of_its_object(valkey: Server) -> None:

@@ -9,12 +9,12 @@ from typing import cast
 import claimq
 from claimq.address.redis_url import parse_url, with_namespace
 from claimq_admin.errors import REFUSED, CommandError
-from claimq_spec.certificates import CertificateRejected, Certificates
+from claimq_spec.certificates import MAX_BYTES, CertificateRejected, Certificates
 from claimq_spec.grants import NO_GRANTS, Grants
 from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.manifest import Manifest, RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
-from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
+from claimq_spec.secret_entries import InvalidSecretEntry, keys_of_secrets, read_entry, read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class ClusterQueue:
     settings: claimq.RedisSettings
 
 
-def secrets_of(manifest: Manifest) -> list[str]:
-    """The names of the Secrets that a connection needs."""
-    return list(dict.fromkeys(secret for secret, _, _ in _redis_of(manifest).secret_entries()))
+def secrets_of(manifest: Manifest) -> dict[str, frozenset[str]]:
+    """The names of the Secrets that a connection needs, with their keys."""
+    return keys_of_secrets(_redis_of(manifest))
 
 
 def queue_of(
@@ -52,7 +52,9 @@ def queue_of(
     status allows nothing: every user with the right to write it could.
     """
     redis = _redis_of(manifest)
-    values = {file: _entry(secrets[secret], secret, key) for secret, key, file in redis.secret_entries()}
+    values = {
+        file: _entry(secrets[secret], secret, key, file) for secret, key, file in redis.secret_entries()
+    }
     texts = {file: value.decode("utf-8", "replace").strip() for file, value in values.items()}
     url = _checked_url(
         redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace), manifest.namespace
@@ -109,9 +111,9 @@ def _checked_url(
     return address
 
 
-def _entry(data: Json, secret: str, key: str) -> bytes:
+def _entry(data: Json, secret: str, key: str, file: str) -> bytes:
     try:
-        return read_entry(data, secret, key)
+        return read_entry(data, secret, key, is_text=file not in MAX_BYTES)
     except InvalidSecretEntry as error:
         raise CommandError(str(error)) from error
 

@@ -8,14 +8,13 @@ from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
 from claimq_operator.kubernetes_api.labels import FIELD_MANAGER, FINALIZER, PAUSE, child_labels, child_name
+from claimq_spec.kubernetes_api.kept import LARGEST_PART
 from claimq_spec.kubernetes_api.port import QUEUES, Json, Kind, part, parts
 from claimq_spec.kubernetes_api.timestamps import parse_time
 from claimq_spec.manifest import Manifest, QueueSpec, parse_manifest
 
 Key = tuple[str, str]
 """Namespace and name of a queue."""
-LARGEST_SPEC = 64 * 1024
-"""Bytes of JSON. The objects of a larger one would take up to 20 times as much of the operator's memory."""
 TOO_LARGE = "claimqSpecBytes"
 """The field that replaces a larger spec. Its value is the size of the spec in bytes."""
 
@@ -34,6 +33,7 @@ class QueueResource:
     problems: tuple[Problem, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     finalizers: tuple[str, ...] = ()
+    """Those that the cache keeps, not those of others."""
     deleted_at: float | None = None
     """When its deletion was requested: Unix seconds by the API server's clock."""
     status: Json = field(default_factory=dict[str, Any])
@@ -103,7 +103,7 @@ def read_queue(body: Mapping[str, Any]) -> QueueResource:
     problems: tuple[Problem, ...] = ()
     if TOO_LARGE in body:
         fix = "put large files and scripts into a ConfigMap that spec.worker.template mounts"
-        problems = (Problem("spec", f"has {body[TOO_LARGE]:,} bytes; give at most {LARGEST_SPEC:,}: {fix}"),)
+        problems = (Problem("spec", f"has {body[TOO_LARGE]:,} bytes; give at most {LARGEST_PART:,}: {fix}"),)
         return _resource(body, None, problems)
     try:
         parsed = parse_manifest({key: value for key, value in body.items() if key != "status"}, stored=True)

@@ -9,10 +9,13 @@ from typing import Any
 from claimq.model import WorkerInfo
 from claimq_operator.kubernetes_api.labels import DELETION_COST, child_name, worker_prefix
 from claimq_operator.kubernetes_api.queue_resource import Key
+from claimq_spec.kubernetes_api.kept import LARGEST_PART, json_size, kept_metadata, kept_part
 from claimq_spec.kubernetes_api.port import Json, part, parts
 from claimq_spec.kubernetes_api.timestamps import parse_time
-from claimq_spec.names import APP_CONTAINER, QUEUE_LABEL, SIDECAR_CONTAINER, SOCKET_VOLUME
+from claimq_spec.names import APP_CONTAINER, COMPONENT_LABEL, QUEUE_LABEL, SIDECAR_CONTAINER, SOCKET_VOLUME
 
+_TEMPLATE_LABEL = "pod-template-hash"
+_LABELS = (QUEUE_LABEL, COMPONENT_LABEL, _TEMPLATE_LABEL)
 _SIGKILLED = 137
 """The exit code of a container whose first process was killed by SIGKILL."""
 
@@ -70,7 +73,7 @@ def queue_of_worker(pod: Mapping[str, Any]) -> Key | None:
     if key is None:
         return None
     metadata = pod["metadata"]
-    replica_set = f"{child_name(key[1])}-{part(metadata, 'labels').get('pod-template-hash', '')}"
+    replica_set = f"{child_name(key[1])}-{part(metadata, 'labels').get(_TEMPLATE_LABEL, '')}"
     is_controlled = any(
         one.get("controller")
         and (one.get("apiVersion"), one.get("kind"), one.get("name"))
@@ -81,19 +84,19 @@ def queue_of_worker(pod: Mapping[str, Any]) -> Key | None:
 
 
 def trim_pod(pod: Mapping[str, Any]) -> Json:
-    """The fields of a pod to keep in memory: a cluster may have thousands."""
-    metadata, spec = pod["metadata"], part(pod, "spec")
-    kept = ("name", "namespace", "uid", "resourceVersion", "labels", "annotations", "ownerReferences")
-    times = ("creationTimestamp", "deletionTimestamp")
+    """The fields of a pod to keep in memory: a cluster may have thousands. Without its status a pod proves nothing, so
+    one whose status or containers are over their bound is only known to exist."""
+    spec = part(pod, "spec")
     containers = [
         {"name": one["name"], "image": one.get("image", ""), "volumeMounts": _socket_mounts(one)}
         for kind in ("containers", "initContainers")
         for one in parts(spec, kind)
     ]
+    is_large = json_size(containers) > LARGEST_PART
     return {
-        "metadata": {key: metadata[key] for key in (*kept, *times) if key in metadata},
-        "spec": {"nodeName": spec.get("nodeName", ""), "containers": containers},
-        "status": part(pod, "status"),
+        "metadata": kept_metadata(pod, labels=_LABELS, annotations=(DELETION_COST,)),
+        "spec": {"nodeName": spec.get("nodeName", ""), "containers": [] if is_large else containers},
+        "status": {} if is_large else kept_part(pod, "status"),
     }
 
 
@@ -140,7 +143,7 @@ def _read(body: Mapping[str, Any], held: Mapping[str, int]) -> WorkerPod:
         node=part(body, "spec").get("nodeName", ""),
         is_ready=conditions.get("Ready", {}).get("status") == "True",
         is_terminating="deletionTimestamp" in metadata,
-        revision=part(metadata, "labels").get("pod-template-hash", ""),
+        revision=part(metadata, "labels").get(_TEMPLATE_LABEL, ""),
         created_at=metadata.get("creationTimestamp", ""),
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
         problem=_problem(name, status, conditions),

@@ -206,19 +206,26 @@ class Applier:
         An object that is being deleted is gone without its last finalizer. The reply then has the resource version from
         before, so the cache would not see from it that anything has changed.
         """
-        others = [one for one in resource.finalizers if one != FINALIZER]
-        changes = {
-            "metadata": {
-                "finalizers": [*others, FINALIZER] if wanted else others,
-                "resourceVersion": resource.resource_version,
-            }
-        }
         try:
+            # Those of others are not in the cache. If they change now, the version does too.
+            others = await self._finalizers_of_others(resource)
+            changes = {
+                "metadata": {
+                    "finalizers": [*others, FINALIZER] if wanted else others,
+                    "resourceVersion": resource.resource_version,
+                }
+            }
             body = await self._cluster.patch(QUEUES, resource.namespace, resource.name, changes)
         except NotFound:
             return
         left = body["metadata"].get("finalizers")
         self._cache.update_queue(body, is_gone=resource.deleted_at is not None and not left)
+
+    async def _finalizers_of_others(self, resource: QueueResource) -> list[str]:
+        """Read by a list, for which the operator has the right."""
+        name = f"metadata.name={resource.name}"
+        found = await self._cluster.list(QUEUES, resource.namespace, fields=name)
+        return [one for body in found for one in body["metadata"].get("finalizers") or () if one != FINALIZER]
 
 
 def _as_applied(entries: list[Json]) -> list[Json] | None:

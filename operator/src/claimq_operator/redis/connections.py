@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from claimq.address.redis_url import Endpoint, parse_url, with_namespace
@@ -23,7 +23,7 @@ from claimq.server import Server, connect
 from claimq_operator.fault import Fault
 from claimq_operator.kubernetes_api.queue_resource import Key
 from claimq_operator.redis.password_hosts import forbidden
-from claimq_spec.certificates import CertificateRejected, Certificates
+from claimq_spec.certificates import MAX_BYTES, CertificateRejected, Certificates
 from claimq_spec.grants import NO_GRANTS, Grants
 from claimq_spec.kubernetes_api.port import (
     SECRETS,
@@ -36,7 +36,14 @@ from claimq_spec.kubernetes_api.port import (
 )
 from claimq_spec.manifest import RedisSpec
 from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
-from claimq_spec.secret_entries import InvalidSecretEntry, read_entry, read_text
+from claimq_spec.secret_entries import (
+    InvalidSecretEntry,
+    check_room,
+    kept_entries,
+    keys_of_secrets,
+    read_entry,
+    read_text,
+)
 
 SECRET_SECONDS = 60.0
 """How long a Secret is cached."""
@@ -48,6 +55,15 @@ _LARGEST_REPLY = 1024 * 1024
 """Bytes. The operator reads no items; a page of 1,000 workers or 5,000 tokens is smaller."""
 _READ_BOUNDS = ReadBounds(rows=200_000, size=24 * 1024 * 1024, seconds=20.0)
 """Of the maintenance of one queue: 10,000 workers with 10 claims each need less."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Secret:
+    """The entries with these keys of a Secret, and when they were read."""
+
+    keys: frozenset[str]
+    data: Json
+    read_at: float
 
 
 class ServerAccessError(Exception):
@@ -102,7 +118,7 @@ class RedisConnections:
         self._cluster = cluster
         self._hosts = hosts
         self._certificates = Certificates(directory)
-        self._secrets: dict[Key, tuple[float, Json]] = {}
+        self._secrets: dict[Key, _Secret] = {}
         self._not_read_before = float("-inf")
         """Until when Secrets that are known are not read again, since the API server was down."""
         self._servers: dict[RedisSettings, SharedServer] = {}
@@ -144,7 +160,7 @@ class RedisConnections:
         """
         for secret, _, _ in redis.secret_entries():
             if (known := self._secrets.get((key[0], secret))) is not None:
-                self._secrets[key[0], secret] = (float("-inf"), known[1])
+                self._secrets[key[0], secret] = replace(known, read_at=float("-inf"))
 
     async def release(self, key: Key) -> None:
         """The queue no longer uses its server. A server without queues is closed."""
@@ -184,17 +200,18 @@ class RedisConnections:
         await asyncio.gather(*(_close(shared) for shared in servers))
 
     async def _settings(self, key: Key, redis: RedisSpec) -> RedisSettings:
-        namespace = key[0]
-        files: dict[str, bytes] = {}
-        for secret, name, file in redis.secret_entries():
-            files[file] = _entry(await self._secret(namespace, secret), secret, name)
+        namespace, keys = key[0], keys_of_secrets(redis)
+        secrets = {secret: await self._secret(namespace, secret, keys[secret]) for secret in keys}
+        files = {
+            file: _entry(secrets[secret], secret, name, file) for secret, name, file in redis.secret_entries()
+        }
         texts = {file: value.decode("utf-8", "replace").strip() for file, value in files.items()}
         try:
             if "url" in texts:
                 parse_url(texts["url"])  # its errors quote no value of a Secret
             url = redis.address(texts.get("url"))
             endpoint = parse_url(with_namespace(url or "", namespace))
-            await self._check_hosts(namespace, redis, endpoint)
+            self._check_hosts(namespace, redis, endpoint, secrets)
             stored = self._stored(
                 key, files
             )  # no await from here on: other queues delete files that no server uses
@@ -216,18 +233,24 @@ class RedisConnections:
             message = f"{redis.address_field}: {error}"
             raise ServerAccessError(Fault("AddressInvalid", message, needs_action=True)) from error
 
-    async def _check_hosts(self, namespace: str, redis: RedisSpec, endpoint: Endpoint) -> None:
+    def _check_hosts(
+        self, namespace: str, redis: RedisSpec, endpoint: Endpoint, secrets: Mapping[str, Json]
+    ) -> None:
         """Raises ServerAccessError if a password must not be sent to these addresses."""
         for reference in password_refs(redis):
-            named = read_text(await self._secret(namespace, reference.name), HOSTS_KEY)
+            named = read_text(secrets[reference.name], HOSTS_KEY)
             if not is_allowed(endpoint, (*parse_hosts(named), *self._hosts.patterns(namespace)), namespace):
                 raise ServerAccessError(forbidden(redis, reference.name, namespace))
 
-    async def _secret(self, namespace: str, name: str) -> Json:
+    async def _secret(self, namespace: str, name: str, keys: frozenset[str]) -> Json:
+        """The entries with these keys. Raises ServerAccessError."""
         now = asyncio.get_running_loop().time()
         known = self._secrets.get((namespace, name))
-        if known is not None and (now - known[0] < SECRET_SECONDS or now < self._not_read_before):
-            return known[1]
+        is_current = known is not None and (
+            now - known.read_at < SECRET_SECONDS or now < self._not_read_before
+        )
+        if known is not None and is_current and keys <= known.keys:
+            return known.data
         try:
             data = part(await self._cluster.get(SECRETS, namespace, name), "data")
         except NotFound as error:
@@ -242,18 +265,30 @@ class RedisConnections:
             raise ServerAccessError(Fault("SecretForbidden", message, needs_action=True)) from error
         except ClusterUnavailable as error:
             self._not_read_before = asyncio.get_running_loop().time() + API_SECONDS
-            if known is not None:
-                return known[1]
+            if known is not None and keys <= known.keys:
+                return known.data
             raise ServerAccessError(
                 Fault("SecretUnreadable", f"the Secret cannot be read: {error}")
             ) from error
-        self._secrets[namespace, name] = (now, data)
-        return data
+        return self._keep(namespace, name, keys, data, now)
+
+    def _keep(self, namespace: str, name: str, keys: frozenset[str], data: Json, now: float) -> Json:
+        """The entries with these keys and those of other queues, and only them: tenants choose the size of the rest."""
+        known = self._secrets.pop((namespace, name), None)
+        keys |= known.keys if known is not None else frozenset()
+        kept = kept_entries(data, keys)
+        others = (one.data for key, one in self._secrets.items() if key[0] == namespace)
+        try:
+            check_room(name, namespace, kept, others)
+        except InvalidSecretEntry as error:
+            raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
+        self._secrets[namespace, name] = _Secret(keys, kept, now)
+        return kept
 
 
-def _entry(data: Json, secret: str, key: str) -> bytes:
+def _entry(data: Json, secret: str, key: str, file: str) -> bytes:
     try:
-        return read_entry(data, secret, key)
+        return read_entry(data, secret, key, is_text=file not in MAX_BYTES)
     except InvalidSecretEntry as error:
         raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
 

@@ -6,21 +6,22 @@ never replaces a newer one, and an object that was deleted never comes back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from claimq_operator.kubernetes_api.labels import child_name
-from claimq_operator.kubernetes_api.queue_resource import LARGEST_SPEC, TOO_LARGE, Key, QueueResource
+from claimq_operator.kubernetes_api.labels import FINALIZER, PAUSE, TAKE_OVER, child_name
+from claimq_operator.kubernetes_api.queue_resource import TOO_LARGE, Key, QueueResource
 from claimq_operator.kubernetes_api.terminations import Termination, terminations_of
 from claimq_operator.kubernetes_api.worker_pods import queue_of, queue_of_worker, trim_pod
+from claimq_spec.kubernetes_api.kept import LARGEST_PART, json_size, kept_metadata, kept_part
 from claimq_spec.kubernetes_api.port import Json, part, parts
+from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL
 
 MAX_UNHANDLED_TERMINATIONS = 1000
 """Terminations of deleted pods that are kept for each queue until a pass has handled them."""
 _MAX_DELETED = 10_000
-_LARGEST_STATUS = 64 * 1024
-_PREFIX = "claimq.dev/"
+_MOST_OWNERS = 10
+"""Field managers of a number of replicas that are kept. More of them can only agree on it."""
 
 
 class Cache:
@@ -222,37 +223,28 @@ def _has_child_name(body: Mapping[str, Any]) -> bool:
 
 def trim_queue(body: Mapping[str, Any]) -> Json:
     """The fields of a queue that the operator uses. A spec or status over its bound is left out."""
-    metadata: Mapping[str, Any] = body["metadata"]
-    kept = {name: value for name, value in metadata.items() if name not in ("managedFields", "labels")}
-    if "annotations" in kept:
-        ours = {name: text for name, text in part(metadata, "annotations").items() if _PREFIX in name}
-        kept["annotations"] = ours
-    trimmed: Json = {**body, "metadata": kept}
-    if (size := _size(body.get("spec"))) > LARGEST_SPEC:
+    metadata = kept_metadata(body, annotations=(PAUSE, TAKE_OVER), finalizers=(FINALIZER,))
+    trimmed: Json = {**body, "metadata": metadata}
+    if (size := json_size(body.get("spec"))) > LARGEST_PART:
         trimmed |= {"spec": {}, TOO_LARGE: size}
-    if _size(body.get("status")) > _LARGEST_STATUS:
+    if json_size(body.get("status")) > LARGEST_PART:
         del trimmed["status"]  # the next pass writes it
     return trimmed
-
-
-def _size(value: object) -> int:
-    """Bytes of the JSON text."""
-    return len(json.dumps(value)) if value else 0
 
 
 def trim_deployment(body: Mapping[str, Any]) -> Json:
     """The fields of a worker Deployment to keep; the pod template is derived from the queue."""
     metadata, spec = body["metadata"], part(body, "spec")
-    kept = ("name", "namespace", "uid", "resourceVersion", "generation", "labels", "ownerReferences")
     owners: list[Json] = [
         {"manager": entry.get("manager"), "fieldsV1": {"f:spec": {"f:replicas": {}}}}
         for entry in parts(metadata, "managedFields")
         if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec")
     ]
+    kept = kept_metadata(body, labels=(QUEUE_LABEL, COMPONENT_LABEL))
     return {
-        "metadata": {**{name: metadata[name] for name in kept if name in metadata}, "managedFields": owners},
+        "metadata": {**kept, "managedFields": owners[:_MOST_OWNERS]},
         "spec": {name: spec[name] for name in ("replicas", "paused") if name in spec},
-        "status": part(body, "status"),
+        "status": kept_part(body, "status"),
     }
 
 

@@ -60,7 +60,8 @@ def test_a_label_alone_does_not_make_a_pod_a_worker(owner: Body) -> None:
 
 def test_a_trimmed_pod_keeps_what_is_read_and_nothing_else() -> None:
     body = pod_body("a", ending=True)
-    body["metadata"] |= {"managedFields": [{}], "annotations": {"x": "y"}}
+    body["metadata"] |= {"managedFields": [{}], "annotations": {"x": "y"}, "finalizers": ["example.com/x"]}
+    body["metadata"]["labels"]["team"] = "media"
     mounts = [{"name": "claimq-socket", "mountPath": "/run/claimq"}, {"name": "scratch"}]
     body["spec"]["containers"][0] |= {"volumeMounts": mounts, "env": [{"name": "SECRET"}]}
     trimmed = trim_pod(copy.deepcopy(body))
@@ -68,8 +69,10 @@ def test_a_trimmed_pod_keeps_what_is_read_and_nothing_else() -> None:
         "nodeName": "node-1",
         "containers": [{"name": "worker", "image": "app:1", "volumeMounts": [{"name": "claimq-socket"}]}],
     }
+    left_out = ("managedFields", "annotations", "finalizers")
+    del body["metadata"]["labels"]["team"]
     assert trimmed["metadata"] == {
-        key: value for key, value in body["metadata"].items() if key != "managedFields"
+        key: value for key, value in body["metadata"].items() if key not in left_out
     }
     assert trimmed["status"] == body["status"]
 

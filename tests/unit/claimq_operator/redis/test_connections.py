@@ -166,4 +166,4 @@ def test_certificates_of_one_tenant_do_not_use_the_quota_of_another(tmp_path: Pa
         await servers.server_for(("print", "q"), BY_TLS)
         return refused, b"another tenant's" in kept(tmp_path)
 
-    assert asyncio.run(fill()) == ({"CertificateTooLarge"}, True)
+    assert asyncio.run(fill()) == ({"CertificateTooLarge", "SecretTooLarge"}, True)

@@ -46,8 +46,25 @@ class Secrets:
             RedisSpec(url="redis://elsewhere:6379/0", password_secret_ref=PasswordSecretRef(name="redis")),
             "PasswordHostForbidden",
         ),
+        (
+            Secrets(password=b"s3cret-word" * 2000, hosts=b"*"),
+            RedisSpec(url="redis://elsewhere:6379/0", password_secret_ref=PasswordSecretRef(name="redis")),
+            "SecretTooLarge",
+        ),
+        (
+            Secrets(password=b"s3cret-word", hosts=b"elsewhere " * 2000),
+            RedisSpec(url="redis://elsewhere:6379/0", password_secret_ref=PasswordSecretRef(name="redis")),
+            "PasswordHostForbidden",
+        ),
     ],
-    ids=["a missing key", "a bad port", "a bad password", "a forbidden host"],
+    ids=[
+        "a missing key",
+        "a bad port",
+        "a bad password",
+        "a forbidden host",
+        "a large password",
+        "many hosts",
+    ],
 )
 def test_a_message_shows_no_other_key_and_no_value(
     tmp_path: Path, secrets: Secrets, redis: RedisSpec, reason: str
@@ -67,3 +84,14 @@ def test_a_value_that_is_not_base64_is_not_shown(tmp_path: Path) -> None:
         asyncio.run(servers.server_for(("media", "thumbs"), RedisSpec(secret_ref=UrlSecretRef(name="redis"))))
     assert raised.value.fault.reason == "SecretKeyInvalid"
     assert [text for text in HIDDEN if text in raised.value.fault.message] == []
+
+
+async def test_queues_may_name_different_keys_of_one_secret(tmp_path: Path) -> None:
+    secrets = Secrets(one=b"redis://one:6379/0", two=b"redis://two:6379/0")
+    servers = RedisConnections(cast("Cluster", secrets), tmp_path)
+    for _ in range(2):
+        for key in ("one", "two"):
+            redis = RedisSpec(secret_ref=UrlSecretRef(name="redis", key=key))
+            shared = await servers.server_for(("media", key), redis)
+            assert shared.server.connection.settings.url == f"redis://{key}.media.svc:6379/0"
+    await servers.close()

@@ -1,6 +1,7 @@
 """The cache, with events in any order."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -259,3 +260,37 @@ def test_a_spec_that_is_too_large_is_not_kept_but_reported(cache: Cache) -> None
     assert problem.field == "spec"
     assert "give at most 65,536" in problem.message
     assert trim_queue(kept) == kept
+
+
+def large_metadata(body: dict[str, Any]) -> dict[str, Any]:
+    """The object with as much as a user can write into its metadata and status."""
+    metadata = body["metadata"]
+    texts = {"claimq.dev/more": "x" * 100_000, "claimq.dev/take-over-from": "x" * 100_000}
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "controller": False}
+    more: dict[str, Any] = {
+        "labels": {**metadata.get("labels", {}), **{f"label-{n}": "x" * 60 for n in range(2000)}},
+        "annotations": {**texts, "controller.kubernetes.io/pod-deletion-cost": "x" * 100_000},
+        "finalizers": [f"example.com/finalizer-{n}" for n in range(5000)],
+        "ownerReferences": [
+            *metadata.get("ownerReferences", []),
+            *({**owner, "name": f"map-{n}", "uid": str(n)} for n in range(2000)),
+            {**owner, "controller": True, "name": "map", "uid": "x" * 100_000},
+        ],
+        "managedFields": [
+            {"manager": f"manager-{n}", "fieldsV1": {"f:spec": {"f:replicas": {}}}} for n in range(2000)
+        ],
+    }
+    status = {"conditions": [{"type": "Ready", "message": "x" * 1_000_000}]}
+    return {**body, "metadata": {**metadata, **more}, "status": status}
+
+
+def test_little_is_kept_of_what_a_user_writes_into_an_object(cache: Cache) -> None:
+    cache.update_queue(large_metadata(queue(1)))
+    cache.update_deployment(large_metadata(deployment(1)))
+    pod = pod_body("a")
+    pod["spec"]["containers"] += [{"name": f"more-{n}", "image": "x" * 1000} for n in range(500)]
+    cache.update_pod(large_metadata(pod))
+    for kept in (cache.queue(KEY), cache.deployment(KEY), *cache.pods(KEY)):
+        assert kept is not None
+        assert len(json.dumps(kept)) < 2000
+    assert len(cache.pods(KEY)) == 1

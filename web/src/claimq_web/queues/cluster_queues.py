@@ -29,6 +29,7 @@ from claimq_admin.errors import CommandError, ForeignQueue, lines_of
 from claimq_admin.text import count as counted
 from claimq_spec.certificates import Certificates
 from claimq_spec.grants import NO_QUEUE_GRANTS, QueueGrants
+from claimq_spec.kubernetes_api.kept import kept_metadata, kept_part
 from claimq_spec.kubernetes_api.port import (
     EVENTS,
     PODS,
@@ -43,6 +44,7 @@ from claimq_spec.kubernetes_api.port import (
 )
 from claimq_spec.manifest import Manifest, parse_manifest
 from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, pod_of_worker
+from claimq_spec.secret_entries import InvalidSecretEntry, check_room, kept_entries
 from claimq_web.queues.change_events import ChangeEvents
 from claimq_web.queues.queues import MOST_EVENTS, Json
 
@@ -55,6 +57,10 @@ _OWNER_SECONDS = 5.0
 _LARGEST_REPLY = 16 * 1024 * 1024
 _READ_BOUNDS = ReadBounds(rows=200_000, size=48 * 1024 * 1024, seconds=20.0)
 """Bytes: of a page of items, or of a single item with its payload."""
+_LONGEST_TEXT = 1024
+"""Characters of the message of an Event."""
+_SecretKey = tuple[str, str, frozenset[str]]
+"""Namespace, name and keys of the entries that were read of a Secret."""
 _log = logging.getLogger(__name__)
 
 
@@ -123,8 +129,8 @@ class ClusterQueues:
         """Reads the ReliableQueues once. ClusterError."""
         bodies: list[Json] = []
         for namespace in self._namespaces:
-            bodies += await self._cluster.list(QUEUES, namespace, keep=_without_template)
-        read: dict[tuple[str, str], Json] = {}
+            bodies += await self._cluster.list(QUEUES, namespace, keep=_kept)
+        read: dict[_SecretKey, Json] = {}
         for body in bodies:
             name = _name_of(body)
             self._known[name] = await self._updated(body, self._known.get(name), read)
@@ -194,7 +200,10 @@ class ClusterQueues:
         metadata = known.body["metadata"]
         try:
             found = await self._cluster.list(
-                EVENTS, metadata["namespace"], fields=f"involvedObject.uid={metadata['uid']}"
+                EVENTS,
+                metadata["namespace"],
+                keep=_kept_event,
+                fields=f"involvedObject.uid={metadata['uid']}",
             )
         except ClusterError as error:
             _log.warning("the Events of %s cannot be read: %s", name, error)
@@ -253,7 +262,7 @@ class ClusterQueues:
             self.problem = ""
         return False
 
-    async def _updated(self, body: Json, old: _Known | None, read: dict[tuple[str, str], Json]) -> _Known:
+    async def _updated(self, body: Json, old: _Known | None, read: dict[_SecretKey, Json]) -> _Known:
         # Not all at the same time: each pass reads the Secrets of a part.
         read_at = time.monotonic() - _SETTINGS_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 - no secret
         kept = old if old is not None and old.queue and _generation(old.body) == _generation(body) else None
@@ -266,7 +275,10 @@ class ClusterQueues:
         try:
             manifest = parse_manifest(body, stored=True)
             self._check_name(manifest)
-            data = {one: await self._secret(manifest.namespace, one, read) for one in secrets_of(manifest)}
+            data = {
+                one: await self._secret(manifest.namespace, one, keys, read)
+                for one, keys in secrets_of(manifest).items()
+            }
             others = self._files(manifest.namespace, without=_name_of(body))
             found = queue_of(
                 manifest,
@@ -303,10 +315,21 @@ class ClusterQueues:
             for file in known.settings.files
         }
 
-    async def _secret(self, namespace: str, name: str, read: dict[tuple[str, str], Json]) -> Json:
-        key = (namespace, name)
+    async def _secret(
+        self, namespace: str, name: str, keys: frozenset[str], read: dict[_SecretKey, Json]
+    ) -> Json:
+        """The entries with these keys, and only them: tenants choose the size of the rest."""
+        key = (namespace, name, keys)
         if key not in read:
-            read[key] = part(await self._cluster.get(SECRETS, namespace, name), "data")
+            data = part(await self._cluster.get(SECRETS, namespace, name), "data")
+            kept = kept_entries(data, keys)
+            try:
+                check_room(
+                    name, namespace, kept, (one for other, one in read.items() if other[0] == namespace)
+                )
+            except InvalidSecretEntry as error:
+                raise CommandError(str(error)) from error
+            read[key] = kept
         return read[key]
 
     async def _close_unused(self) -> None:
@@ -338,8 +361,15 @@ def _message(body: Json) -> str:
     return f"{condition.get('reason')}: {condition.get('message')}"
 
 
-def _without_template(body: Json) -> Json:
-    """The object without the fields that are large and not used."""
-    body["metadata"].pop("managedFields", None)
+def _kept_event(body: Json) -> Json:
+    """What the page shows of an Event."""
+    found: Json = {name: body[name] for name in ("lastTimestamp", "count") if name in body}
+    texts = {name: str(body.get(name) or "")[:_LONGEST_TEXT] for name in ("reason", "message")}
+    return {**found, **texts}
+
+
+def _kept(body: Json) -> Json:
+    """The fields that are used, within bounds. No queue is read through a spec over its bound."""
     part(part(body, "spec"), "worker").pop("template", None)
-    return body
+    parts = {name: kept_part(body, name) for name in ("spec", "status")}
+    return {**body, "metadata": kept_metadata(body), **parts}

@@ -28,7 +28,7 @@ def test_no_file_has_an_unresolved_merge_conflict() -> None:
 
 def test_the_sample_of_make_test_has_the_lines_of_its_summary() -> None:
     """No test runs `make test`, which runs all of them: the sample is compared with what writes these lines."""
-    sample = re.search(r"(?ms)^=+ tiers =+\n(.*?)^```", (ROOT / "README.md").read_text())
+    sample = re.search(r"(?ms)^=+ tiers =+\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text())
     assert sample
     *lines, _, last = sample[1].splitlines()
     found: list[str] = []

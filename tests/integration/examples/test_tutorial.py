@@ -33,6 +33,16 @@ def test_the_commands_of_the_readme_print_what_it_shows(pages: PageRunner) -> No
     pages.run(page.partition("\n## A queue of your own in five minutes\n")[2].partition("\n### Without")[0])
 
 
+def test_the_cluster_commands_of_the_readme_are_those_of_the_tutorial() -> None:
+    """The tutorial is run on a cluster."""
+    section = (ROOT / "README.md").read_text().partition("\n## On a cluster\n")[2].partition("\n## ")[0]
+    tutorial = (ROOT / "docs" / "tutorial-cluster.md").read_text()
+    commands = [command for block in blocks(section) for command, _ in block.commands]
+    known = {command for block in blocks(tutorial) for command, _ in block.commands}
+    assert commands
+    assert [command for command in commands if command not in known] == []
+
+
 def test_another_output_than_that_of_the_page_is_an_error(pages: PageRunner) -> None:
     with pytest.raises(AssertionError):
         pages.run("```console\n$ echo one two\none\n```\n")
@@ -65,7 +75,8 @@ def test_three_dots_stand_for_any_number_of_lines(shown: str, is_the_output: boo
 
 def test_each_command_of_the_pages_has_a_sample_of_its_output() -> None:
     """Except those that print nothing, and those of Docker, which print something else with each version."""
-    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/tutorial.md")]
+    pages = [(ROOT / name).read_text() for name in ("docs/tutorial.md", "docs/tutorial-cluster.md")]
+    pages.append((ROOT / "README.md").read_text().partition("\n## On a cluster\n")[0])
     commands = [pair for page in pages for block in blocks(page) if not block.file for pair in block.commands]
     bare = [command for command, output in commands if output is None]
     assert [one for one in bare if not re.match("export |docker |for name in .* docker push", one)] == []

@@ -1,4 +1,4 @@
-"""README.md, "On a cluster": each command as it stands there, and what it prints.
+"""docs/tutorial-cluster.md: each command as it stands there, and what it prints.
 
 The commands that build and push images are left out: there is no registry, and the tests build the same images without
 Docker.
@@ -25,7 +25,7 @@ VOLUME = "claimq-readme-valkey"
 
 @pytest.fixture
 def pulled(kubernetes: Cluster, images: ClusterImages) -> Iterator[None]:
-    """The nodes have the images under the names that the README gives them, as if they had pulled them."""
+    """The nodes have the images under the names that the page gives them, as if they had pulled them."""
     assert isinstance(kubernetes, OwnCluster)
     names = {
         images.operator: "registry.example/team/claimq-operator:0.1.0",
@@ -62,11 +62,11 @@ def nothing_installed(kubernetes: Cluster, release: Release) -> Iterator[None]:
         release.install_as_usual()
 
 
-def test_every_command_of_the_readme_prints_what_it_shows(
+def test_every_command_of_the_tutorial_prints_what_it_shows(
     kubernetes: Cluster, pulled: None, nothing_installed: None, tmp_path: Path
 ) -> None:
     del pulled, nothing_installed
-    page = (ROOT / "README.md").read_text().partition("\n## On a cluster\n")[2].partition("\n## ")[0]
+    page = (ROOT / "docs" / "tutorial-cluster.md").read_text()
     shell = shell_in(ROOT, *map(str, kubernetes.entering()), env=kubernetes.environment())
     pages = PageRunner(ROOT, shell, tmp_path / "first-terminal.log")
     pages.run(page, skip="docker |for ")

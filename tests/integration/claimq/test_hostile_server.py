@@ -11,14 +11,18 @@ import pytest
 import claimq
 from claimq import ReadBounds, ReadTooLarge, RedisSettings, ReliableQueue
 from claimq.errors import ClaimqError
-from claimq.model import Reason
+from claimq.model import Reason, State
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner
+from claimq.redis_store.bounded_read import BoundedRead
 from claimq.tokens import make_token
+from claimq_admin.reads.queue_reads import first_matching, longest_claims
+from claimq_admin.selection.item_filter import ItemFilter
+from claimq_admin.selection.selected_items import SelectedItems
 from claimq_spec.kubernetes_api.port import QUEUES
 from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.website import Site
-from testkit.hostile_server import Answer, endless, hostile_server
+from testkit.hostile_server import NOW, PAGE, Answer, endless, hostile_server
 from testkit.operator_in_memory import MemoryApi, conditions, operator
 from testkit.waiting import PATIENCE, eventually
 
@@ -206,3 +210,38 @@ async def test_the_page_names_the_fault_of_such_a_server_and_stays_small(path: s
                 tracemalloc.stop()
     assert status == 200 or "the most that this program takes" in text
     assert peak < 64 * 1024 * 1024
+
+
+def always_matches() -> dict[str, Answer]:
+    """A full page of items or claims after every page, as if the queue had no end."""
+    item = b"an item"
+    rows = ["w/1.n", str(10**12), item] * PAGE
+    lengths = [NOW, 10**15, 10**15, 10**15, 10**15, "", str(NOW), "", "", 0, 0]
+
+    def page(words: list[bytes]) -> list[Any]:
+        return [0, *rows[: 3 * int(words[2])]]
+
+    return {"items": page, "ZRANGEBYSCORE": lambda _: [], "snapshot": lambda _: lengths}
+
+
+async def walked(queue: ReliableQueue) -> None:
+    reads = BoundedRead("run", BOUNDS, keeps=False, parses=False)
+    wanted = ItemFilter(error="no item has it")
+    await SelectedItems(queue, wanted, state=State.FAILED, reads=reads).count(asyncio.Event())
+
+
+LOOPS: dict[str, Call] = {
+    "longest claims": lambda queue: longest_claims(queue, 10, 10**15),
+    "failed items that match": lambda queue: first_matching(queue, lambda _: False, 10, 0),
+    "run": walked,
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+async def test_a_loop_of_the_command_line_or_the_page_is_ended(name: str) -> None:
+    async with hostile_server(always_matches()) as url:
+        settings = RedisSettings(url, retry_for=0.1, reply_timeout=PATIENCE, read_bounds=BOUNDS)
+        async with claimq.connect(settings=settings) as store:
+            with pytest.raises(ReadTooLarge, match="the server returned replies for more than 0.3 s"):
+                async with asyncio.timeout(PATIENCE):
+                    await LOOPS[name](store.queue("q"))

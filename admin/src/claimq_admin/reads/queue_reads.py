@@ -10,6 +10,8 @@ from typing import Any
 import claimq
 from claimq.address import local_mode
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
+from claimq.queue.internals import internals
+from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq.tokens import number_of
 from claimq_admin.changes.by_hand import is_by_hand
 from claimq_admin.remote.remote_queue import RemoteQueue
@@ -23,6 +25,20 @@ MOST_BYTES = 4 * 1024 * 1024
 _FIRST, _LARGEST = 1, 250
 ReadableQueue = claimq.ReliableQueue | RemoteQueue
 """A queue whose state can be read: of the library, or through the API of a web page."""
+
+
+def reading(queue: ReadableQueue, doing: str) -> BoundedRead:
+    """For a ``with`` block around a loop of reads that keeps no more than it has been asked for: it ends by the time
+    that the server takes. Raises ReadTooLarge."""
+    if isinstance(queue, claimq.ReliableQueue):
+        return internals(queue).reading(doing, keeps=False)
+    return walking(doing)
+
+
+def walking(doing: str) -> BoundedRead:
+    """For a walk through all items of a queue, whatever bounds the connection has for what is shown: an hour of the
+    server's time. The block is entered for each call, so that the work on the items does not count."""
+    return BoundedRead(doing, DEFAULT_BOUNDS, keeps=False, parses=False)
 
 
 async def workers_of(queue: ReadableQueue) -> list[WorkerInfo]:
@@ -61,17 +77,18 @@ async def items_within_bytes(
     """
     found: list[Located] = []
     used, size = 0, _FIRST
-    while begin < end:
-        size = min(size, end - begin)
-        page = await _read(queue, state, size, end - size if backward else begin, client)
-        found += reversed(page) if backward else page
-        used += sum(bytes_of(one.item) for one in page)
-        begin, end = (begin, end - size) if backward else (begin + size, end)
-        if len(page) < size and not backward:
-            break
-        if used >= MOST_BYTES:
-            return found, begin < end
-        size = max(1, min(_LARGEST, (MOST_BYTES - used) * len(found) // max(1, used)))
+    with reading(queue, "items"):
+        while begin < end:
+            size = min(size, end - begin)
+            page = await _read(queue, state, size, end - size if backward else begin, client)
+            found += reversed(page) if backward else page
+            used += sum(bytes_of(one.item) for one in page)
+            begin, end = (begin, end - size) if backward else (begin + size, end)
+            if len(page) < size and not backward:
+                break
+            if used >= MOST_BYTES:
+                return found, begin < end
+            size = max(1, min(_LARGEST, (MOST_BYTES - used) * len(found) // max(1, used)))
     return found, False
 
 
@@ -96,10 +113,11 @@ async def longest_claims(queue: ReadableQueue, number: int, length: int) -> list
     """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
     found: dict[str, Located] = {}
     offset = 0
-    while page := (await items_within_bytes(queue, State.BUSY, offset, min(offset + _PAGE, length)))[0]:
-        by_token = found | {one.name: one for one in page}
-        found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
-        offset += len(page)
+    with reading(queue, "longest claims"):
+        while page := (await items_within_bytes(queue, State.BUSY, offset, min(offset + _PAGE, length)))[0]:
+            by_token = found | {one.name: one for one in page}
+            found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
+            offset += len(page)
     return list(found.values())
 
 
@@ -117,9 +135,10 @@ async def first_matching(
     during the search can hide others."""
     found: list[Located] = []
     start = 0
-    while len(found) < offset + number and (page := await page_of(queue, State.FAILED, start)):
-        found += filter(matches, page)
-        start += len(page)
+    with reading(queue, "failed items that match"):
+        while len(found) < offset + number and (page := await page_of(queue, State.FAILED, start)):
+            found += filter(matches, page)
+            start += len(page)
     return found[offset : offset + number]
 
 

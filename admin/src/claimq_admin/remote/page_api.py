@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
+from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandError
 from claimq_spec.http_host import is_loopback
 
@@ -84,7 +85,8 @@ class PageApi:
     async def _request(self, method: str, path: str, body: Body | None = None) -> Json:
         if self._place is None:
             self._place = await self._find()
-        return await asyncio.to_thread(_answer, self._place, method, f"/api/v1/{path}", body)
+        with BoundedRead("web page", DEFAULT_BOUNDS, parses=False) as read:
+            return await read.reply(asyncio.to_thread(_answer, self._place, method, f"/api/v1/{path}", body))
 
 
 def parse_page_url(url: str, token: str) -> Place:

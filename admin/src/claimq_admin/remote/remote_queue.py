@@ -19,6 +19,7 @@ from claimq.model import (
     State,
     WorkerInfo,
 )
+from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.errors import REFUSED, CommandError
 from claimq_admin.remote import models
 from claimq_admin.remote.page_api import Json, PageApi
@@ -111,12 +112,13 @@ class RemoteQueue:
     ) -> list[T]:
         """So many items, in several requests where they are large."""
         found: list[T] = []
-        while len(found) < count:
-            limit, begin = count - len(found), offset + len(found)
-            page = (await self._page.get(self.name, path, limit=limit, offset=begin, **query))["items"]
-            if not page:
-                break
-            found += map(read, page)
+        with BoundedRead(path, DEFAULT_BOUNDS, parses=False):
+            while len(found) < count:
+                limit, begin = count - len(found), offset + len(found)
+                page = (await self._page.get(self.name, path, limit=limit, offset=begin, **query))["items"]
+                if not page:
+                    break
+                found += map(read, page)
         return found
 
 

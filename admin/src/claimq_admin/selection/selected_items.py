@@ -13,6 +13,7 @@ import claimq
 from claimq.codec import BARE_ID
 from claimq.errors import ItemOutOfReach, ItemTooLarge
 from claimq.model import Claim, Located, State
+from claimq.redis_store.bounded_read import BoundedRead
 from claimq_admin.changes.item_actions import (
     MOVE_HERE,
     Record,
@@ -23,7 +24,7 @@ from claimq_admin.changes.item_actions import (
 )
 from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED, Pace
-from claimq_admin.reads.queue_reads import MOST_BYTES, bytes_of, page_of
+from claimq_admin.reads.queue_reads import MOST_BYTES, bytes_of, page_of, walking
 from claimq_admin.selection.item_filter import ItemFilter, entered_at
 
 _MOST_SAMPLES = 10
@@ -71,6 +72,8 @@ class SelectedItems:
     samples: list[Located] = field(default_factory=list[Located])
     problems: list[str] = field(default_factory=list[str])
     note: Callable[[], object] = field(default=lambda: None)
+    reads: BoundedRead = field(default_factory=lambda: walking("items"))
+    """Bounds the time that the server takes for all pages of items."""
 
     def requeueing(self) -> Change:
         """Sends the items to the tail of main."""
@@ -237,7 +240,11 @@ class SelectedItems:
         client = self.wanted.client if self.state is State.MAIN else None
         self.total = begin.lengths[self.state] if client is None else await self.queue.client_length(client)
         staying = Counter[str | None]()  # by client: each has a list of its own
-        while page := await page_of(self.queue, self.state, staying.total(), client):
+        while True:
+            with self.reads:
+                page = await page_of(self.queue, self.state, staying.total(), client)
+            if not page:
+                return
             for one in page:
                 if stop.is_set() or self.matched == self.limit or self.looked_at == self.total:
                     return

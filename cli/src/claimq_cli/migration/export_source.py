@@ -11,7 +11,7 @@ from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
 from claimq_admin.errors import REFUSED, USAGE, CommandError
 from claimq_admin.rate_limit import Pace
-from claimq_admin.reads.queue_reads import ReadableQueue
+from claimq_admin.reads.queue_reads import ReadableQueue, walking
 from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_admin.text import count
 
@@ -52,8 +52,12 @@ async def read_items(
 ) -> AsyncGenerator[list[Located]]:
     """Yields pages of the matching items of a state, and leaves them there. Items that move while this runs may be
     skipped or come twice."""
-    offset, most = 0, pace.most(_FIRST)
-    while not stop.is_set() and (page := await queue.items(state, most, offset=offset)):
+    offset, most, reads = 0, pace.most(_FIRST), walking("items")
+    while not stop.is_set():
+        with reads:
+            page = await queue.items(state, most, offset=offset)
+        if not page:
+            break
         if portion := [one for one in page if matches(one)]:
             yield portion
             await pace.wait(len(portion), stop)
@@ -67,8 +71,10 @@ async def take_waiting(
 ) -> AsyncGenerator[list[Located]]:
     """Yields portions of the items in main, and removes each when the next one is requested. They are claimed for that
     time. If the caller fails, they go back to the head of main; if the process dies, when the lease ends."""
+    reads = walking("claim")
     while not stop.is_set():
-        claims = await queue.claim(pace.most(_FIRST), wait=0)
+        with reads:
+            claims = await queue.claim(pace.most(_FIRST), wait=0)
         if not claims:
             break
         is_stored = False
@@ -100,8 +106,12 @@ async def take_failed(
 ) -> AsyncGenerator[list[Located]]:
     """Yields portions of the matching failed items, and removes each when the next one is requested. Items that another
     process takes out of failed in between can hide others."""
-    staying = 0
-    while not stop.is_set() and (page := await queue.failed_items(pace.most(_FIRST), offset=staying)):
+    staying, reads = 0, walking("failed items")
+    while not stop.is_set():
+        with reads:
+            page = await queue.failed_items(pace.most(_FIRST), offset=staying)
+        if not page:
+            break
         portion = [one for one in page if matches(one)]
         staying += len(page) - len(portion)
         if portion:

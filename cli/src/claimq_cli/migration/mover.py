@@ -17,6 +17,7 @@ from claimq.model import NewItem
 from claimq.queue.internals import internals
 from claimq_admin.errors import REFUSED, CommandError, exit_code_of
 from claimq_admin.rate_limit import Pace
+from claimq_admin.reads.queue_reads import walking
 from claimq_cli.migration.entry_items import EntryItems, Found, calls_of
 from claimq_cli.migration.layout import Entry, Kept, Layout, OfAnotherQueue
 from claimq_cli.migration.source_server import Batch, SourceServer
@@ -235,6 +236,7 @@ class Mover:
             )
         for key, what in wrong.items():
             self.moved.keep(f"{key} is {what}; its entries stay", key.encode())
+        reads = walking("import")
         most = self.pace.most(_JOBS if self.layout.has_job_hashes else _ENTRIES)
         for place in range(len(self.layout.places)):
             if self.layout.places[place].key in wrong:
@@ -242,7 +244,8 @@ class Mover:
             first = 0
             while not self.stop.is_set():
                 room = most if self.limit is None else min(most, self.limit - self._examined)
-                page = await self.source.page(place, first, room) if room > 0 else []
+                with reads as read:
+                    page = await read.reply(self.source.page(place, first, room)) if room > 0 else []
                 if not page:
                     break
                 usable = await self._usable(page, first, items)

@@ -43,9 +43,10 @@ class Internals(QueuePart):
         """Leaves a wake token if there is work and no token. Any process may do so at any time. O(1)."""
         await self._wake()
 
-    def reading(self, doing: str) -> BoundedRead:
-        """For a ``with`` block whose calls share the bounds of one read. Errors name the read with ``doing``."""
-        return BoundedRead(doing, self._connection.settings.read_bounds, parses=False)
+    def reading(self, doing: str, *, keeps: bool = True) -> BoundedRead:
+        """For a ``with`` block whose calls share the bounds of one read. Errors name the read with ``doing``.
+        ``keeps``: whether the caller keeps what the calls return; if not, only their time is bounded."""
+        return BoundedRead(doing, self._connection.settings.read_bounds, keeps=keeps, parses=False)
 
     async def lost_claims_recovered(self) -> None:
         """Waits for the recovery of this queue's claims that were cancelled or ended with StoreUnavailable on this

@@ -96,9 +96,12 @@ class BoundedRead:
             self._parent.add(reply, seconds)
 
     def _exceeded(self, what: str) -> ReadTooLarge:
+        fix = (
+            "the number of the queue's workers and claims" if self._keeps else "repeat the call for the rest"
+        )
         return ReadTooLarge(
             f"{self._doing}: the server returned {what} in one read, the most that this program takes; check the "
-            "server, and the number of the queue's workers and claims"
+            f"server, and {fix}"
         )
 
 

@@ -242,6 +242,6 @@ async def test_a_loop_of_the_command_line_or_the_page_is_ended(name: str) -> Non
     async with hostile_server(always_matches()) as url:
         settings = RedisSettings(url, retry_for=0.1, reply_timeout=PATIENCE, read_bounds=BOUNDS)
         async with claimq.connect(settings=settings) as store:
-            with pytest.raises(ReadTooLarge, match="the server returned replies for more than 0.3 s"):
+            with pytest.raises(ReadTooLarge, match=r"the server returned replies for more than 0\.3 s"):
                 async with asyncio.timeout(PATIENCE):
                     await LOOPS[name](store.queue("q"))

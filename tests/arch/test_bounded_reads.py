@@ -72,10 +72,8 @@ def unbounded_in_program(text: str) -> list[int]:
             loops = bounded = False
         if isinstance(node, ast.With):
             names = " ".join(ast.unparse(item.context_expr) for item in node.items)
-            bounded = (
-                bounded
-                or names.startswith(("reads", "self.reads"))
-                or names.startswith(("reading(", "walking(", "BoundedRead("))
+            bounded = bounded or names.startswith(
+                ("reads", "self.reads", "reading(", "walking(", "BoundedRead(")
             )
         if isinstance(node, ast.Await) and isinstance(node.value, ast.Call):
             called = getattr(node.value.func, "attr", getattr(node.value.func, "id", ""))

@@ -18,6 +18,7 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
+from claimq_spec.grants import NO_GRANTS, Grants
 from claimq_spec.kubernetes_api.port import ClusterUnavailable, Json, Kind, NotFound
 from testkit.server import Server
 from testkit.waiting import eventually
@@ -87,14 +88,14 @@ def queue_body(server: Server, **spec: Any) -> Json:
 
 
 @asynccontextmanager
-async def operator(api: MemoryApi, directory: Path) -> AsyncGenerator[Context]:
-    """An operator without watches: a resync once a test has changed objects."""
+async def operator(api: MemoryApi, directory: Path, hosts: Grants = NO_GRANTS) -> AsyncGenerator[Context]:
+    """An operator without watches: a resync once a test has changed objects. `hosts`: as CLAIMQ_PASSWORD_HOSTS."""
     controller, metrics = Controller(), Metrics()
     context = Context(
         settings=SETTINGS,
         cluster=api,
         cache=Cache(controller.changed),
-        connections=RedisConnections(api, directory),
+        connections=RedisConnections(api, directory, hosts),
         ownership=Ownership(api, SETTINGS),
         namespaces=NamespaceLeases(api, SETTINGS, lambda: 1_767_225_600.0, controller.namespace_changed),
         budgets=Budgets(api),

@@ -13,7 +13,15 @@ from typing import Any
 
 from redis import exceptions as client
 
-from claimq.errors import ClaimqError, CrossSlot, ScriptsRefused, StoreFull, StoreMisused, StoreUnavailable
+from claimq.errors import (
+    ClaimqError,
+    CrossSlot,
+    ReadTooLarge,
+    ScriptsRefused,
+    StoreFull,
+    StoreMisused,
+    StoreUnavailable,
+)
 from claimq.redis_store.causes import refused_right, why
 from claimq.redis_store.parsers import ReplyTooLarge
 
@@ -41,8 +49,9 @@ _UNKNOWN = (
     "the server does not know a command: it is too old, or its configuration renames the command; use Redis 7.0 or "
     "Valkey 7.2 or later"
 )
+_WRONG_TYPE = "a key of the queue is of another type"
 _PERSON = {
-    "WRONGTYPE": "a key of the queue is of another type; see which with TYPE, and rename or delete it",
+    "WRONGTYPE": f"{_WRONG_TYPE}; see which with TYPE, and rename or delete it",
     "NOPERM": _RIGHTS,
     "ERR ACL failure in script": _RIGHTS,
     "ERR The user executing the script": _RIGHTS,
@@ -55,6 +64,18 @@ _PERSON = {
     "ERR WAITAOF cannot be used": "durability fsynced needs appendonly yes on the server; set it",
     "ERR unknown command": _UNKNOWN,
 }
+_BEFORE_LOGIN = ("max number of clients", "NOAUTH", "ERR Protocol error: unauthenticated", "WRONGPASS")
+_AFTER_LOGIN = (
+    *(
+        advice
+        for start, advice in (_LATER | _PERSON).items()
+        if start not in (*_BEFORE_LOGIN, "ERR unknown command")
+    ),
+    NEEDS_CLUSTER,
+    _WRONG_TYPE,
+    f"{_UNKNOWN} (the command",
+)
+"""Messages for error replies that a server sends only to a user whom it has accepted."""
 _UNKNOWN_ERROR = "the server returned an unknown error"
 _SCRIPTS = {
     "unknown command 'EVAL": "it does not know EVAL or EVALSHA; remove their rename-command from its configuration",
@@ -102,7 +123,7 @@ def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMis
         f"{key} is a {kind if kind in _TYPES else 'value of another type'} and should be a {expected}"
         for key, (kind, expected) in found.items()
     )
-    return StoreMisused(f"{doing}: a key of the queue is of another type: {named}; rename or delete it")
+    return StoreMisused(f"{doing}: {_WRONG_TYPE}: {named}; rename or delete it")
 
 
 def of_client(error: Exception, *, doing: str, is_first: bool = True) -> ClaimqError:
@@ -182,6 +203,16 @@ def _by_class(error: Exception, text: str, doing: str) -> ClaimqError:
 def lacks_right(error: Exception) -> bool:
     """Whether the user lacks a right that the call needs."""
     return isinstance(error, StoreMisused) and _RIGHTS in str(error)
+
+
+def shows_login(error: Exception) -> bool:
+    """Whether the error shows that the address is a server of Redis' protocol that has accepted the user. Any other
+    error may come from a port of any kind, or from none."""
+    if isinstance(error, ScriptsRefused | ReadTooLarge | StoreFull):
+        return True
+    if isinstance(error, StoreMisused) and not isinstance(error.__cause__, _EXPECTED):
+        return True  # found by claimq itself, in replies to its scripts
+    return any(advice in str(error) for advice in _AFTER_LOGIN)
 
 
 def is_unexplained(error: StoreMisused) -> bool:

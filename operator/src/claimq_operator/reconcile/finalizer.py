@@ -18,7 +18,8 @@ from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.kubernetes_api.worker_pods import is_finished
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.reconcile.context import Context
-from claimq_operator.reconcile.server import fault_of, open_queue, unreachable
+from claimq_operator.reconcile.server import open_queue
+from claimq_operator.reconcile.server_faults import ServerFaults, no_response
 from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.redis.ownership import NAME_FORBIDDEN
 from claimq_operator.telemetry.event_recorder import counted
@@ -43,6 +44,7 @@ class Finalizer:
 
     def __init__(self, context: Context, applier: Applier) -> None:
         self._context = context
+        self._faults = ServerFaults(context.connections)
         self._applier = applier
         self._since: float | None = None
         self._asked_at = float("-inf")
@@ -130,9 +132,9 @@ class Finalizer:
             return error.fault
         except ClaimqError as error:
             self._context.connections.expire_secrets(resource.key, spec.redis)
-            return fault_of(error)
+            return self._faults.of(resource, spec.redis, error)
         except TimeoutError:
-            return unreachable(_TIMEOUT)
+            return self._faults.of(resource, spec.redis, no_response(_TIMEOUT))
         return None
 
     async def _suspend(self, resource: QueueResource, spec: QueueSpec, queue: ReliableQueue) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
-from claimq.errors import ClaimqError, ReadTooLarge, ScriptsRefused, StoreFull, StoreMisused
+from claimq.errors import ClaimqError, ScriptsRefused
 from claimq.fsync_setting import with_declared, with_refused
 from claimq.model import ServerReport
 from claimq.policy import Policy
@@ -19,6 +19,7 @@ from claimq_operator.kubernetes_api.labels import TAKE_OVER
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.kubernetes_api.worker_pods import is_finished
 from claimq_operator.reconcile.context import Context
+from claimq_operator.reconcile.server_faults import ServerFaults, no_response
 from claimq_operator.redis.connections import ServerAccessError, SharedServer
 from claimq_operator.redis.maintenance import Maintained, Maintenance
 from claimq_spec.manifest import QueueSpec, RedisSpec
@@ -54,29 +55,12 @@ async def open_queue(
     return shared, queue
 
 
-def unreachable(seconds: float) -> Fault:
-    """The fault of a server that does not respond within this time."""
-    return Fault("Unreachable", f"the server has not responded within {seconds:g} s")
-
-
-def fault_of(error: ClaimqError) -> Fault:
-    """The fault that a condition reports for an error of the server."""
-    if isinstance(error, ScriptsRefused):
-        return Fault("ScriptsRefused", str(error), needs_action=True)
-    if isinstance(error, ReadTooLarge):
-        return Fault("ReadTooLarge", str(error), needs_action=True)
-    if isinstance(error, StoreMisused):
-        return Fault("Misused", str(error), needs_action=True)
-    if isinstance(error, StoreFull):
-        return Fault("Full", str(error), needs_action=True)
-    return Fault("Unreachable", str(error))
-
-
 class QueueServer:
     """The server of one queue, as the passes of its reconciler use it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._faults = ServerFaults(context.connections)
         self._maintenance = Maintenance()
         self._backoff = Backoff(1.0, 15.0)
         self._retry_at = float("-inf")
@@ -105,11 +89,12 @@ class QueueServer:
             # Workers must not use the server either.
             return self._failed(resource, spec.redis, replace(error.fault, denied=True))
         except ClaimqError as error:
-            return self._failed(resource, spec.redis, self._located(resource, spec.redis, fault_of(error)))
+            return self._failed(resource, spec.redis, self._faults.of(resource, spec.redis, error))
         except TimeoutError:
-            fault = self._located(resource, spec.redis, unreachable(_TIMEOUT))
+            fault = self._faults.of(resource, spec.redis, no_response(_TIMEOUT))
             return self._failed(resource, spec.redis, fault)
         self._backoff.reset()
+        self._faults.end()
         self.retry_after, self._retry_at, self._fault = 0.0, float("-inf"), None
         return state
 
@@ -145,14 +130,6 @@ class QueueServer:
             report = with_declared(report, redis.declared_appendfsync)
             report = with_refused(report, policy.durability, is_always=policy.appendfsync_always)
         return ServerState(maintained, report)
-
-    def _located(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> Fault:
-        """The fault with the field of the address, and whether TLS was used: wrong TLS looks like an outage."""
-        if fault.reason == "Full":
-            return fault
-        how = "with TLS" if self._context.connections.uses_tls(resource.key) else "without TLS"
-        fix = f"the address comes from {redis.address_field} and was used {how}; correct it, or repair the server"
-        return replace(fault, message=f"{fault.message}; {fix}")
 
     def _failed(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> ServerState:
         self._maintenance.forget()

@@ -145,6 +145,14 @@ class RedisConnections:
         settings = self._used.get(key)
         return settings is not None and parse_url(settings.url).tls
 
+    def are_hosts_allowed(self, key: Key) -> bool:
+        """Whether CLAIMQ_PASSWORD_HOSTS allows the hosts of the queue's server for its namespace."""
+        settings = self._used.get(key)
+        if settings is None:
+            return False
+        endpoint = parse_url(with_namespace(settings.url, key[0]))
+        return is_allowed(endpoint, self._hosts.patterns(key[0]), key[0])
+
     def is_in_namespace(self, key: Key) -> bool:
         """Whether the queue's server consists of Services and pods of the queue's namespace. False if it is unknown."""
         settings = self._used.get(key)

@@ -1,0 +1,75 @@
+"""What a status shows of a server that cannot be used.
+
+A tenant chooses the address, and may let its name lead elsewhere at any time; the operator connects from its own place
+in the network. A description of each failure would make the operator a scanner of ports. So a failure is described only
+if the server has accepted the queue's user, or if the platform allows the host. All others have one text, and the
+operator's log has the cause.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from claimq.errors import ClaimqError, ReadTooLarge, ScriptsRefused, StoreFull, StoreMisused
+from claimq.redis_store.faults import shows_login
+from claimq_operator.fault import Fault
+from claimq_operator.kubernetes_api.queue_resource import QueueResource
+from claimq_operator.redis.connections import RedisConnections
+from claimq_spec.log_lines import LogEvent
+from claimq_spec.manifest import RedisSpec
+
+_log = logging.getLogger(__name__)
+
+
+def no_response(seconds: float) -> TimeoutError:
+    """The error of a server that does not respond within this time."""
+    return TimeoutError(f"the server has not responded within {seconds:g} s")
+
+
+class ServerFaults:
+    """The faults of the server of one queue."""
+
+    def __init__(self, connections: RedisConnections) -> None:
+        self._connections = connections
+        self._logged = ""
+
+    def of(self, resource: QueueResource, redis: RedisSpec, error: ClaimqError | TimeoutError) -> Fault:
+        """The fault to report for an error of the server, with the field of the address and whether TLS was used: wrong
+        TLS looks like an outage. A cause that is not shown is logged when it changes."""
+        fault = _described(error)
+        if not (shows_login(error) or self._connections.are_hosts_allowed(resource.key)):
+            fault = self._hidden(resource, fault)
+        if fault.reason == "Full":
+            return fault
+        how = "with TLS" if self._connections.uses_tls(resource.key) else "without TLS"
+        fix = f"the address comes from {redis.address_field} and was used {how}; correct it, or repair the server"
+        return replace(fault, message=f"{fault.message}; {fix}")
+
+    def end(self) -> None:
+        """The server can be used: the next failure is logged again."""
+        self._logged = ""
+
+    def _hidden(self, resource: QueueResource, fault: Fault) -> Fault:
+        if fault.message != self._logged:
+            self._logged = fault.message
+            shown = f"{resource.namespace}/{resource.name}"
+            _log.warning(LogEvent("server_unusable", queue=shown, error=fault.message))
+        command = f"claimq doctor {resource.name} -n {resource.namespace}"
+        return Fault(
+            "Unreachable",
+            "no server answers there, or it refuses TLS or the user and password, or it is no Redis or Valkey server; "
+            f"`{command}` shows which, and so does the operator's log (event server_unusable)",
+        )
+
+
+def _described(error: ClaimqError | TimeoutError) -> Fault:
+    if isinstance(error, ScriptsRefused):
+        return Fault("ScriptsRefused", str(error), needs_action=True)
+    if isinstance(error, ReadTooLarge):
+        return Fault("ReadTooLarge", str(error), needs_action=True)
+    if isinstance(error, StoreMisused):
+        return Fault("Misused", str(error), needs_action=True)
+    if isinstance(error, StoreFull):
+        return Fault("Full", str(error), needs_action=True)
+    return Fault("Unreachable", str(error))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import pytest
 
@@ -14,6 +16,7 @@ from claimq.errors import StoreUnavailable
 from claimq_web.curves.samples import Samples
 from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.queues.sampler import Sampler
+from testkit.skipping_loop import run_skipping
 
 
 class Closed(QueuesWithoutObjects):
@@ -47,3 +50,45 @@ async def test_connections_that_the_program_closes_at_its_end_are_no_error(
     for server in queues.servers():
         await server.close()
     assert ("this connection is closed" in caplog.text) is not is_stopping
+
+
+class Hanging(QueuesWithoutObjects):
+    """160 queues of one tenant whose servers do not answer, and one of another that is gone."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def names(self) -> Sequence[str]:
+        return [*(f"eve.{number:03}" for number in range(160)), "ann.orders"]
+
+    def queue(self, name: str) -> claimq.ReliableQueue | None:
+        self.asked.append(name)
+        return cast("claimq.ReliableQueue", name) if name.startswith("eve.") else None
+
+    async def check(self, name: str) -> None:
+        await asyncio.Event().wait()
+
+    def decisions(self) -> Mapping[str, Json]:
+        return {}
+
+    def servers(self) -> Iterable[claimq.Server]:
+        return ()
+
+
+def test_servers_that_do_not_answer_make_only_the_first_pass_long() -> None:
+    queues = Hanging()
+    sampler = Sampler(queues, Samples())
+
+    async def passes() -> list[float]:
+        loop, lasted = asyncio.get_running_loop(), list[float]()
+        for _ in range(11):
+            began = loop.time()
+            await sampler.sample_all()
+            lasted.append(loop.time() - began)
+        return lasted
+
+    assert run_skipping(passes()) == pytest.approx([50.0, *[5.0] * 10])
+    assert len(sampler.problems) == 160
+    asked = Counter(queues.asked)
+    assert asked.pop("ann.orders") == 11
+    assert set(asked.values()) == {2}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections.abc import Sequence
 
 from claimq.concurrency.background_work import run_every
 from claimq.errors import ClaimqError, StoreUnavailable
@@ -18,6 +20,8 @@ _AT_ONCE = 16
 _WARNINGS_EVERY = 60.0
 _SAMPLE_SECONDS = 5.0
 """How long a pass waits for the answers of one queue."""
+_FAILING_SECONDS = 1.0
+"""How long a pass goes on with queues that failed in the last one. The next pass begins with those that are left."""
 
 
 class Sampler:
@@ -52,29 +56,42 @@ class Sampler:
         return False
 
     async def sample_all(self) -> None:
-        """One pass. Raises StoreUnavailable or StoreMisused if no queue can be read."""
+        """One pass. Raises StoreUnavailable or StoreMisused if no queue can be read.
+
+        Queues that failed in the last pass come last, and share a time: one tenant may have hundreds of servers that
+        do not answer.
+        """
         try:
             names = await self._queues.names()
         except ClaimqError as error:
             self.problem = str(error)
             raise
         self.problem = ""
-        sampled = names[: self.samples.most_queues]
+        sampled, before = names[: self.samples.most_queues], self.problems
         self.unsampled_count = len(names) - len(sampled)
-        existing: set[str] = set()
-        errors: dict[str, ClaimqError] = {}
-        for begin in range(0, len(sampled), _AT_ONCE):
-            page = sampled[begin : begin + _AT_ONCE]
-            results = await asyncio.gather(*map(self._try_sample, page))
-            for name, result in zip(page, results, strict=True):
-                if isinstance(result, ClaimqError):
-                    errors[name] = result
-                elif result is not None:
-                    existing.add(name)
-        self.samples.keep_only(existing | errors.keys())
-        self.problems = {name: str(error) for name, error in errors.items()}
-        if errors and len(errors) == len(sampled):
+        results: dict[str, Sample | ClaimqError | None] = {}
+        await self._sample_each([name for name in sampled if name not in before], results, math.inf)
+        known = set(sampled)
+        failing = [name for name in before if name in known]
+        left = await self._sample_each(failing, results, _FAILING_SECONDS)
+        self.samples.keep_only({name for name, result in results.items() if result is not None} | {*left})
+        errors = {name: result for name, result in results.items() if isinstance(result, ClaimqError)}
+        self.problems = {name: before[name] for name in left} | {name: str(errors[name]) for name in errors}
+        if errors and len(self.problems) == len(sampled):
             raise next(iter(errors.values()))
+
+    async def _sample_each(
+        self, names: Sequence[str], results: dict[str, Sample | ClaimqError | None], seconds: float
+    ) -> Sequence[str]:
+        """Samples queues, some at a time, and begins no others after so many seconds; returns those that are left."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        for begin in range(0, len(names), _AT_ONCE):
+            if loop.time() >= due:
+                return names[begin:]
+            page = names[begin : begin + _AT_ONCE]
+            results.update(zip(page, await asyncio.gather(*map(self._try_sample, page)), strict=True))
+        return []
 
     async def _try_sample(self, name: str) -> Sample | ClaimqError | None:
         try:

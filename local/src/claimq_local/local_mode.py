@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import claimq
@@ -30,8 +31,10 @@ from claimq_local.workers.worker import Worker
 from claimq_spec.duration import readable_duration
 from claimq_spec.manifest import Manifest
 
-Loader = Callable[[claimq.ReliableQueue, asyncio.Event], Awaitable[str]]
-"""Enqueues items until the event is set, and returns a line for the screen. Raises CommandError or ClaimqError."""
+Report = Callable[[str], None]
+Loader = Callable[[claimq.ReliableQueue, asyncio.Event, Report], Awaitable[str]]
+"""Enqueues items until the event is set, reports what it leaves out, and returns a line for the screen. Raises
+CommandError or ClaimqError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,7 @@ class LocalMode:
         """
         async with claimq.connect(settings=connection_settings(runner.url, runner.manifest)) as server:
             queue = server.queue(runner.board.name)
-            self.note(await loader(queue, self._stop))
+            self.note(await loader(queue, self._stop, partial(self.note, is_trouble=True)))
             return (await queue.snapshot()).now
 
     async def _becomes_empty(self, since: float) -> bool:

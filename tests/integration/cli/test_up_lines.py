@@ -108,16 +108,18 @@ def test_a_signal_after_the_load_says_that_items_are_left(
     is_interrupted(up, "interrupted; `claimq up` continues with the items that are left")
 
 
-def test_an_item_that_is_refused_stops_it_and_names_the_line(
+def test_a_line_that_is_refused_is_named_and_the_others_are_done(
     start_up: StartUp, spec: dict[str, object], tmp_path: Path
 ) -> None:
-    (tmp_path / "list").write_text("a\n" + "x" * 2000 + "\n")
-    up = start_up(
-        {**spec, "maxPayload": "1Ki"}, "--web", "off", "--lines", str(tmp_path / "list"), wait=False
-    )
-    assert up.process.wait() == 4, up.text
-    assert "(line 2); stopped after line 0, 0 enqueued; continue with --from-line 1" in up.text
-    assert done(tmp_path) == []
+    (tmp_path / "list").write_text("a\n" + "x" * 2000 + "\nb\n")
+    words = ["--web", "off", "--lines", str(tmp_path / "list"), "--until-empty"]
+    up = start_up({**spec, "maxPayload": "1Ki"}, *words, wait=False)
+    assert up.process.wait() == 1, up.text
+    reason = "the payload has 2000 bytes and the queue takes at most 1024"
+    assert f"line 2 is not enqueued: {reason}" in up.text
+    assert "trial: 2 items enqueued, 1 line refused" in up.text
+    assert up.text.splitlines()[-1] == f"claimq: 1 line refused; the first is line 2: {reason}"
+    assert done(tmp_path) == ["a", "b"]
 
 
 def test_options_without_a_list_and_a_list_for_two_queues_are_refused(claimq: Claimq, tmp_path: Path) -> None:

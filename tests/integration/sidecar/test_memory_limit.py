@@ -176,7 +176,7 @@ FOLLOWERS: dict[str, Callable[[], bytes]] = {
     "a wide text": lambda: b'{"text":"' + WIDE + b"x" * (LONGEST_STEP - len(WIDE)) + b'"}',
     "wide texts": lambda: b",".join([b'{"text":"' + WIDE + b"x" * 2000 + b'"}'] * 1000),
     "control characters": lambda: b'{"payload_base64":"' + b"AQEB" * (LONGEST_STEP // 3) + b'"}',
-    "wide escapes": lambda: b'{"payload":"' + b"\\ud83d\\ude00" * (LONGEST_STEP // 4) + b'"}',
+    "wide escapes": lambda: b'{"text":"' + b"\\ud83d\\ude00" * (LONGEST_STEP // 4) + b'"}',
     "escapes": lambda: b'{"text":"' + b"\\u0001" * LONGEST_STEP + b'"}',
     "numbers": lambda: b'{"payload":[' + b"1e9," * 150_000 + b"0]}",
     "objects": lambda: b'{"payload":[' + b'{"a":{}},' * 70_000 + b"0]}",

@@ -133,7 +133,7 @@ def test_enqueue_takes_json_text_and_bytes(sidecar: Sidecar, queue: BlockingQueu
     reply = sidecar.post("/v1/enqueue", items=items)
     assert (len(reply["ids"]), reply["ids"][0], reply["length"]) == (5, "one", 4)
     claims = queue.claim(10, wait=0)
-    assert {claim.item.payload for claim in claims} == {b'{"a":[1,null]}', b"hello", b"\x00\xff", b"null"}
+    assert {claim.item.payload for claim in claims} == {b'{"a": [1, null]}', b"hello", b"\x00\xff", b"null"}
     again = sidecar.post("/v1/enqueue", items=items[:1])
     assert again["duplicates"] == ["one"]
 

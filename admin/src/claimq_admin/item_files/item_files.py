@@ -29,25 +29,34 @@ csv.field_size_limit(_LONGEST_RECORD)
 
 
 def item_of_json(line: bytes) -> NewItem:
-    """The item that a JSON line describes. ValueError with what is wrong.
-
-    An object or a list as payload is stored as it is written, byte for byte; so are numbers as id and client.
-    """
+    """The item that a JSON line describes, see :func:`json_fields`. ValueError with what is wrong."""
     try:
-        found = fields_of(line.decode(), kept="payload")
+        fields = json_fields(line.decode())
     except UnicodeDecodeError:
-        found = None
-    if found is None:
+        fields = None
+    if fields is None:
         raise ValueError(
             "not a JSON object with a payload; lines that are payloads themselves: `claimq enqueue --lines`"
         )
+    return item_of_fields(fields)
+
+
+def json_fields(text: str) -> dict[str, Any] | None:
+    """The fields of a JSON object that describes an item; None if the text is no object. ValueError for a name that
+    comes twice.
+
+    An object or a list as payload is bytes as it is written; so are numbers as id and client, as text.
+    """
+    found = fields_of(text, kept="payload")
+    if found is None:
+        return None
     fields = {name: one.value for name, one in found.items()}
     for name in ("id", "client"):
         if isinstance(fields.get(name), int | float) and not isinstance(fields[name], bool):
             fields[name] = found[name].text
     if "payload" in found:
         fields["payload"] = _payload(found["payload"])
-    return item_of_fields(fields)
+    return fields
 
 
 def _payload(given: Value) -> object:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from claimq.arguments import seconds
 from claimq.model import NewItem
-from claimq_admin.item_files.item_files import item_of_fields
+from claimq_admin.item_files.item_files import item_of_fields, json_fields
+from claimq_admin.item_files.json_text import elements_of, fields_of
 
 _MOST_ITEMS = 1000
 _KNOWN = {
@@ -22,26 +22,24 @@ _KNOWN = {
 def items_of(body: bytes) -> list[NewItem]:
     """The items of ``{"items": [...]}``. ValueError with what is wrong; then nothing is enqueued."""
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        document = None
-    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
-    found = fields.get("items")
-    if not isinstance(found, list) or len(fields) > 1:
+        fields = fields_of(body.decode(), kept="items") or {}
+    except UnicodeDecodeError:
+        fields = {}
+    if "items" not in fields or not isinstance(fields["items"].value, list) or len(fields) > 1:
         raise ValueError('send {"items": [...]} as JSON, without other fields')
-    listed = cast("list[object]", found)
+    listed = elements_of(fields["items"].text)
     if not 1 <= len(listed) <= _MOST_ITEMS:
         raise ValueError(f"a request has 1 to {_MOST_ITEMS:,} items, not {len(listed):,}; send several")
     return [_item(number, one) for number, one in enumerate(listed)]
 
 
-def _item(number: int, given: object) -> NewItem:
+def _item(number: int, text: str) -> NewItem:
     """An item, with the fields of a line of `claimq import`, ``delay`` and ``expires_in``. Others may be limits of a
     later release, so they are refused."""
     try:
-        if not isinstance(given, dict):
+        item = json_fields(text)
+        if item is None:
             raise ValueError("not an object")
-        item = cast("dict[str, Any]", given)
         if unknown := sorted(item.keys() - _KNOWN):
             raise ValueError(f"this page does not know {unknown[0][:100]!r}")
         expires_in = _seconds(item, "expires_in")

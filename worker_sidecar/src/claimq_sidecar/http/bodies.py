@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq.item_options import MAX_REQUEUES
 from claimq.model import NewItem
@@ -26,7 +26,6 @@ from claimq_sidecar.http.field_types import (
     Tokens,
     pattern,
 )
-from claimq_sidecar.http.json_text import to_json
 
 _ENTRIES: Final = Meta(min_length=1, max_length=MAX_ENTRIES)
 _EACH_TOKEN_ONCE: Final = Meta(description="Each token at most once.")
@@ -45,8 +44,8 @@ class ItemBody(Body):
 
     payload: (
         Annotated[
-            Any,
-            Meta(description="Any JSON value whose numbers fit IEEE 754 doubles; stored as compact JSON."),
+            Raw,
+            Meta(description="Any JSON value; its text is stored as it was sent."),
         ]
         | UnsetType
     ) = UNSET
@@ -117,7 +116,7 @@ class ItemBody(Body):
         elif isinstance(self.text, str):
             payload = self.text.encode()
         else:
-            payload = to_json(self.payload)
+            payload = bytes(cast("Raw", self.payload))
         return NewItem(
             payload,
             id=self.id,

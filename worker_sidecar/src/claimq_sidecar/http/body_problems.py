@@ -15,7 +15,7 @@ from claimq.tokens import may_be_token
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.bodies import Body, DoneWithItemsBody, ItemBody
 from claimq_sidecar.http.field_types import MAX_DELAY, MAX_ENTRIES, MAX_TOKEN_LENGTH, PAYLOAD_FIELDS
-from claimq_sidecar.http.json_text import read_json
+from claimq_sidecar.http.json_text import read_json, to_json
 from claimq_sidecar.http.problems import (
     FieldProblem,
     invalid_fields,
@@ -56,6 +56,7 @@ def read_or_explain(raw: bytes, forms: Sequence[type[_B]]) -> _B:
     """Reads a body that msgspec's parser refuses. Raises a :class:`Refusal` with up to 20 problems.
 
     A body without problems has lone surrogates: msgspec does not parse them, but payloads and errors may have them.
+    Its payloads become compact JSON.
     """
     value = read_json(raw)
     if not isinstance(value, dict):
@@ -67,9 +68,26 @@ def read_or_explain(raw: bytes, forms: Sequence[type[_B]]) -> _B:
     if problems:
         raise invalid_fields(problems)
     try:
-        return msgspec.convert(body, form)
+        return msgspec.convert(_with_texts(body), form)
     except RecursionError:
         raise nested_too_deeply() from None
+
+
+def _with_texts(value: object) -> object:
+    """The value with the text of each payload instead of the payload."""
+    if isinstance(value, list):
+        return [_with_texts(entry) for entry in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, object]", value)
+    return {
+        name: msgspec.Raw(to_json(one))
+        if name == "payload"
+        else one
+        if name == "headers"
+        else _with_texts(one)
+        for name, one in fields.items()
+    }
 
 
 def _closest(body: dict[str, object], forms: Sequence[type[_B]]) -> type[_B]:
@@ -144,12 +162,13 @@ def _of_repeated_tokens(body: dict[str, object]) -> Iterator[FieldProblem]:
 def _problem(value: object, kind: Any, name: str) -> str | None:
     """What is wrong with the value of a field that is no list; None if nothing is."""
     try:
+        if name == "payload":
+            json.dumps(value, allow_nan=False)
+            return None
         msgspec.convert(value, kind)
         if name == "token" and not may_be_token(cast("str", value)):
             return _described(value, name)
-        if name == "payload":
-            json.dumps(value, allow_nan=False)
-        elif name == "text":
+        if name == "text":
             cast("str", value).encode()
     except (msgspec.ValidationError, ValueError, OverflowError, RecursionError):
         return _described(value, name)

@@ -119,6 +119,7 @@ def _read(raw: bytes, *forms: type[_B]) -> _B:
     raw = raw or b"{}"
     for form in forms:
         try:
+            raw.decode()  # msgspec does not look into the texts of a payload
             body: _B = _decoder(form).decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple, Protocol
@@ -91,12 +91,15 @@ class Loaded:
     cut_count: int = 0
     """Empty lines that were skipped, and lines without the carriage return at their end."""
 
+    report: Callable[[str], None] = say_error
+    """Takes a text about each line that is refused, up to a number of lines."""
+
     def refuse(self, line: int, reason: str) -> None:
-        """Counts a line that is not enqueued, and reports it on stderr, up to a number of lines."""
+        """Counts a line that is not enqueued, and reports it."""
         self.refused_count += 1
         if len(self.refused) < LISTED:
             self.refused.append(RefusedLine(line, reason))
-            say_error(f"line {line} is not enqueued: {reason}")
+            self.report(f"line {line} is not enqueued: {reason}")
 
     def add(self, done: Enqueued) -> None:
         """Adds the result of one call."""
@@ -137,24 +140,24 @@ async def load(
     stop: asyncio.Event,
     pace: Pace = UNLIMITED,
     *,
-    in_background: bool = False,
+    report: Callable[[str], None] | None = None,
 ) -> Loaded:
     """Enqueues the lines of the source. If it is stopped, CommandError with the line to resume at.
 
-    Refused lines are reported on stderr, and the others are enqueued. ``in_background``: no progress is shown, nothing
-    is written to stderr, and the first refused line stops the load.
+    Refused lines are reported, and the others are enqueued. ``report`` takes the texts about refused lines; then
+    nothing is written to stderr and no progress is shown.
     """
     batch_of(
         [Wanted.item(wanted, wanted.from_line, b"")]
     )  # a wrong option is refused before anything is read
-    loaded = Loaded(last_line=wanted.from_line - 1)
-    progress = Progress(is_shown=not in_background and sys.stderr.isatty() and not source.is_terminal)
+    loaded = Loaded(last_line=wanted.from_line - 1, report=report or say_error)
+    progress = Progress(is_shown=report is None and sys.stderr.isatty() and not source.is_terminal)
     try:
         async for portion in source.portions(end, stop):
             lines = [line for line in portion.lines if line[0] >= wanted.from_line]
             loaded.cut_count += sum(number >= wanted.from_line for number in portion.cut)
             if lines:
-                step = _Step(queue, portion, loaded, wanted, keeps_going=not in_background)
+                step = _Step(queue, portion, loaded, wanted)
                 await step.enqueue(lines)
             loaded.last_line = max(loaded.last_line, portion.last)
             progress.show(f"{loaded.last_line:,} lines, {loaded.enqueued:,} enqueued")
@@ -164,7 +167,7 @@ async def load(
     if stop.is_set():
         raise CommandError(f"interrupted; {_position(loaded, wanted)}", INTERRUPTED)
     if loaded.refused_count and wanted.id_prefix is not None:
-        say_error(
+        loaded.report(
             f"correct the refused lines where they stand, and repeat the command with --id-prefix {wanted.id_prefix}: "
             "within the queue's idWindow the other lines are not added again"
         )
@@ -179,7 +182,6 @@ class _Step:
     portion: Portion
     loaded: Loaded
     wanted: Wanted
-    keeps_going: bool
 
     async def enqueue(self, lines: list[tuple[int, bytes]]) -> None:
         """Enqueues the lines, except those that are refused."""
@@ -190,7 +192,7 @@ class _Step:
                 return
             except ItemTooLarge as error:
                 number, item = items.pop(error.index)
-                if not self.keeps_going or len(payload_bytes(item.payload)) != error.size:
+                if len(payload_bytes(item.payload)) != error.size:
                     raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
                 self.loaded.refuse(number, too_large(error.size, error.limit))
             except _REFUSED as error:
@@ -202,8 +204,6 @@ class _Step:
         try:
             return self.wanted.item(number, line)
         except ValueError as error:
-            if not self.keeps_going:
-                raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
             self.loaded.refuse(number, str(error))
             return None
 

@@ -12,16 +12,17 @@ from rich.console import Console
 
 import claimq
 from claimq.address.local_mode import DIRECTORY_NAME
-from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.errors import NOT_DONE, USAGE, CommandError
 from claimq_admin.server_choice import settings_for
+from claimq_admin.text import count
 from claimq_cli.commands.checking.manifest_files import load_manifests
-from claimq_cli.commands.moving.bulk_load import Wanted, load
+from claimq_cli.commands.moving.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.moving.input_source import InputSource
 from claimq_cli.commands.moving.line_options import LineOptions, line_options
 from claimq_cli.commands.options.option_types import server_url
 from claimq_cli.commands.running.up_page import web_page
 from claimq_cli.commands.running.web import DEFAULT_ADDRESS
-from claimq_local.local_mode import Loader, LocalMode, Options, first_error
+from claimq_local.local_mode import Loader, LocalMode, Options, Report, first_error
 from claimq_local.reloading import Watched, check_reload
 from claimq_local.screen.board import Board
 from claimq_local.screen.display import shown
@@ -119,7 +120,8 @@ def up(
     here = Path.cwd() if str(file) == "-" else file.absolute().parent
     if url:
         settings_for(url)
-    loader = None if lines is None else _loader_of(lines, manifests, file)
+    loads: list[Loaded] = []
+    loader = None if lines is None else _loader_of(lines, manifests, file, loads)
     watched = None
     if paths:
         check_reload()
@@ -130,6 +132,13 @@ def up(
     asyncio.run(
         _run(options, Console(force_terminal=False if plain else None), str(file), page, may_act=may_act)
     )
+    if loads and loads[0].refused_count:
+        loaded = loads[0]
+        raise CommandError(
+            f"{count(loaded.refused_count, 'line')} refused; the first is line {loaded.refused[0].line}: "
+            f"{loaded.refused[0].reason}",
+            NOT_DONE,
+        )
 
 
 async def _run(options: Options, console: Console, title: str, page: str | None, *, may_act: bool) -> None:
@@ -144,9 +153,9 @@ async def _run(options: Options, console: Console, title: str, page: str | None,
             raise first_error(group) from group
 
 
-def _loader_of(lines: LineOptions, manifests: Sequence[Manifest], file: Path) -> Loader:
-    """Enqueues the lines into the queue of the manifest. CommandError if it is not a single one, or FILE cannot be
-    read."""
+def _loader_of(lines: LineOptions, manifests: Sequence[Manifest], file: Path, loads: list[Loaded]) -> Loader:
+    """Enqueues the lines into the queue of the manifest, and adds the result to ``loads``. CommandError if it is not a
+    single one, or FILE cannot be read."""
     if len(manifests) > 1:
         raise CommandError(
             f"the manifest has {len(manifests)} queues; --lines needs a manifest with one", USAGE
@@ -156,9 +165,10 @@ def _loader_of(lines: LineOptions, manifests: Sequence[Manifest], file: Path) ->
     source = InputSource(lines.source)
     wanted = Wanted(id_prefix=lines.id_prefix, from_line=lines.from_line)
 
-    async def loader(queue: claimq.ReliableQueue, stop: asyncio.Event) -> str:
+    async def loader(queue: claimq.ReliableQueue, stop: asyncio.Event, report: Report) -> str:
         with source:
-            loaded = await load(queue, source, lines.end, wanted, stop, in_background=True)
+            loaded = await load(queue, source, lines.end, wanted, stop, report=report)
+        loads.append(loaded)
         return f"{queue.name}: {loaded.summary}"
 
     return loader

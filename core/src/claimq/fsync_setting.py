@@ -47,6 +47,14 @@ def with_declared(report: ServerReport, appendfsync: str | None) -> ServerReport
     return replace(report, warnings=(*report.warnings, ServerWarning("DeclarationWrong", text)))
 
 
+def for_manifest(
+    report: ServerReport, appendfsync: str | None, durability: str, *, is_always: bool
+) -> ServerReport:
+    """The report as a manifest's queue sees it: with what the manifest declares of the server, and with what the server
+    refuses to the queue. The arguments are those of :func:`with_declared` and :func:`with_refused`."""
+    return with_refused(with_declared(report, appendfsync), durability, is_always=is_always)
+
+
 def with_refused(
     report: ServerReport, durability: str, *, is_always: bool, queue: str = "the queue"
 ) -> ServerReport:

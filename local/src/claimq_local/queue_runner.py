@@ -17,7 +17,7 @@ from typing import Any
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError, StoreMisused
-from claimq.fsync_setting import with_declared, with_refused
+from claimq.fsync_setting import for_manifest
 from claimq.model import ServerReport, Snapshot
 from claimq.queue.internals import internals
 from claimq.queue.reaper import Reaper
@@ -259,8 +259,8 @@ class QueueRunner:
         redis = self.manifest.spec.redis
         declared = None if redis is None else redis.declared_appendfsync
         policy = claimq.Policy(**self.manifest.spec.policy_fields())
-        report = with_declared(await self.server.report(), declared)
-        self._report = with_refused(report, policy.durability, is_always=policy.appendfsync_always)
+        is_always, report = policy.appendfsync_always, await self.server.report()
+        self._report = for_manifest(report, declared, policy.durability, is_always=is_always)
         return False
 
     def _note(self, text: str) -> None:

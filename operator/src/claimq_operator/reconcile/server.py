@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, ScriptsRefused
-from claimq.fsync_setting import with_declared, with_refused
+from claimq.fsync_setting import for_manifest
 from claimq.model import ServerReport
 from claimq.policy import Policy
 from claimq.queue.reliable_queue import ReliableQueue
@@ -127,8 +127,8 @@ class QueueServer:
         report = await shared.current_report(now)
         if report is not None:
             policy = Policy(**spec.policy_fields(redis))
-            report = with_declared(report, redis.declared_appendfsync)
-            report = with_refused(report, policy.durability, is_always=policy.appendfsync_always)
+            declared, is_always = redis.declared_appendfsync, policy.appendfsync_always
+            report = for_manifest(report, declared, policy.durability, is_always=is_always)
         return ServerState(maintained, report)
 
     def _failed(self, resource: QueueResource, redis: RedisSpec, fault: Fault) -> ServerState:

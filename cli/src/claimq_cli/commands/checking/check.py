@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from claimq_admin.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_o
 from claimq_admin.reads import documents
 from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_cli.commands.checking.monitoring import Finding, Result, Thresholds, finding_of, measures_of
-from claimq_cli.commands.checking.server_report import script_warnings, server_report
+from claimq_cli.commands.checking.server_report import server_report
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Command, Duration
 from claimq_cli.commands.options.queue_argument import optional_queue_argument
@@ -108,8 +107,7 @@ async def check(context: Context, /, name: str | None, **limits: float | None) -
 
 async def _report(context: Context) -> int:
     async with claimq.connect(settings=(await context.chosen(None)).settings) as server:
-        found = await server_report(server)
-        found = replace(found, warnings=(*await script_warnings(server), *found.warnings))
+        found = await server_report(server, tries_scripts=True)
     lines = [f"{found.flavour} {found.version}, {found.mode}"]
     lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [
         "  no unsafe settings"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import claimq
 from claimq.errors import ClaimqError, StoreFull, StoreMisused, StoreUnavailable
 from claimq.fsync_setting import with_refused
@@ -13,14 +15,28 @@ _MOST_QUEUES = 100
 """Most queues of the server's index whose policies are compared with the server."""
 
 
-async def server_report(server: claimq.Server) -> ServerReport:
+async def server_report(server: claimq.Server, *, tries_scripts: bool = False) -> ServerReport:
     """The report, also with a warning for each listed queue whose ``durability`` the server refuses.
 
-    A user who may not read the index or a policy gets no such warning. Raises as :meth:`claimq.Server.report`.
+    A user who may not read the index or a policy gets no such warning. ``tries_scripts``: first among the warnings is
+    the one for a server that cannot run scripts, if it cannot. Raises as :meth:`claimq.Server.report`.
     """
     found = await server.report()
     try:
-        for name in (await server.queues(only_existing=False))[:_MOST_QUEUES]:
+        names = await server.queues(only_existing=False)
+    except ClaimqError:
+        names = []
+    found = await _with_policies(found, server, names[:_MOST_QUEUES])
+    if tries_scripts:
+        warnings = await _script_warnings(server, next(iter(names), "report"))
+        found = replace(found, warnings=(*warnings, *found.warnings))
+    return found
+
+
+async def _with_policies(report: ServerReport, server: claimq.Server, names: list[str]) -> ServerReport:
+    found = report
+    try:
+        for name in names:
             policy = await server.queue(name).policy()
             always = policy.appendfsync_always
             found = with_refused(found, policy.durability, is_always=always, queue=f"queue {name}")
@@ -29,13 +45,9 @@ async def server_report(server: claimq.Server) -> ServerReport:
     return found
 
 
-async def script_warnings(server: claimq.Server) -> list[ServerWarning]:
-    """The warning for a server that cannot run scripts, if it cannot. The trial writes nothing, and runs on a listed
-    queue. A user who lacks rights to that queue gets no warning."""
-    try:
-        name = next(iter(await server.queues(only_existing=False)), "report")
-    except ClaimqError:
-        name = "report"
+async def _script_warnings(server: claimq.Server, name: str) -> list[ServerWarning]:
+    """The warning for a server that cannot run scripts, if it cannot. The trial writes nothing, and runs on the queue
+    ``name``. A user who lacks rights to that queue gets no warning."""
     try:
         await internals(server.queue(name)).try_scripts()
     except StoreFull:

@@ -1,4 +1,4 @@
-"""The comparison as Markdown tables, for the terminal and for docs/scaling.md."""
+"""The comparison as Markdown tables, for the terminal and for bench/scaling.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of docs/benchmarks.md has the names of all figures that the benchmark writes, and no others."""
+"""The table of bench/README.md has the names of all figures that the benchmark writes, and no others."""
 
 import itertools
 import re
@@ -89,7 +89,7 @@ async def test_the_documented_names_are_those_that_the_benchmark_writes() -> Non
             await program._PARTS[part](report, bed, PLAN)
     finally:
         bed.close()
-    names = documented((ROOT / "docs/benchmarks.md").read_text())
+    names = documented((ROOT / "bench/README.md").read_text())
     assert sorted(names) == sorted(figure.name for figure in report.figures)
 
 
@@ -110,4 +110,4 @@ async def test_the_documented_names_are_those_that_the_benchmark_writes() -> Non
     ],
 )
 def test_a_figure_that_others_compare_keeps_its_name(name: str) -> None:
-    assert name in documented((ROOT / "docs/benchmarks.md").read_text())
+    assert name in documented((ROOT / "bench/README.md").read_text())

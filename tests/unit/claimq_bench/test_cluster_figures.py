@@ -88,7 +88,7 @@ def test_each_figure_is_a_name_and_a_number() -> None:
 
 
 def test_each_figure_is_explained_in_the_docs() -> None:
-    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    text = (ROOT / "bench" / "README.md").read_text()
     assert [name for name in ASKED_FOR if _explained(name) not in text] == []
 
 

@@ -129,5 +129,5 @@ def test_the_file_has_the_figures_of_all_traces_which_the_docs_explain() -> None
     }
     assert {name: figures[name] for name in named} == named
     assert figures["cluster_steady_keda_default_pod_seconds"] == 100.0
-    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    text = (ROOT / "bench" / "README.md").read_text()
     assert [name for name in named if f"`{name}`" not in text] == []

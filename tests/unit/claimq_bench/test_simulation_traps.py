@@ -1,4 +1,4 @@
-"""Traps of autoscalers that show in a run: A3, A4, A6, A11 and A13 of the table in docs/scaling.md."""
+"""Traps of autoscalers that show in a run: A3, A4, A6, A11 and A13 of the table in bench/scaling.md."""
 
 from __future__ import annotations
 

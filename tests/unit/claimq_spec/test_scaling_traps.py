@@ -1,4 +1,4 @@
-"""Traps of autoscalers that one decision shows: A2, A5, A7, A8, A12 and A15 of the table in docs/scaling.md."""
+"""Traps of autoscalers that one decision shows: A2, A5, A7, A8, A12 and A15 of the table in bench/scaling.md."""
 
 from __future__ import annotations
 

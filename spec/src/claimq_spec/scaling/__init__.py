@@ -2,7 +2,7 @@
 
 The caller performs the decision. It calls :func:`decide` every few seconds (at least once a minute, and at
 once when an item comes to an empty queue) and passes the state of the last decision back in.
-docs/scaling.md explains the rule and its evaluation.
+docs/scaling.md explains the rule, bench/scaling.md how it was evaluated.
 
 The rule: the fewest workers that start every item within ``targetAge`` (``demand``), or enough for
 ``itemsPerReplica``, whichever is more; within min and max. Up at once; down after a window in which fewer

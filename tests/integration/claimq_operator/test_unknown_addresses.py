@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import socket
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,54 +13,12 @@ from claimq_operator.reconcile.context import Context
 from claimq_spec.grants import NO_GRANTS, Grants
 from claimq_spec.kubernetes_api.port import QUEUES, SECRETS
 from testkit.operator_in_memory import MemoryApi, conditions, operator, queue_body
+from testkit.other_ports import urls_of_other_ports
 from testkit.plugin import ServerFactory
-from testkit.ports import free_port
 from testkit.server import Server
 from testkit.waiting import eventually
 
 ALLOWED = Grants((("media", "127.0.0.1"),))
-
-
-@contextmanager
-def silent() -> Generator[int]:
-    """A port that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-@contextmanager
-def http() -> Generator[int]:
-    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@contextmanager
-def pop3() -> Generator[int]:
-    """A port that greets with a line that is a reply in Redis' protocol too, and refuses all commands in such lines."""
-
-    def serve(listening: socket.socket) -> None:
-        with suppress(OSError):  # closed at the end
-            while True:
-                connection, _ = listening.accept()
-                with connection, connection.makefile("rb") as lines, suppress(OSError):
-                    connection.sendall(b"+OK ready\r\n")
-                    for _ in lines:
-                        connection.sendall(b"-ERR unknown command\r\n")
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
-        thread.start()
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
 
 
 async def add_queue(api: MemoryApi, context: Context, server: Server, url: str) -> None:
@@ -97,16 +50,11 @@ async def report_on(server: Server, url: str, tmp_path: Path, hosts: Grants = NO
 async def test_ports_of_all_kinds_get_the_same_words(
     start_server: ServerFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with_password = start_server(tcp=True)
-    with_password.call("CONFIG", "SET", "requirepass", "another")
-    with_tls = start_server("redis7", tls=True)
-    with silent() as silent_port, http() as http_port, pop3() as pop3_port:
-        ports = [free_port(), silent_port, http_port, pop3_port, with_tls.port, with_password.port]
-        urls = [f"redis://{user}127.0.0.1:{port}/0" for port in ports for user in ("", ":wrong@")]
-        urls += ["redis://missing.invalid/0"]
+    server = start_server(tcp=True)
+    with urls_of_other_ports(start_server) as urls:
         reports = set(
             await asyncio.gather(
-                *(report_on(with_password, url, tmp_path / str(number)) for number, url in enumerate(urls))
+                *(report_on(server, url, tmp_path / str(number)) for number, url in enumerate(urls))
             )
         )
     assert len(reports) == 1

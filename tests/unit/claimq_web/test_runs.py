@@ -32,7 +32,16 @@ def run_of(user: str, *, allowed: bool = True, action: object | None = None, que
         return allowed
 
     items = cast("SelectedItems", action or Endless())
-    return Run(queue, user, cast("Record", "record"), items, cast("Change", "change"), 1.0, is_allowed)
+    return Run(
+        queue,
+        user,
+        cast("Record", "record"),
+        items,
+        cast("Change", "change"),
+        1.0,
+        is_allowed,
+        lambda error: error,
+    )
 
 
 async def test_a_run_ends_when_its_user_loses_the_permission(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,7 +223,7 @@ class Site:
         try:
             return await self._row(request, name, decision)
         except ClaimqError as error:
-            return error
+            return self._queues.shown(error)
 
     async def _row(self, request: Request, name: str, decision: Json) -> list[Json]:
         """The row of a queue; none if it does not exist any more."""
@@ -371,9 +371,13 @@ class Site:
             refusal = self._error(request, 429, str(error))
             refusal.headers["Retry-After"] = "1"
             return refusal
-        is_away = isinstance(error, StoreUnavailable | ForeignQueue)
-        status = 404 if isinstance(error, InvalidName) else 503 if is_away else 500
-        return self._error(request, status, str(error))
+        shown = self._queues.shown(error) if isinstance(error, ClaimqError) else error
+        is_away = isinstance(shown, StoreUnavailable | ForeignQueue)
+        status = 404 if isinstance(shown, InvalidName) else 503 if is_away else 500
+        is_open = shown is not error and request.method == "POST"
+        return self._error(
+            request, status, f"{shown}; the change may be done in part" if is_open else str(shown)
+        )
 
     async def _cluster_error(self, request: Request, error: Exception) -> Response:
         return self._error(request, 503, str(error))

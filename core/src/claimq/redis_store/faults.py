@@ -16,6 +16,7 @@ from redis import exceptions as client
 from claimq.errors import (
     ClaimqError,
     CrossSlot,
+    NotReplicated,
     ReadTooLarge,
     ScriptsRefused,
     StoreFull,
@@ -76,6 +77,10 @@ _AFTER_LOGIN = (
     f"{_UNKNOWN} (the command",
 )
 """Messages for error replies that a server sends only to a user whom it has accepted."""
+NOT_DESCRIBED = (
+    "no server answers there, or it refuses TLS or the user and password, or it is no Redis or Valkey server"
+)
+"""The text for every other error, where a tenant chose the address and claimq connects from its own place."""
 _UNKNOWN_ERROR = "the server returned an unknown error"
 _SCRIPTS = {
     "unknown command 'EVAL": "it does not know EVAL or EVALSHA; remove their rename-command from its configuration",
@@ -208,7 +213,7 @@ def lacks_right(error: Exception) -> bool:
 def shows_login(error: Exception) -> bool:
     """Whether the error shows that the address is a server of Redis' protocol that has accepted the user. Any other
     error may come from a port of any kind, or from none."""
-    if isinstance(error, ScriptsRefused | ReadTooLarge | StoreFull):
+    if isinstance(error, ScriptsRefused | ReadTooLarge | StoreFull | NotReplicated):
         return True
     if isinstance(error, StoreMisused) and not isinstance(error.__cause__, _EXPECTED):
         return True  # found by claimq itself, in replies to its scripts

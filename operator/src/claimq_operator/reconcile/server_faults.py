@@ -12,7 +12,7 @@ import logging
 from dataclasses import replace
 
 from claimq.errors import ClaimqError, ReadTooLarge, ScriptsRefused, StoreFull, StoreMisused
-from claimq.redis_store.faults import shows_login
+from claimq.redis_store.faults import NOT_DESCRIBED, shows_login
 from claimq_operator.fault import Fault
 from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.redis.connections import RedisConnections
@@ -58,8 +58,7 @@ class ServerFaults:
         command = f"claimq doctor {resource.name} -n {resource.namespace}"
         return Fault(
             "Unreachable",
-            "no server answers there, or it refuses TLS or the user and password, or it is no Redis or Valkey server; "
-            f"`{command}` shows which, and so does the operator's log (event server_unusable)",
+            f"{NOT_DESCRIBED}; `{command}` shows which, and so does the operator's log (event server_unusable)",
         )
 
 

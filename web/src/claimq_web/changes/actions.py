@@ -29,7 +29,7 @@ from claimq_web.queues.queues import Queues
 from claimq_web.rendering import answer, no_queue
 from claimq_web.users.access import Access, Right
 from claimq_web.users.forms import Form, checked_form, read_body
-from claimq_web.users.limits import AtOnce
+from claimq_web.users.limits import AtOnce, answering
 from claimq_web.users.login import Session
 
 _ENQUEUE_SECONDS = 20.0
@@ -96,6 +96,8 @@ class Actions:
                     f"the server did not answer within {_ENQUEUE_SECONDS:g} s; the items may be enqueued or not"
                 ) from error
             except (StoreFull, StoreMisused, ItemTooLarge) as error:
+                if self._queues.shown(error) is not error:
+                    raise
                 raise HTTPException(422, str(error)) from error
             except (ValueError, TypeError) as error:
                 raise HTTPException(400, str(error)) from error
@@ -145,7 +147,9 @@ class Actions:
             return _carried_out(request, "", _path(name, page), missing=missing, problems=items.problems)
         target = form.get("target", "") if form.get("action") == "move" else None
         is_allowed = partial(self._may_change, session, name, target)
-        run_id = self._runs.start(Run(name, session.user, record, items, change, _rate(form), is_allowed))
+        run_id = self._runs.start(
+            Run(name, session.user, record, items, change, _rate(form), is_allowed, self._queues.shown)
+        )
         if run_id is None:
             raise HTTPException(
                 503,
@@ -196,9 +200,10 @@ class Actions:
         queue = self._queues.queue(name)
         if queue is None:
             raise no_queue(name)
-        await self._queues.check(name)
-        if not await queue.exists():
-            raise no_queue(name)
+        async with answering(name, _ACTION_SECONDS):
+            await self._queues.check(name)
+            if not await queue.exists():
+                raise no_queue(name)
         return queue
 
     async def _may_change(self, session: Session, name: str, target: str | None) -> bool:
@@ -207,10 +212,10 @@ class Actions:
         try:
             for one in (name,) if target is None else (name, target):
                 await self._queues.check(one)
-        except StoreMisused:
-            return False
-        except StoreUnavailable:
-            pass  # the run itself ends if the server stays away
+        except (StoreMisused, StoreUnavailable) as error:
+            if isinstance(self._queues.shown(error), StoreMisused):
+                return False
+            # The run itself ends if the server stays away.
         return await self._access.may(session, Right.CHANGE, name) and (
             target is None or await self._access.may(session, Right.ADD, target)
         )

@@ -26,7 +26,8 @@ _MOST_KEPT = 100
 @dataclass
 class Run:
     """A change of the items that pass a filter. ``queue``: its name on the page. ``problem``: why it ended
-    early. ``is_allowed``: whether its user may change the queue now; otherwise it ends.
+    early. ``is_allowed``: whether its user may change the queue now; otherwise it ends. ``shown``: an error of the
+    server as users may see it.
     """
 
     queue: str
@@ -36,6 +37,7 @@ class Run:
     change: Change
     rate: float | None
     is_allowed: Callable[[], Awaitable[bool]]
+    shown: Callable[[ClaimqError], ClaimqError]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     is_running: bool = True
     problem: str = ""
@@ -61,7 +63,7 @@ class Run:
         try:
             await self.items.run(self.change, self.record, Pace(self.rate), self.stop)
         except ClaimqError as error:
-            self.problem = str(error)
+            self.problem = str(self.shown(error))
         except Exception as error:  # logged as a defect
             self.problem = f"it ended with an unexpected error: {error!r}"
             raise

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
-from claimq.errors import InvalidSpec
+from claimq.errors import ClaimqError, InvalidSpec, StoreMisused, StoreUnavailable
 from claimq.redis_store.bounded_read import ReadBounds
+from claimq.redis_store.faults import NOT_DESCRIBED, shows_login
 from claimq_admin.changes.by_hand import name_by_hand
 from claimq_admin.changes.item_actions import Record
 from claimq_admin.cluster.owner_check import check_owner
@@ -47,6 +48,7 @@ from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, po
 from claimq_spec.secret_entries import InvalidSecretEntry, check_room, kept_entries
 from claimq_web.queues.change_events import ChangeEvents
 from claimq_web.queues.queues import MOST_EVENTS, Json
+from claimq_web.users.limits import TooManyRequests
 
 _PERIOD = 10.0
 _SETTINGS_SECONDS = 300.0
@@ -59,6 +61,9 @@ _READ_BOUNDS = ReadBounds(rows=200_000, size=48 * 1024 * 1024, seconds=20.0)
 """Bytes: of a page of items, or of a single item with its payload."""
 _LONGEST_TEXT = 1024
 """Characters of the message of an Event."""
+_NOT_DESCRIBED = (
+    f"{NOT_DESCRIBED}; `claimq doctor NAME -n NAMESPACE` shows which, and so does the log of the page"
+)
 _SecretKey = tuple[str, str, frozenset[str]]
 """Namespace, name and keys of the entries that were read of a Secret."""
 _log = logging.getLogger(__name__)
@@ -164,6 +169,16 @@ class ClusterQueues:
         if named != known.named or time.monotonic() - at > _OWNER_SECONDS:
             await check_owner(known.queue, known.named)
             self._checked[name] = (known.named, time.monotonic())
+
+    def shown(self, error: ClaimqError) -> ClaimqError:
+        """The error, if it shows that the server has accepted the queue's user; otherwise one text for all causes.
+
+        A tenant chooses the address, and the page connects from its own pod: descriptions would make it a scanner of
+        ports. The operator's status follows the same rule.
+        """
+        if not isinstance(error, StoreUnavailable | StoreMisused) or isinstance(error, TooManyRequests):
+            return error
+        return error if shows_login(error) else StoreUnavailable(_NOT_DESCRIBED)
 
     def unreadable(self) -> Mapping[str, str]:
         """The ReliableQueues that cannot be read, and why."""

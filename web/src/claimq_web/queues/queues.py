@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import claimq
+from claimq.errors import ClaimqError
 from claimq_admin.changes.by_hand import name_by_hand
 from claimq_admin.changes.item_actions import Record, recorded_in
 from claimq_admin.errors import CommandError
@@ -36,6 +37,10 @@ class Queues(Protocol):
 
     async def check(self, name: str) -> None:
         """Returns if the page may show and change the queue of that name. ClaimqError."""
+        ...
+
+    def shown(self, error: ClaimqError) -> ClaimqError:
+        """The error of a queue's server as users of the page may see it."""
         ...
 
     def decisions(self) -> Mapping[str, Json]:
@@ -86,6 +91,10 @@ class QueuesWithoutObjects:
 
     async def check(self, name: str) -> None:
         """Every queue of the server may be shown."""
+
+    def shown(self, error: ClaimqError) -> ClaimqError:
+        """The error itself: the server is the user's own."""
+        return error
 
     def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
         """Records in the audit log of the queue."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ _SAMPLE_SECONDS = 5.0
 """How long a pass waits for the answers of one queue."""
 _FAILING_SECONDS = 1.0
 """How long a pass goes on with queues that failed in the last one. The next pass begins with those that are left."""
+_log = logging.getLogger(__name__)
 
 
 class Sampler:
@@ -38,6 +40,8 @@ class Sampler:
         """Queues for which the memory had no room."""
         self._queues = queues
         self._warned_at = -_WARNINGS_EVERY
+        self._logged: dict[str, str] = {}
+        """The last error of queues where users do not see the cause."""
 
     async def run(self) -> None:
         """Runs until it is cancelled. An error ends a pass, not the sampler."""
@@ -72,6 +76,7 @@ class Sampler:
         results: dict[str, Sample | ClaimqError | None] = {}
         await self._sample_each([name for name in sampled if name not in before], results, math.inf)
         known = set(sampled)
+        self._logged = {name: text for name, text in self._logged.items() if name in known}
         failing = [name for name in before if name in known]
         left = await self._sample_each(failing, results, _FAILING_SECONDS)
         self.samples.keep_only({name for name, result in results.items() if result is not None} | {*left})
@@ -96,9 +101,15 @@ class Sampler:
     async def _try_sample(self, name: str) -> Sample | ClaimqError | None:
         try:
             async with answering(name, _SAMPLE_SECONDS):
-                return await self.sample(name)
+                sample = await self.sample(name)
         except ClaimqError as error:
-            return error
+            shown = self._queues.shown(error)
+            if shown is not error and self._logged.get(name) != str(error):
+                self._logged[name] = str(error)
+                _log.warning("%s: its server cannot be used: %s", name, error)
+            return shown
+        self._logged.pop(name, None)
+        return sample
 
     async def sample(self, name: str) -> Sample | None:
         """Takes a sample of one queue; None if it does not exist."""

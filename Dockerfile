@@ -34,8 +34,14 @@ RUN python3 -m venv --without-pip /opt/claimq \
 
 FROM tools AS shared-wheels
 COPY core core
-COPY spec spec
-RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./core ./spec
+COPY process process
+RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./core ./process
+
+FROM shared-wheels AS cluster-wheels
+COPY control control
+COPY kubernetes_client kubernetes_client
+RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./control \
+       ./kubernetes_client
 
 FROM sidecar-dependencies AS build-sidecar
 COPY --from=shared-wheels /build/wheels wheels
@@ -45,13 +51,13 @@ RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index
     && /opt/claimq/bin/python -OO -m compileall -q /opt/claimq/lib
 
 FROM operator-dependencies AS build-operator
-COPY --from=shared-wheels /build/wheels wheels
+COPY --from=cluster-wheels /build/wheels wheels
 COPY operator operator
 RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./operator \
     && /build/tools/bin/pip --python /opt/claimq/bin/python install --quiet --no-deps --no-index wheels/*.whl
 
 FROM web-dependencies AS build-web
-COPY --from=shared-wheels /build/wheels wheels
+COPY --from=cluster-wheels /build/wheels wheels
 COPY admin admin
 COPY web web
 RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir wheels ./admin ./web \

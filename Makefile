@@ -19,7 +19,7 @@ ARGS ?=
 PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 TIERS := arch unit chart contract integration property kill
 # Python trees to format and lint, those that are there.
-SOURCES = $(wildcard core/src spec/src worker_sidecar/src cli/src operator/src charts tests bench examples scripts)
+SOURCES = $(wildcard core/src process/src control/src kubernetes_client/src worker_sidecar/src admin/src web/src local/src cli/src operator/src charts tests bench examples scripts)
 
 .PHONY: help
 help: ## lists the targets

@@ -1,4 +1,4 @@
-"""Generates crds/reliablequeues.claimq.dev.yaml from the declarations in claimq_spec.manifest."""
+"""Generates crds/reliablequeues.claimq.dev.yaml from the declarations in claimq_control.manifest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from claimq_spec.crd.definition import GROUP, PLURAL, custom_resource_definition
+from claimq_control.crd.definition import GROUP, PLURAL, custom_resource_definition
 
 FILE = Path(__file__).parent.parent / "crds" / f"{PLURAL}.{GROUP}.yaml"
-HEAD = "# Made by scripts/make_crd.py from spec/src/claimq_spec/manifest; change the declarations, not this file.\n"
+HEAD = "# Made by scripts/make_crd.py from claimq_control.manifest; change the declarations, not this file.\n"
 
 
 class _Dumper(yaml.SafeDumper):

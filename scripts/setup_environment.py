@@ -24,7 +24,9 @@ PYTHON = VENV / "bin" / "python"
 ORIGIN = VENV / ".claimq-origin"
 COMPONENTS = {
     "core": "claimq",
-    "spec": "claimq_spec",
+    "process": "claimq_process",
+    "control": "claimq_control",
+    "kubernetes_client": "claimq_kubernetes",
     "worker_sidecar": "claimq_sidecar",
     "admin": "claimq_admin",
     "web": "claimq_web",

@@ -7,7 +7,7 @@ import click
 import claimq
 from claimq.model import Snapshot, State
 from claimq_cli.commands.options.option_types import Duration
-from claimq_spec.scaling import Estimates
+from claimq_control.scaling import Estimates
 
 _LONGEST_INTERVAL = 60.0
 

@@ -31,11 +31,11 @@ from claimq_admin.errors import CommandError
 from claimq_cli.commands.checking.manifest_files import load_manifests
 from claimq_cli.commands.running.up import logs_to
 from claimq_cli.commands.running.up_page import OFF, web_page
+from claimq_control.manifest import Manifest
 from claimq_local.local_mode import LocalMode, Options, first_error
 from claimq_local.processes import process_table
 from claimq_local.screen.board import Board
 from claimq_local.screen.display import shown
-from claimq_spec.manifest import Manifest
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves out a script's own folder

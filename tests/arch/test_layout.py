@@ -63,7 +63,7 @@ def test_the_input_of_the_scaling_rule_is_built_in_one_module() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Seen"
     }
-    assert builders == {"spec/src/claimq_spec/scaling/observation.py"}
+    assert builders == {"control/src/claimq_control/scaling/observation.py"}
 
 
 def test_the_name_of_a_test_fits_in_a_line() -> None:

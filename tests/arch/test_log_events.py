@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq_spec.log_lines import OWN_FIELDS
+from claimq_process.log_lines import OWN_FIELDS
 from testkit.tree import parsed, shown, sources
 
 METHODS = {"debug", "info", "warning", "error", "exception", "critical"}

@@ -24,6 +24,6 @@ def loaded() -> set[str]:
     return set(modules)
 
 
-@pytest.mark.parametrize("name", ["click", "multiprocessing", "claimq_spec.manifest"])
+@pytest.mark.parametrize("name", ["click", "multiprocessing", "claimq_control", "claimq_kubernetes"])
 def test_a_sidecar_does_not_load(name: str, loaded: set[str]) -> None:
     assert name not in loaded

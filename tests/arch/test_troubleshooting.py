@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from claimq_spec.scaling import ScalingRule
+from claimq_control.scaling import ScalingRule
 from testkit.tree import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from claimq_operator.kubernetes_api.labels import selector_labels
-from claimq_spec.names import HEALTH_PORT_NAME
+from claimq_kubernetes.labels import selector_labels
+from claimq_process.names import HEALTH_PORT_NAME
 from testkit.chart import FOLDER, Chart, of_kind, pods
 from testkit.tree import ROOT
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from claimq.model import Item
 from claimq_admin.escaping import safe
-from claimq_spec.duration import readable_duration
+from claimq_process.duration import readable_duration
 
 _SHOWN_PAYLOAD = 100
 

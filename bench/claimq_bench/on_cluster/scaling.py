@@ -21,7 +21,7 @@ from claimq_bench.simulation.scalers import Keda, KedaSettings, Scaler
 from claimq_bench.simulation.simulate import Moment, Result, simulate
 from claimq_bench.simulation.traces import Service, Trace, make_trace
 from claimq_bench.simulation.world import PodSettings
-from claimq_spec.manifest import ScalingSpec
+from claimq_control.manifest import ScalingSpec
 from clusterkit import HarnessError
 from testkit import keda, ledger
 from testkit.queue_on_cluster import QueueOnCluster, queue_on

@@ -11,7 +11,7 @@ from claimq_bench.scaling_study.baselines import SHARE, Baseline, Figures, name_
 from claimq_bench.scaling_study.scenarios import MAX_REPLICAS, SECONDS, Case
 from claimq_bench.simulation.rule import Claimq
 from claimq_bench.simulation.simulate import simulate
-from claimq_spec.manifest import ScalingSpec
+from claimq_control.manifest import ScalingSpec
 
 _RESAMPLES = 400
 

@@ -21,8 +21,8 @@ from claimq_bench.simulation.world import PodSettings
 from claimq_cli.commands.options.context import output_option
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.output.answers import Answers
-from claimq_spec.duration import readable_duration
-from claimq_spec.manifest import ScalingSpec
+from claimq_control.manifest import ScalingSpec
+from claimq_process.duration import readable_duration
 
 _SECONDS = Duration()
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_bench.simulation.world import Victims, View
-from claimq_spec.manifest import ScalingSpec
-from claimq_spec.scaling import Decision, ScalingState, Workers, decide, observation
+from claimq_control.manifest import ScalingSpec
+from claimq_control.scaling import Decision, ScalingState, Workers, decide, observation
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Claimq:
         return now + self.period
 
     def decide(self, view: View) -> int | None:
-        """The decision of :func:`claimq_spec.scaling.decide`."""
+        """The decision of :func:`claimq_control.scaling.decide`."""
         workers = Workers(
             replicas=view.replicas,
             ready=view.ready,

@@ -19,6 +19,7 @@ from claimq.concurrency.background_work import in_background
 from claimq.model import State
 from claimq_admin.errors import INTERRUPTED, CommandError, LocalModeError
 from claimq_admin.text import count
+from claimq_control.manifest import Manifest
 from claimq_local import discovery, embedded_valkey, leftovers
 from claimq_local.processes import process_table
 from claimq_local.processes.child import Child, Program
@@ -28,8 +29,7 @@ from claimq_local.screen.board import Board
 from claimq_local.state_directory import Running, RunState, StateDirectory
 from claimq_local.workers.restarts import Restarts
 from claimq_local.workers.worker import Worker
-from claimq_spec.duration import readable_duration
-from claimq_spec.manifest import Manifest
+from claimq_process.duration import readable_duration
 
 Report = Callable[[str], None]
 Loader = Callable[[claimq.ReliableQueue, asyncio.Event, Report], Awaitable[str]]

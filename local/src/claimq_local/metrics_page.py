@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from claimq.concurrency.background_work import in_background
+from claimq_control.manifest import Manifest
+from claimq_control.queue_metrics import CONTENT_TYPE, QUEUE_LABELS, QueueKey, QueueMetrics
 from claimq_local.queue_runner import QueueRunner
 from claimq_local.status import status
 from claimq_local.workers.sidecar_metrics import merged
 from claimq_local.workers.worker import Worker
-from claimq_spec.manifest import Manifest
-from claimq_spec.queue_metrics import CONTENT_TYPE, QUEUE_LABELS, QueueKey, QueueMetrics
 
 
 class MetricsPage:

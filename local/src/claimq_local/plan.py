@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from claimq.model import Snapshot
-from claimq_spec.scaling import Seen, Workers, observation
+from claimq_control.scaling import Seen, Workers, observation
 
 
 class Part(StrEnum):

@@ -23,14 +23,14 @@ from claimq.queue.internals import internals
 from claimq.queue.reaper import Reaper
 from claimq_admin.server_choice import settings_for
 from claimq_admin.text import count
+from claimq_control.manifest import Manifest
+from claimq_control.scaling import Decision, Limit, ScalingState, Seen, decide, document
 from claimq_local import plan
 from claimq_local.ownership import ensure_ownership
 from claimq_local.plan import Patience, Step
 from claimq_local.screen.board import QueueBoard, WorkerRow
 from claimq_local.status import Observation, lasting_limit
 from claimq_local.workers.worker import ToRelease, Worker, WorkerContext
-from claimq_spec.manifest import Manifest
-from claimq_spec.scaling import Decision, Limit, ScalingState, Seen, decide, document
 
 PERIOD = 1.0
 """Seconds between two observations of the queue."""

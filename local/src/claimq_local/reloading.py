@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from claimq.errors import ClaimqError
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.text import count
+from claimq_control.manifest import Manifest
 from claimq_local.queue_runner import QueueRunner
-from claimq_spec.manifest import Manifest
 
 if TYPE_CHECKING:
     from watchfiles import Change

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq.model import ServerReport, Snapshot
+from claimq_control.manifest import QueueSpec
+from claimq_control.scaling import NOT_AUTO, Decision, Limit, ScalingRule
 from claimq_local.plan import WorkerSeen
-from claimq_spec.manifest import QueueSpec
-from claimq_spec.scaling import NOT_AUTO, Decision, Limit, ScalingRule
 
 _OF_MAXIMUM = (Limit.MAX_REPLICAS, Limit.LONG_ITEMS)
 

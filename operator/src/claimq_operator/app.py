@@ -12,10 +12,13 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.client import KubernetesClient
+from claimq_kubernetes.deep_json import accept_deep_json
+from claimq_kubernetes.port import ClusterUnavailable
+from claimq_operator.election.leader_election import LeaderElection
+from claimq_operator.election.namespace_leases import NamespaceLeases
 from claimq_operator.event_loops import run_in_loop, run_in_thread
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.kubernetes_api.leader_election import LeaderElection
-from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -28,12 +31,9 @@ from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
 from claimq_operator.watch.handlers import registry, watch
 from claimq_operator.watch.restarts import keep_watching
-from claimq_spec.certificates import certificate_directory
-from claimq_spec.deep_json import accept_deep_json
-from claimq_spec.environment import InvalidSettings
-from claimq_spec.kubernetes_api.client import KubernetesClient
-from claimq_spec.kubernetes_api.port import ClusterUnavailable
-from claimq_spec.log_lines import LogEvent, write_log
+from claimq_process.certificates import certificate_directory
+from claimq_process.environment import InvalidSettings
+from claimq_process.log_lines import LogEvent, write_log
 
 _log = logging.getLogger("claimq_operator")
 _TICK = 1.0

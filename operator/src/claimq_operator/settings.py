@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from claimq_control.grants import NO_QUEUE_GRANTS, QueueGrants
 from claimq_operator.grants import RESTRICTIONS
-from claimq_spec.environment import Environment
-from claimq_spec.grants import NO_QUEUE_GRANTS, QueueGrants
-from claimq_spec.log_lines import LEVELS
+from claimq_process.environment import Environment
+from claimq_process.log_lines import LEVELS
 
 _CLUSTER_ID = re.compile("[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 _NAMESPACE = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

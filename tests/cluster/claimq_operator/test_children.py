@@ -8,17 +8,17 @@ from kubernetes.aio import config
 from kubernetes.aio.client.configuration import Configuration
 
 from claimq.blocking import BlockingQueue
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.client import KubernetesClient
+from claimq_kubernetes.port import ClusterError, Conflict, Json, Kind, NotFound
+from claimq_kubernetes.queue_resource import QueueResource, read_queue
 from claimq_operator.children.budget import budget
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
 from claimq_operator.decide.request_failures import NotOurs, Step
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.kubernetes_api.queue_resource import QueueResource, read_queue
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.client import KubernetesClient
-from claimq_spec.kubernetes_api.port import ClusterError, Conflict, Json, Kind, NotFound
 from testkit.operator_world import World
 from testkit.waiting import eventually_sync
 

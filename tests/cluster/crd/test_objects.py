@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from claimq_spec.manifest import Declared, Kind, QueueSpec, parse_manifest, walk
+from claimq_control.manifest import Declared, Kind, QueueSpec, parse_manifest, walk
 from testkit.api_server import ApiServer, Refused
 from testkit.tree import ROOT
 

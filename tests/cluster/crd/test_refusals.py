@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from claimq.errors import InvalidSpec
-from claimq_spec.manifest import parse_manifest
+from claimq_control.manifest import parse_manifest
 from testkit.api_server import ApiServer, Refused
 from testkit.tree import ROOT
 
 PATH = "/apis/claimq.dev/v1alpha1/namespaces/media/reliablequeues?dryRun=All&fieldValidation=Strict"
-TABLE = Path(ROOT / "tests" / "unit" / "claimq_spec" / "bad_manifests.yaml")
+TABLE = Path(ROOT / "tests" / "unit" / "claimq_control" / "bad_manifests.yaml")
 MISTAKES: dict[str, dict[str, Any]] = {entry["mistake"]: entry for entry in yaml.safe_load(TABLE.read_text())}
 
 # What the API server names where the parser names more: a rule on a list or map has no index, and a path has [key].

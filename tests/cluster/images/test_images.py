@@ -85,10 +85,11 @@ def name(request: pytest.FixtureRequest) -> str:
 # The last is an app's, whose base is its owner's choice.
 OURS = pytest.mark.parametrize("name", ["operator", "sidecar", "web"], indirect=True)
 PACKAGES = {"operator": "claimq_operator", "sidecar": "claimq_sidecar", "web": "claimq_web"}
+SHARED = {"claimq", "claimq-process"}
 COMPONENTS_OF = {
-    "operator": {"claimq", "claimq-spec", "claimq-operator"},
-    "sidecar": {"claimq", "claimq-spec", "claimq-sidecar"},
-    "web": {"claimq", "claimq-spec", "claimq-admin", "claimq-web"},
+    "operator": {*SHARED, "claimq-control", "claimq-kubernetes", "claimq-operator"},
+    "sidecar": {*SHARED, "claimq-sidecar"},
+    "web": {*SHARED, "claimq-control", "claimq-kubernetes", "claimq-admin", "claimq-web"},
 }
 
 

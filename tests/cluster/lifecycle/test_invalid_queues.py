@@ -19,7 +19,7 @@ from testkit.servers_on_cluster import on_release
 from testkit.tree import ROOT
 
 pytestmark = pytest.mark.cluster
-TABLE = Path(ROOT / "tests" / "unit" / "claimq_spec" / "bad_manifests.yaml")
+TABLE = Path(ROOT / "tests" / "unit" / "claimq_control" / "bad_manifests.yaml")
 WHERE, SCARCE = "mistakes", "mistakes-scarce"
 
 

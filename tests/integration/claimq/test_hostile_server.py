@@ -20,7 +20,7 @@ from claimq_admin.reads.queue_reads import first_matching, longest_claims
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
 from claimq_cli.commands.checking.server_report import server_report
-from claimq_spec.kubernetes_api.port import QUEUES
+from claimq_kubernetes.port import QUEUES
 from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.website import Site
 from testkit.hostile_server import NOW, PAGE, Answer, endless, hostile_server

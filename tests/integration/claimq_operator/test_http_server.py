@@ -22,7 +22,7 @@ import asyncio
 from claimq_operator.telemetry.http_server import HttpServer, Limits
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
-from claimq_spec.log_lines import write_log
+from claimq_process.log_lines import write_log
 
 async def main():
     metrics, liveness = Metrics(), Liveness(asyncio.get_running_loop().time)

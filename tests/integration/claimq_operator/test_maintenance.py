@@ -9,7 +9,7 @@ import claimq
 from claimq import FailedPolicy, Policy
 from claimq.model import State, Verdict
 from claimq.policy import PolicyFields
-from claimq_operator.kubernetes_api.terminations import Termination
+from claimq_kubernetes.terminations import Termination
 from claimq_operator.redis.maintenance import POLICY_SECONDS, Maintenance
 from testkit.clock import move_clock
 from testkit.patient import patient

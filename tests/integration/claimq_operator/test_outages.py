@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import claimq
+from claimq_kubernetes.port import QUEUES, ClusterError, ClusterUnavailable, Json, Refused
 from claimq_operator.reconcile.context import Context
-from claimq_spec.kubernetes_api.port import QUEUES, ClusterError, ClusterUnavailable, Json, Refused
 from testkit.operator_in_memory import DownApi, MemoryApi, conditions, operator, queue_body, replicas
 from testkit.patient import patient
 from testkit.plugin import ServerFactory

@@ -8,7 +8,7 @@ import redis.asyncio
 
 import claimq
 from claimq.model import State
-from claimq_spec.kubernetes_api.port import QUEUES, ClusterUnavailable, Json, Kind
+from claimq_kubernetes.port import QUEUES, ClusterUnavailable, Json, Kind
 from testkit.operator_in_memory import (
     DownApi,
     MemoryApi,

@@ -11,7 +11,7 @@ from redis.asyncio import Connection
 import claimq
 from claimq.redis_store.listening import listening
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
-from claimq_spec.kubernetes_api.port import QUEUES, SECRETS
+from claimq_kubernetes.port import QUEUES, SECRETS
 from testkit.operator_in_memory import MemoryApi, conditions, operator, queue_body, replicas
 from testkit.server import Server
 from testkit.waiting import eventually

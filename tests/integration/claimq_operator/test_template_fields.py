@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from claimq_control.manifest import TemplateSpec
 from claimq_operator.children.restrictions import (
     CONTAINER_FIELDS,
     POD_FIELDS,
@@ -13,7 +14,6 @@ from claimq_operator.children.restrictions import (
     VOLUME_TYPES,
     refused,
 )
-from claimq_spec.manifest import TemplateSpec
 from testkit.api_server import ApiServer
 
 NEEDS_A_WORD = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from claimq_control.grants import NO_GRANTS, Grants
+from claimq_kubernetes.port import QUEUES, SECRETS
 from claimq_operator.reconcile.context import Context
-from claimq_spec.grants import NO_GRANTS, Grants
-from claimq_spec.kubernetes_api.port import QUEUES, SECRETS
 from testkit.operator_in_memory import MemoryApi, conditions, operator, queue_body
 from testkit.other_ports import urls_of_other_ports
 from testkit.plugin import ServerFactory

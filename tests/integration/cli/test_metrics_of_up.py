@@ -16,13 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import claimq as library
 from claimq.model import Snapshot, State, WorkerInfo
+from claimq_control.queue_metrics import QueueMetrics
+from claimq_kubernetes.queue_resource import read_queue
+from claimq_kubernetes.worker_pods import read_pods
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
-from claimq_operator.kubernetes_api.queue_resource import read_queue
-from claimq_operator.kubernetes_api.worker_pods import read_pods
 from claimq_operator.reconcile.reconciler import update_metrics
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.queue_metrics import QueueMetrics
 from testkit.expressions import expressions, selectors
 from testkit.kubernetes_objects import deployment_body, pod_body, worker_name
 from testkit.metrics_page import MetricsPage

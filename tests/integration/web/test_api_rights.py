@@ -11,7 +11,7 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 import claimq
-from claimq_spec.kubernetes_api.port import Kind
+from claimq_kubernetes.port import Kind
 from claimq_web.changes import runs
 from claimq_web.queues.queues import ServerQueues
 from claimq_web.users import reviews

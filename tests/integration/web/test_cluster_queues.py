@@ -16,7 +16,7 @@ from claimq.queue.owner import Owner
 from claimq_admin.cluster.owner_check import check_owner_or_name
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import ForeignQueue
-from claimq_spec.grants import NO_QUEUE_GRANTS, Grants, QueueGrants
+from claimq_control.grants import NO_QUEUE_GRANTS, Grants, QueueGrants
 from claimq_web.queues.cluster_queues import ClusterQueues
 from claimq_web.website import Site
 from testkit.operator_in_memory import MemoryApi, queue_body

@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
+from claimq_control.grants import NO_GRANTS, Grants
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.port import ClusterUnavailable, Json, Kind, NotFound
+from claimq_operator.election.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -18,8 +20,6 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
-from claimq_spec.grants import NO_GRANTS, Grants
-from claimq_spec.kubernetes_api.port import ClusterUnavailable, Json, Kind, NotFound
 from testkit.server import Server
 from testkit.waiting import eventually
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from claimq_spec.scaling import Seen
+from claimq_control.scaling import Seen
 
 _EMPTY = Seen(
     main=0,

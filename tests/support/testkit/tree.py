@@ -12,7 +12,9 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[3]
 COMPONENTS = {
     "core": "claimq",
-    "spec": "claimq_spec",
+    "process": "claimq_process",
+    "control": "claimq_control",
+    "kubernetes_client": "claimq_kubernetes",
     "worker_sidecar": "claimq_sidecar",
     "admin": "claimq_admin",
     "web": "claimq_web",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from claimq.address.redis_url import in_namespace, parse_url, with_namespace
 from claimq.redis_store.settings import RedisSettings
-from claimq_spec.manifest.redis_spec import url_fault
+from claimq_control.manifest.redis_spec import url_fault
 
 GOOD = {
     "redis://localhost:6379/0": ("single", False, (("localhost", 6379),), None, 0),

@@ -9,8 +9,8 @@ import pytest
 
 from claimq_admin.cluster.server_settings import ClusterQueue, queue_of
 from claimq_admin.errors import CommandError
-from claimq_spec.certificates import MAX_BYTES, Certificates
-from claimq_spec.manifest import parse_manifest
+from claimq_control.manifest import parse_manifest
+from claimq_process.certificates import MAX_BYTES, Certificates
 
 BODY = {
     "apiVersion": "claimq.dev/v1alpha1",

@@ -13,7 +13,7 @@ from claimq_bench.simulation.scalers import Fixed, Keda, KedaSettings, Knative
 from claimq_bench.simulation.simulate import Result, simulate
 from claimq_bench.simulation.traces import SHAPES, Service, Trace, make_trace
 from claimq_bench.simulation.world import PodSettings, Victims, World
-from claimq_spec.manifest import ScalingSpec
+from claimq_control.manifest import ScalingSpec
 
 SPEC = ScalingSpec(target_age=30.0, max_replicas=100)
 EXACT = PodSettings(start=0.0)

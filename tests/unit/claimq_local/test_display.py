@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from claimq.model import Snapshot, State
+from claimq_control.scaling import Decision, ScalingRule, ScalingState
 from claimq_local.screen.board import Board, QueueBoard, WorkerRow
 from claimq_local.screen.display import frame, shown, status_line
-from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 
 
 def snapshot(now: float, done: int, main: int = 1200) -> Snapshot:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from claimq_control.manifest import Manifest, parse_manifest
 from claimq_local.workers.environment import SidecarInstance, for_app, for_sidecar
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
-from claimq_spec.manifest import Manifest, parse_manifest
 
 SOCKET = Path("/run/q-1.sock")
 INSTANCE = SidecarInstance("redis://:secret@somewhere/0", SOCKET, 20001, "local-1.1", "the-key", 20002)

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from claimq.model import ServerReport, ServerWarning
+from claimq_control.scaling import Decision, Limit, ScalingRule, ScalingState
+from claimq_kubernetes.queue_resource import read_queue
+from claimq_kubernetes.worker_pods import read_pods
 from claimq_local.plan import Part, WorkerSeen
 from claimq_local.status import Observation, lasting_limit, status
 from claimq_operator.decide.conditions import View, all_conditions
 from claimq_operator.decide.observed import Observed
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.queue_resource import read_queue
-from claimq_operator.kubernetes_api.worker_pods import read_pods
-from claimq_spec.scaling import Decision, Limit, ScalingRule, ScalingState
 from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot
 
 NOW = 1000.0

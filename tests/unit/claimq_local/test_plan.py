@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from claimq.model import Snapshot, State
+from claimq_control.manifest import ScalingSpec
+from claimq_control.scaling import Estimates, ScalingRule, ScalingState, decide
 from claimq_local.plan import (
     Change,
     Drain,
@@ -16,8 +18,6 @@ from claimq_local.plan import (
     next_step,
     seen_for_scaling,
 )
-from claimq_spec.manifest import ScalingSpec
-from claimq_spec.scaling import Estimates, ScalingRule, ScalingState, decide
 
 PATIENCE = Patience(start=30.0, drain=25.0, end=5.0)
 NOW = 1000.0

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from claimq.model import Snapshot, WorkerInfo
+from claimq_kubernetes.queue_resource import QueueResource, read_queue
+from claimq_kubernetes.worker_pods import read_pods
 from claimq_operator.decide.observed import Observed
-from claimq_operator.kubernetes_api.queue_resource import QueueResource, read_queue
-from claimq_operator.kubernetes_api.worker_pods import read_pods
 from claimq_operator.settings import OperatorSettings
 from testkit.kubernetes_objects import Body, deployment_body, snapshot
 

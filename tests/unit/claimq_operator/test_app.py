@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from claimq_kubernetes.port import LEASES, Kind
 from claimq_operator import app
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.kubernetes_api.port import LEASES, Kind
 from testkit.waiting import eventually, eventually_sync
 
 Json = dict[str, Any]

@@ -2,9 +2,9 @@
 
 import pytest
 
+from claimq_control.grants import Grants, QueueGrants
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.environment import InvalidSettings
-from claimq_spec.grants import Grants, QueueGrants
+from claimq_process.environment import InvalidSettings
 
 
 def test_only_the_sidecar_image_is_required() -> None:

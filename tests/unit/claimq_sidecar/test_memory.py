@@ -3,8 +3,8 @@
 import pytest
 
 from claimq import RedisSettings
+from claimq_control.quantity import parse_quantity
 from claimq_sidecar.memory import Allowance
-from claimq_spec.quantity import parse_quantity
 
 MIB = 1024 * 1024
 

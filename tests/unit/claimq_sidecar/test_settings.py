@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from claimq_process.environment import InvalidSettings
+from claimq_process.push import PushMode
 from claimq_sidecar.settings import PushSettings, SidecarSettings, unknown_variables
-from claimq_spec.environment import InvalidSettings
-from claimq_spec.push import PushMode
 
 GOOD = {"CLAIMQ_REDIS_URL": "redis://u:topsecret@localhost:6379/0", "CLAIMQ_QUEUE": "thumbnails"}
 

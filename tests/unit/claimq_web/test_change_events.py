@@ -1,6 +1,6 @@
 """How many Events about changes by hand the API server has to keep."""
 
-from claimq_spec.kubernetes_api.port import Json
+from claimq_kubernetes.port import Json
 from claimq_web.queues.change_events import ChangeEvents
 from testkit.operator_in_memory import MemoryApi
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from claimq_spec.kubernetes_api.port import ClusterUnavailable, Kind
+from claimq_kubernetes.port import ClusterUnavailable, Kind
 from claimq_web.users.access import Right, SameForAll
 from claimq_web.users.login import Session, User
 from claimq_web.users.reviews import ReviewedAccess, TokenLogin

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Scope
 
-from claimq_spec.kubernetes_api.port import ClusterUnavailable
+from claimq_kubernetes.port import ClusterUnavailable
 from claimq_web.users.budget import Rate
 from claimq_web.users.login import Logins, TooManyChecks, User
 from claimq_web.users.login_pages import LoginPages

@@ -11,10 +11,10 @@ import click
 from claimq_admin.cluster.granted import granted
 from claimq_admin.errors import UNAVAILABLE, CommandError
 from claimq_admin.stop_signals import stopping
-from claimq_spec.certificates import certificate_directory
-from claimq_spec.deep_json import accept_deep_json
-from claimq_spec.kubernetes_api.client import KubernetesClient
-from claimq_spec.kubernetes_api.port import ClusterError
+from claimq_kubernetes.client import KubernetesClient
+from claimq_kubernetes.deep_json import accept_deep_json
+from claimq_kubernetes.port import ClusterError
+from claimq_process.certificates import certificate_directory
 from claimq_web.listening import opened, url_of
 from claimq_web.options import actions_option, hostname_option, proxy_options
 from claimq_web.queues.cluster_queues import ClusterQueues

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from claimq.address.redis_url import split_address
 from claimq_admin.errors import USAGE, CommandError
-from claimq_spec.http_host import is_loopback
+from claimq_process.http_host import is_loopback
 
 
 @dataclass(frozen=True, slots=True)

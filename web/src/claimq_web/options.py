@@ -57,7 +57,7 @@ _PROXY = (
 
 
 def proxy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a proxy where users log in. The command gets ``proxy``: :class:`ProxyHeaders`, None without one."""
+    """The options of a proxy where users log in. The command gets ``proxy``, a :class:`ProxyHeaders` or None."""
 
     @functools.wraps(command)
     def choose(

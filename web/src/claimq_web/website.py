@@ -23,7 +23,7 @@ from claimq_admin.errors import ForeignQueue
 from claimq_admin.reads.queue_reads import live_workers, workers_of
 from claimq_admin.selection.item_filter import fields_of
 from claimq_admin.selection.selected_items import SelectedItems
-from claimq_spec.kubernetes_api.port import ClusterError, part
+from claimq_kubernetes.port import ClusterError, part
 from claimq_web import api
 from claimq_web.changes.actions import Actions
 from claimq_web.changes.filter_forms import CHANGEABLE, filter_of

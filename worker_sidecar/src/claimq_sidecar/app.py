@@ -12,6 +12,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from claimq_process.environment import InvalidSettings
+from claimq_process.log_lines import LogEvent, write_log
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.app_api import AppApi
 from claimq_sidecar.http.listening import (
@@ -26,8 +28,6 @@ from claimq_sidecar.http.protocol import AppProtocol, BoundedProtocol
 from claimq_sidecar.http.server import HttpServer
 from claimq_sidecar.push.pusher import Pusher
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
-from claimq_spec.environment import InvalidSettings
-from claimq_spec.log_lines import LogEvent, write_log
 
 _IDLE_SECONDS = 3600
 _TERMINATION_MESSAGE = Path("/dev/termination-log")

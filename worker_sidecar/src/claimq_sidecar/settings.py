@@ -14,11 +14,11 @@ from claimq.address import variables
 from claimq.address.redis_url import parse_url, with_topology
 from claimq.codec import check_name, name_part
 from claimq.redis_store.settings import RedisSettings
+from claimq_process.environment import Environment
+from claimq_process.log_lines import LEVELS
+from claimq_process.names import HEALTH_PORT, SOCKET, SOCKET_MODE
+from claimq_process.push import PUSH_PATH, PushMode
 from claimq_sidecar.memory import LEAST_MEMORY, Allowance
-from claimq_spec.environment import Environment
-from claimq_spec.log_lines import LEVELS
-from claimq_spec.names import HEALTH_PORT, SOCKET, SOCKET_MODE
-from claimq_spec.push import PUSH_PATH, PushMode
 
 _LONGEST_SOCKET_PATH = 107
 _PUSH_VARIABLES = sorted(name for name in variables.ALL if name.startswith("CLAIMQ_PUSH_"))

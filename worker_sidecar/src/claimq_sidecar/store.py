@@ -15,9 +15,9 @@ from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq.tokens import calls_of
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
-from claimq_spec.log_lines import LogEvent
 
 CALL_SECONDS = 5.0
 """How long a claim, a renewal or an enqueue is retried in an outage before the app gets an error."""

@@ -10,8 +10,8 @@ from typing import Any, cast
 from claimq.policy import Durability, Match, OnExpiry, Policy, PolicyChanges
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.similar_names import did_you_mean
-from claimq_spec.duration import format_duration, parse_duration
-from claimq_spec.size import format_size, parse_size
+from claimq_process.duration import format_duration, parse_duration
+from claimq_process.size import format_size, parse_size
 
 NONE = "none"
 """The value of a field that is not set: no limit, no timeout."""

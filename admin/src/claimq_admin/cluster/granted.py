@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from claimq_admin.errors import USAGE, CommandError
-from claimq_spec.environment import InvalidSettings
-from claimq_spec.grants import QueueGrants
+from claimq_control.grants import QueueGrants
+from claimq_process.environment import InvalidSettings
 
 
 def granted() -> QueueGrants:

@@ -10,7 +10,7 @@ from claimq.queue.internals import internals
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import ForeignQueue
 from claimq_admin.reads.owners import owner_text
-from claimq_spec.grants import QueueGrants
+from claimq_control.grants import QueueGrants
 
 
 async def check_owner(queue: claimq.ReliableQueue, named: ClusterQueue) -> None:

@@ -9,12 +9,12 @@ from typing import cast
 import claimq
 from claimq.address.redis_url import parse_url, with_namespace
 from claimq_admin.errors import REFUSED, CommandError
-from claimq_spec.certificates import MAX_BYTES, CertificateRejected, Certificates
-from claimq_spec.grants import NO_GRANTS, Grants
-from claimq_spec.kubernetes_api.port import Json, part, parts
-from claimq_spec.manifest import Manifest, RedisSpec
-from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
-from claimq_spec.secret_entries import InvalidSecretEntry, keys_of_secrets, read_entry, read_text
+from claimq_control.grants import NO_GRANTS, Grants
+from claimq_control.manifest import Manifest, RedisSpec
+from claimq_control.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
+from claimq_kubernetes.port import Json, part, parts
+from claimq_kubernetes.secret_entries import InvalidSecretEntry, keys_of_secrets, read_entry, read_text
+from claimq_process.certificates import MAX_BYTES, CertificateRejected, Certificates
 
 
 @dataclass(frozen=True, slots=True)

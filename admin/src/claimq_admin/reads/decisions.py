@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from claimq_spec.duration import readable_duration
+from claimq_process.duration import readable_duration
 
 _MOST: Final = 1e15
 _INPUTS: Final = {

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandError
-from claimq_spec.http_host import is_loopback
+from claimq_process.http_host import is_loopback
 
 Json = dict[str, Any]
 _SECONDS = 60.0

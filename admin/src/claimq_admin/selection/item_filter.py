@@ -11,7 +11,7 @@ from claimq.model import Located, State
 from claimq_admin.selection.header_filter import HeaderFilter
 from claimq_admin.selection.payload_filter import PayloadFilter
 from claimq_admin.text import age
-from claimq_spec.duration import format_duration
+from claimq_process.duration import format_duration
 
 _LONGEST_REASON = 200
 _DIGITS = re.compile(r"[0-9]+")

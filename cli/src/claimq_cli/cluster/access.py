@@ -19,7 +19,7 @@ from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.cluster.port_forwards import PortForwards
 from claimq_cli.cluster.reliable_queues import ReliableQueues
-from claimq_spec.grants import QueueGrants
+from claimq_control.grants import QueueGrants
 
 
 class ClusterAccess:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
-from claimq_spec.deep_json import DeepDecoder
-from claimq_spec.kubernetes_api.port import part, parts
+from claimq_kubernetes.deep_json import DeepDecoder
+from claimq_kubernetes.port import part, parts
 
 KIND = "reliablequeues.claimq.dev"
 _SECONDS = 30

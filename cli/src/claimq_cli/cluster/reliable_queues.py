@@ -9,9 +9,9 @@ from claimq.errors import InvalidSpec
 from claimq_admin.cluster.server_settings import ClusterQueue, queue_of, secrets_of
 from claimq_admin.errors import NOT_DONE, CommandError, lines_of
 from claimq_cli.cluster.kubectl import KIND, Kubectl
-from claimq_spec.certificates import Certificates
-from claimq_spec.grants import Grants
-from claimq_spec.manifest import parse_manifest
+from claimq_control.grants import Grants
+from claimq_control.manifest import parse_manifest
+from claimq_process.certificates import Certificates
 
 Json = dict[str, Any]
 

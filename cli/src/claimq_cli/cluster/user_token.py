@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from claimq_admin.errors import REFUSED, CommandError
 from claimq_cli.cluster.kubectl import Kubectl
-from claimq_spec.kubernetes_api.port import part
+from claimq_kubernetes.port import part
 
 _SECONDS = 30
 _ADVICE = "set CLAIMQ_WEB_TOKEN to one, for instance from: kubectl create token NAME --namespace NAMESPACE"

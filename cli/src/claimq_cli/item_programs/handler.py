@@ -13,7 +13,7 @@ from claimq_cli.item_programs.guard import Guard
 from claimq_cli.item_programs.output import OutputPipe, Sink, Tail
 from claimq_cli.item_programs.running_program import RunningProgram
 from claimq_local.processes.child import how_it_ended
-from claimq_spec.duration import format_duration
+from claimq_process.duration import format_duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from claimq.model import Snapshot
 from claimq_admin.reads.recent_snapshots import RecentSnapshots
-from claimq_spec.scaling import Decision
+from claimq_control.scaling import Decision
 
 _RATE_SECONDS = 3.0
 _KEPT_LINES = 200

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq.address import variables
-from claimq_spec.duration import format_duration
-from claimq_spec.manifest import Manifest
+from claimq_control.manifest import Manifest
+from claimq_process.duration import format_duration
 
 CONNECTION = (
     variables.REDIS_USERNAME, variables.REDIS_PASSWORD, variables.REDIS_PASSWORD_FILE, variables.REDIS_CA_FILE,

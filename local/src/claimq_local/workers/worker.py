@@ -18,12 +18,12 @@ from typing import Protocol
 
 from claimq.concurrency.background_work import in_background
 from claimq.model import Reason
+from claimq_control.manifest import Manifest
 from claimq_local.plan import Drain, Part, Patience, Step, WorkerSeen
 from claimq_local.processes.child import Child, Program
 from claimq_local.workers import environment, sidecar_client
 from claimq_local.workers.restarts import Restarts
-from claimq_spec.duration import readable_duration
-from claimq_spec.manifest import Manifest
+from claimq_process.duration import readable_duration
 
 _READY_POLL = 0.03
 _SEEN_LATE = 30.0

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from claimq.address import variables
+from claimq_control.manifest import EnvVar, QueueSpec, WorkerSpec
+from claimq_kubernetes.port import Json, part, parts
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.sidecar import hook, http_get, locked_down, push_address
-from claimq_spec.kubernetes_api.port import Json, part, parts
-from claimq_spec.manifest import EnvVar, QueueSpec, WorkerSpec
-from claimq_spec.names import APP_CONTAINER, SOCKET, SOCKET_DIRECTORY, SOCKET_VOLUME
+from claimq_process.names import APP_CONTAINER, SOCKET, SOCKET_DIRECTORY, SOCKET_VOLUME
 
 OWN_PRE_STOP = (
     'the app has its own preStop hook, so claimq\'s is not injected: end it with "POST /v1/prestop" on the socket '

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from claimq_operator.kubernetes_api.labels import selector_labels
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_spec.kubernetes_api.port import BUDGETS, Json
-from claimq_spec.names import QUEUE_LABEL
+from claimq_kubernetes.labels import selector_labels
+from claimq_kubernetes.port import BUDGETS, Json
+from claimq_kubernetes.queue_resource import QueueResource
+from claimq_process.names import QUEUE_LABEL
 
 
 def budget(resource: QueueResource, *, is_on: bool = True) -> Json:

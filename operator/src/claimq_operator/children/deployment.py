@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq_control.manifest import QueueSpec
+from claimq_kubernetes.labels import child_labels, selector_labels
+from claimq_kubernetes.port import DEPLOYMENTS, Json, parts
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.app import app
 from claimq_operator.children.merging import merge, merge_by_name, without_empty
 from claimq_operator.children.mesh import with_mesh
 from claimq_operator.children.sidecar import lifecycle_key, locked_down, sidecar, socket_volume
-from claimq_operator.kubernetes_api.labels import child_labels, selector_labels
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.kubernetes_api.port import DEPLOYMENTS, Json, parts
-from claimq_spec.manifest import QueueSpec
-from claimq_spec.names import APP_CONTAINER, GRACE_MARGIN, OPERATOR_VERSION_LABEL
-from claimq_spec.release import release_labels
+from claimq_process.names import APP_CONTAINER, GRACE_MARGIN, OPERATOR_VERSION_LABEL
+from claimq_process.release import release_labels
 
 SHARED_GROUP = 64646
 """The group that owns the socket's directory, so that app and sidecar can run as different users."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from claimq_spec.kubernetes_api.port import Json
+from claimq_kubernetes.port import Json
 
 
 def merge(wins: Mapping[str, Any], rest: Mapping[str, Any]) -> Json:

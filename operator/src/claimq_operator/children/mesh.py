@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from claimq_spec.manifest import Mesh
+from claimq_control.manifest import Mesh
 
 _PORTS = {
     Mesh.ISTIO: "traffic.sidecar.istio.io/excludeInboundPorts",

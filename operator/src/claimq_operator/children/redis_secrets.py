@@ -6,9 +6,9 @@ Secrets are mounted, never put into the environment: a file follows a rotation a
 from __future__ import annotations
 
 from claimq.address import variables
-from claimq_spec.kubernetes_api.port import Json
-from claimq_spec.manifest import RedisSpec
-from claimq_spec.names import SECRETS_DIRECTORY, SECRETS_VOLUME
+from claimq_control.manifest import RedisSpec
+from claimq_kubernetes.port import Json
+from claimq_process.names import SECRETS_DIRECTORY, SECRETS_VOLUME
 
 
 def environment(redis: RedisSpec, namespace: str) -> list[Json]:

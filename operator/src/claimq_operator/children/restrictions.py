@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
-from claimq_spec.manifest import TemplateSpec
-from claimq_spec.manifest.pod_template import POD_PATH
+from claimq_control.manifest import TemplateSpec
+from claimq_control.manifest.pod_template import POD_PATH
 
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _SECURITY: tuple[tuple[str, str, Callable[[object], bool]], ...] = (

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from claimq.address import variables
+from claimq_control.manifest import PushSpec, QueueSpec
+from claimq_control.quantity import parse_quantity
+from claimq_kubernetes.port import Json, part
 from claimq_operator.children import redis_secrets
 from claimq_operator.children.merging import merge, without_empty
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.duration import format_duration
-from claimq_spec.kubernetes_api.port import Json, part
-from claimq_spec.manifest import PushSpec, QueueSpec
-from claimq_spec.names import (
+from claimq_process.duration import format_duration
+from claimq_process.names import (
     APP_SOCKET,
     HEALTH_PORT_NAME,
     LIFECYCLE_KEY_HEADER,
@@ -24,7 +25,6 @@ from claimq_spec.names import (
     SOCKET_DIRECTORY,
     SOCKET_VOLUME,
 )
-from claimq_spec.quantity import parse_quantity
 
 LOCKED_DOWN: Json = {
     "allowPrivilegeEscalation": False,

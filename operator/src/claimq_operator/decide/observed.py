@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from claimq.model import ServerReport, Snapshot, WorkerInfo
+from claimq_control.workers import WorkerPod
+from claimq_kubernetes.port import Json, part, parts
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_operator.kubernetes_api.worker_pods import WorkerPod
-from claimq_spec.kubernetes_api.port import Json, part, parts
 
 
 @dataclass(frozen=True, slots=True)

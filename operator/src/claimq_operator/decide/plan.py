@@ -5,29 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from claimq_control import scale_down
+from claimq_control.manifest import QueueSpec
+from claimq_control.scale_down import Marks, Step
+from claimq_control.scaling import Decision, Estimates, ScalingState, Seen, Workers, decide, observation
+from claimq_kubernetes.labels import FIELD_MANAGER, SCALE_MANAGER
+from claimq_kubernetes.port import Json, part
+from claimq_kubernetes.timestamps import parse_time
 from claimq_operator.children.budget import budget
 from claimq_operator.children.deployment import deployment
 from claimq_operator.children.restrictions import refused
-from claimq_operator.decide import scale_down
 from claimq_operator.decide.conditions import View
 from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.scale_down import Marks, Step
 from claimq_operator.decide.status import build
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.kubernetes_api.labels import FIELD_MANAGER, SCALE_MANAGER
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.kubernetes_api.port import Json, part
-from claimq_spec.kubernetes_api.timestamps import parse_time
-from claimq_spec.manifest import QueueSpec
-from claimq_spec.scaling import (
-    Decision,
-    Estimates,
-    ScalingState,
-    Seen,
-    Workers,
-    decide,
-    observation,
-)
 
 CONTEST_SECONDS = 600.0
 """How long another owner of the number of workers is reported after it set the number last."""

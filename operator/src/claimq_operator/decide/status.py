@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from claimq.model import Snapshot, State
+from claimq_control.scaling import Decision, Seen, document
+from claimq_control.worker_counts import ready_summary
+from claimq_kubernetes.labels import selector_text
+from claimq_kubernetes.port import Json, part, parts
+from claimq_kubernetes.timestamps import format_time
 from claimq_operator.decide.conditions import View, all_conditions, with_transition_times
-from claimq_operator.kubernetes_api.labels import selector_text
-from claimq_spec.kubernetes_api.port import Json, part, parts
-from claimq_spec.kubernetes_api.timestamps import format_time
-from claimq_spec.scaling import Decision, Seen, document
-from claimq_spec.worker_counts import ready_summary
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)
 _AGE_TOLERANCE = 0.2

@@ -6,21 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from claimq_operator.children.budget import budget, is_off
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Plan
-from claimq_operator.decide.request_failures import NotOurs, Step
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.kubernetes_api.labels import (
-    DELETION_COST,
-    FIELD_MANAGER,
-    FINALIZER,
-    SCALE_MANAGER,
-    STATUS_MANAGER,
-)
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import (
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.labels import DELETION_COST, FIELD_MANAGER, FINALIZER, SCALE_MANAGER, STATUS_MANAGER
+from claimq_kubernetes.port import (
     BUDGETS,
     BY_KIND,
     DEPLOYMENTS,
@@ -34,6 +22,12 @@ from claimq_spec.kubernetes_api.port import (
     part,
     parts,
 )
+from claimq_kubernetes.queue_resource import QueueResource
+from claimq_operator.children.budget import budget, is_off
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import Plan
+from claimq_operator.decide.request_failures import NotOurs, Step
+from claimq_operator.watch.cache import Cache
 
 REAPPLY_SECONDS = 600.0
 """How often children are applied without a known change, which repairs drift that no watch event reported."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.port import Cluster
+from claimq_operator.election.namespace_leases import NamespaceLeases
 from claimq_operator.redis.connections import RedisConnections
 from claimq_operator.redis.ownership import Ownership
 from claimq_operator.settings import OperatorSettings
@@ -14,7 +15,6 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import Cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from claimq.concurrency.background_work import in_background, run_every
-from claimq_operator.kubernetes_api.labels import SELECTOR
-from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.kubernetes_api.worker_pods import trim_pod
+from claimq_kubernetes.labels import SELECTOR
+from claimq_kubernetes.port import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, Kind, NotFound, Refused
+from claimq_kubernetes.queue_resource import Key
+from claimq_kubernetes.worker_pods import trim_pod
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.reconciler import Reconciler
 from claimq_operator.watch.cache import trim_deployment, trim_queue
-from claimq_spec.kubernetes_api.port import (
-    DEPLOYMENTS,
-    PODS,
-    QUEUES,
-    ClusterError,
-    Json,
-    Kind,
-    NotFound,
-    Refused,
-)
-from claimq_spec.log_lines import LogEvent
+from claimq_process.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)
 _BATCH = 50

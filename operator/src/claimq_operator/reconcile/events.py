@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq_kubernetes.port import parts
 from claimq_operator.decide.conditions.operator_conflict import TYPE as CONFLICT
 from claimq_operator.decide.conditions.scaling_active import CONTESTED
 from claimq_operator.decide.conditions.scaling_active import TYPE as ACTIVE
@@ -17,7 +18,6 @@ from claimq_operator.decide.plan import Plan
 from claimq_operator.reconcile.context import Context
 from claimq_operator.redis.maintenance import Maintained, ReleasedClaims
 from claimq_operator.telemetry.event_recorder import counted
-from claimq_spec.kubernetes_api.port import parts
 
 _MAX_CAUSES = 3
 

@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable
 from claimq.errors import ClaimqError
 from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
+from claimq_control.manifest import DeletionPolicy, QueueSpec
+from claimq_kubernetes.port import ClusterError, Json, NamespaceEnding
+from claimq_kubernetes.queue_resource import QueueResource
+from claimq_kubernetes.worker_pods import is_finished
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_operator.kubernetes_api.worker_pods import is_finished
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.server import open_queue
@@ -23,9 +25,7 @@ from claimq_operator.reconcile.server_faults import ServerFaults, no_response
 from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.redis.ownership import NAME_FORBIDDEN
 from claimq_operator.telemetry.event_recorder import counted
-from claimq_spec.kubernetes_api.port import ClusterError, Json, NamespaceEnding
-from claimq_spec.log_lines import LogEvent
-from claimq_spec.manifest import DeletionPolicy, QueueSpec
+from claimq_process.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)
 _Action = Callable[[QueueResource, QueueSpec, ReliableQueue], Awaitable[None]]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from claimq_kubernetes.queue_resource import QueueResource
+from claimq_kubernetes.worker_pods import read_pods
 from claimq_operator.decide.observed import Observed
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_operator.kubernetes_api.worker_pods import read_pods
 from claimq_operator.reconcile.server import ServerState
 from claimq_operator.watch.cache import Cache
 

@@ -9,23 +9,23 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from claimq.concurrency.background_work import or_cancelled
+from claimq_control.manifest import DeletionPolicy, ScalingMode
+from claimq_control.queue_metrics import QueueMetrics
+from claimq_control.scale_down import SETTLE_SECONDS
+from claimq_kubernetes.port import ClusterError, Conflict, Json, Refused
+from claimq_kubernetes.queue_resource import Key, QueueResource, read_queue
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan
 from claimq_operator.decide.request_failures import RequestFailures, Step
-from claimq_operator.decide.scale_down import SETTLE_SECONDS
 from claimq_operator.decide.status import has_changed, is_urgent
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.queue_resource import Key, QueueResource, read_queue
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.events import EventState, emit_events
 from claimq_operator.reconcile.finalizer import Finalizer
 from claimq_operator.reconcile.observe import observe
 from claimq_operator.reconcile.server import QueueServer
-from claimq_spec.kubernetes_api.port import ClusterError, Conflict, Json, Refused
-from claimq_spec.log_lines import LogEvent
-from claimq_spec.manifest import DeletionPolicy, ScalingMode
-from claimq_spec.queue_metrics import QueueMetrics
+from claimq_process.log_lines import LogEvent
 
 PASS_TIMEOUT = 120.0
 """Each step of a pass has a shorter timeout, so only a defect exceeds this one."""

@@ -14,15 +14,15 @@ from claimq.model import ServerReport
 from claimq.policy import Policy
 from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.work_watch import WorkWatch
+from claimq_control.manifest import QueueSpec, RedisSpec
+from claimq_kubernetes.labels import TAKE_OVER
+from claimq_kubernetes.queue_resource import QueueResource
+from claimq_kubernetes.worker_pods import is_finished
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.labels import TAKE_OVER
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_operator.kubernetes_api.worker_pods import is_finished
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.server_faults import ServerFaults, no_response
 from claimq_operator.redis.connections import ServerAccessError, SharedServer
 from claimq_operator.redis.maintenance import Maintained, Maintenance
-from claimq_spec.manifest import QueueSpec, RedisSpec
 
 _TIMEOUT = 30.0
 

@@ -20,23 +20,12 @@ from claimq.queue.work_watch import WorkWatch
 from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.settings import RedisSettings
 from claimq.server import Server, connect
-from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.queue_resource import Key
-from claimq_operator.redis.password_hosts import forbidden
-from claimq_spec.certificates import MAX_BYTES, CertificateRejected, Certificates
-from claimq_spec.grants import NO_GRANTS, Grants
-from claimq_spec.kubernetes_api.port import (
-    SECRETS,
-    Cluster,
-    ClusterUnavailable,
-    Json,
-    NotFound,
-    Refused,
-    part,
-)
-from claimq_spec.manifest import RedisSpec
-from claimq_spec.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
-from claimq_spec.secret_entries import (
+from claimq_control.grants import NO_GRANTS, Grants
+from claimq_control.manifest import RedisSpec
+from claimq_control.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
+from claimq_kubernetes.port import SECRETS, Cluster, ClusterUnavailable, Json, NotFound, Refused, part
+from claimq_kubernetes.queue_resource import Key
+from claimq_kubernetes.secret_entries import (
     InvalidSecretEntry,
     check_room,
     kept_entries,
@@ -44,6 +33,9 @@ from claimq_spec.secret_entries import (
     read_entry,
     read_text,
 )
+from claimq_operator.fault import Fault
+from claimq_operator.redis.password_hosts import forbidden
+from claimq_process.certificates import MAX_BYTES, CertificateRejected, Certificates
 
 SECRET_SECONDS = 60.0
 """How long a Secret is cached."""

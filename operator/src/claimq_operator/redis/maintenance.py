@@ -16,7 +16,7 @@ from claimq.model import Reason, Snapshot, State, WorkerInfo
 from claimq.policy import Policy, PolicyFields
 from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
-from claimq_operator.kubernetes_api.terminations import Termination, terminated_workers
+from claimq_kubernetes.terminations import Termination, terminated_workers
 
 POLICY_SECONDS = 30.0
 """How often the policy on the server is compared with the spec, in addition to every change of the spec."""

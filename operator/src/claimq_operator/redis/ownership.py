@@ -5,13 +5,13 @@ from __future__ import annotations
 from claimq.queue.internals import internals
 from claimq.queue.owner import Owner, read_owner
 from claimq.queue.reliable_queue import ReliableQueue
+from claimq_control.manifest import QueueSpec
+from claimq_kubernetes.labels import TAKE_OVER
+from claimq_kubernetes.port import NAMESPACES, Cluster, NotFound, Refused
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.kubernetes_api.labels import TAKE_OVER
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.kubernetes_api.port import NAMESPACES, Cluster, NotFound, Refused
-from claimq_spec.manifest import QueueSpec
 
 NAME_FORBIDDEN = "QueueNameForbidden"
 _CLUSTER_NAMESPACE = "kube-system"

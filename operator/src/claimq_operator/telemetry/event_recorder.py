@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from claimq_operator.kubernetes_api.labels import FIELD_MANAGER
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
-from claimq_spec.kubernetes_api.events import event, queue_reference
-from claimq_spec.kubernetes_api.port import Cluster, ClusterError, Json
-from claimq_spec.log_lines import LogEvent
+from claimq_kubernetes.events import event, queue_reference
+from claimq_kubernetes.labels import FIELD_MANAGER
+from claimq_kubernetes.port import Cluster, ClusterError, Json
+from claimq_kubernetes.queue_resource import QueueResource
+from claimq_process.log_lines import LogEvent
 
 QUIET_SECONDS = 5.0
 """The minimum time between two Events of the same reason about one queue; those in between are counted."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from claimq_control.queue_metrics import CONTENT_TYPE
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
-from claimq_spec.log_lines import LogEvent
-from claimq_spec.queue_metrics import CONTENT_TYPE
+from claimq_process.log_lines import LogEvent
 
 PATHS: Final = ("/livez", "/readyz", "/metrics")
 _TEXT: Final = "text/plain; charset=utf-8"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from claimq_operator.kubernetes_api.labels import FINALIZER, PAUSE, TAKE_OVER, child_name
-from claimq_operator.kubernetes_api.queue_resource import TOO_LARGE, Key, QueueResource
-from claimq_operator.kubernetes_api.terminations import Termination, terminations_of
-from claimq_operator.kubernetes_api.worker_pods import queue_of, queue_of_worker, trim_pod
-from claimq_spec.kubernetes_api.kept import LARGEST_PART, json_size, kept_metadata, kept_part
-from claimq_spec.kubernetes_api.port import Json, part, parts
-from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL
+from claimq_kubernetes.kept import LARGEST_PART, json_size, kept_metadata, kept_part
+from claimq_kubernetes.labels import FINALIZER, PAUSE, TAKE_OVER, child_name
+from claimq_kubernetes.port import Json, part, parts
+from claimq_kubernetes.queue_resource import TOO_LARGE, Key, QueueResource
+from claimq_kubernetes.terminations import Termination, terminations_of
+from claimq_kubernetes.worker_pods import queue_of, queue_of_worker, trim_pod
+from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL
 
 MAX_UNHANDLED_TERMINATIONS = 1000
 """Terminations of deleted pods that are kept for each queue until a pass has handled them."""

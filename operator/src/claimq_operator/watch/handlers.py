@@ -13,10 +13,10 @@ from typing import Any
 import kopf
 
 from claimq.concurrency.backoff import Backoff
-from claimq_operator.kubernetes_api.labels import SELECTOR
+from claimq_kubernetes.labels import SELECTOR
+from claimq_kubernetes.port import DEPLOYMENTS, PODS, QUEUES
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import DEPLOYMENTS, PODS, QUEUES
 
 _FAILURES = ("kopf._core.reactor.orchestration", "kopf._core.reactor.running")
 """Loggers of kopf for errors that it also raises. The caller of :func:`watch` logs these errors."""

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from claimq_spec.kubernetes_api.port import QUEUES, Cluster, ClusterError, NotFound
-from claimq_spec.log_lines import LogEvent
+from claimq_kubernetes.port import QUEUES, Cluster, ClusterError, NotFound
+from claimq_process.log_lines import LogEvent
 
 CHECK_SECONDS = 2.0
 """How often the API server is asked for a missing kind."""

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from claimq_control.manifest.pod_template import CONTAINER, POD
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.children.deployment import deployment
 from claimq_operator.children.restrictions import refused
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.manifest.pod_template import CONTAINER, POD
 
 ODD: list[Any] = [
     *(None, True, 1, -1.5, "", "x", [], {}),

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-import claimq_spec.names
+import claimq_process.names
+from claimq_control.manifest.pod_template import RESERVED_VOLUMES
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.children.budget import budget
 from claimq_operator.children.deployment import WorkerDeployment, deployment
 from claimq_operator.children.sidecar import lifecycle_key
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.manifest.pod_template import RESERVED_VOLUMES
 
 Build = Callable[..., WorkerDeployment]
 
@@ -195,7 +195,7 @@ def test_the_hooks_send_the_key_that_the_sidecar_expects(build: Build) -> None:
     key = env_of(sidecar_of(made))["CLAIMQ_LIFECYCLE_KEY"]
     for container in (app_of(made), sidecar_of(made)):
         shown = container["lifecycle"]["preStop"]["httpGet"]["httpHeaders"]
-        assert shown == [{"name": claimq_spec.names.LIFECYCLE_KEY_HEADER, "value": key}]
+        assert shown == [{"name": claimq_process.names.LIFECYCLE_KEY_HEADER, "value": key}]
     assert "CLAIMQ_LIFECYCLE_KEY" not in env_of(app_of(made))
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from claimq_control.manifest import Mesh
 from claimq_operator.children.mesh import with_mesh
-from claimq_spec.manifest import Mesh
 
 ISTIO_PORTS = "traffic.sidecar.istio.io/excludeInboundPorts"
 ISTIO_PROBES = "sidecar.istio.io/rewriteAppHTTPProbers"

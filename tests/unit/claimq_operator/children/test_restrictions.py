@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from claimq_control.manifest import TemplateMetadata, TemplateSpec
 from claimq_operator.children.restrictions import refused
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.grants import RESTRICTIONS
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.manifest import TemplateMetadata, TemplateSpec
 
 Look = Callable[..., Observed]
 PATH = "spec.worker.template.spec"

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from claimq.model import ServerReport, ServerWarning
+from claimq_control.workers import PodProblem
 from claimq_operator.decide.conditions import View, all_conditions, with_transition_times
 from claimq_operator.decide.conditions.advice import advice
 from claimq_operator.decide.conditions.condition import Condition
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import Fault
-from claimq_operator.kubernetes_api.worker_pods import PodProblem
 from claimq_operator.settings import OperatorSettings
 from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot
 

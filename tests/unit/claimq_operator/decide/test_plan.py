@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from claimq.model import WorkerInfo
+from claimq_control.scale_down import SETTLE_SECONDS, VICTIM_COST, Marks
+from claimq_control.scaling import Decision, ScalingRule, ScalingState
+from claimq_control.workers import WorkerPod
+from claimq_kubernetes.timestamps import parse_time
 from claimq_operator.decide.conditions import View
 from claimq_operator.decide.conditions.scaling_active import scaling_active
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
-from claimq_operator.decide.scale_down import SETTLE_SECONDS, VICTIM_COST, Marks
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.kubernetes_api.worker_pods import WorkerPod
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import trim_deployment
-from claimq_spec.kubernetes_api.timestamps import parse_time
-from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
 
 Look = Callable[..., Observed]

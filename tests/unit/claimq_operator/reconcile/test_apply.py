@@ -9,15 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from claimq_operator.children.budget import budget
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, Plan, plan
-from claimq_operator.decide.request_failures import NotOurs, Step
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.reconcile.apply import Applier
-from claimq_operator.settings import OperatorSettings
-from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import (
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.port import (
     Cluster,
     ClusterError,
     ClusterUnavailable,
@@ -26,6 +19,13 @@ from claimq_spec.kubernetes_api.port import (
     NotFound,
     Refused,
 )
+from claimq_operator.children.budget import budget
+from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.plan import Memory, Plan, plan
+from claimq_operator.decide.request_failures import NotOurs, Step
+from claimq_operator.reconcile.apply import Applier
+from claimq_operator.settings import OperatorSettings
+from claimq_operator.watch.cache import Cache
 from testkit.kubernetes_objects import deployment_body
 
 Json = dict[str, Any]

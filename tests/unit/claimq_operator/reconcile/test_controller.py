@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.port import Cluster, ClusterUnavailable, Kind
+from claimq_operator.election.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
 from claimq_operator.redis.connections import RedisConnections
@@ -17,7 +18,6 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import Cluster, ClusterUnavailable, Kind
 from testkit.waiting import eventually
 
 Json = dict[str, Any]

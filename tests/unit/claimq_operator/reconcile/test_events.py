@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from claimq_control.scaling import Decision, ScalingRule, ScalingState
+from claimq_kubernetes.terminations import Termination
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Plan
-from claimq_operator.kubernetes_api.terminations import Termination
 from claimq_operator.reconcile.events import (
     EventState,
     changed_conditions,
@@ -14,7 +15,6 @@ from claimq_operator.reconcile.events import (
     workers_scaled,
 )
 from claimq_operator.redis.maintenance import ReleasedClaims
-from claimq_spec.scaling import Decision, ScalingRule, ScalingState
 from testkit.kubernetes_objects import snapshot
 
 Look = Callable[..., Observed]

@@ -7,8 +7,9 @@ from typing import cast
 
 import pytest
 
-from claimq_operator.kubernetes_api.budgets import Budgets
-from claimq_operator.kubernetes_api.namespace_leases import NamespaceLeases
+from claimq_kubernetes.budgets import Budgets
+from claimq_kubernetes.port import Cluster
+from claimq_operator.election.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.reconciler import Reconciler
 from claimq_operator.redis.connections import RedisConnections
@@ -18,7 +19,6 @@ from claimq_operator.telemetry.event_recorder import EventRecorder
 from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
-from claimq_spec.kubernetes_api.port import Cluster
 from testkit.skipping_loop import run_skipping
 
 HOUR = 3600.0

@@ -7,17 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from claimq_control.manifest import CaSecretRef, RedisSpec, TlsSpec
+from claimq_kubernetes.port import Cluster, ClusterError, ClusterUnavailable, Kind, NotFound, Refused
 from claimq_operator.redis.connections import API_SECONDS, RedisConnections, ServerAccessError
-from claimq_spec.certificates import MAX_BYTES, NAMESPACE_BYTES
-from claimq_spec.kubernetes_api.port import (
-    Cluster,
-    ClusterError,
-    ClusterUnavailable,
-    Kind,
-    NotFound,
-    Refused,
-)
-from claimq_spec.manifest import CaSecretRef, RedisSpec, TlsSpec
+from claimq_process.certificates import MAX_BYTES, NAMESPACE_BYTES
 from testkit.skipping_loop import run_skipping
 
 Json = dict[str, Any]

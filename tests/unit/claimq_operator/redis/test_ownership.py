@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from claimq_control.grants import Grants, QueueGrants
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.decide.observed import Observed
 from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
-from claimq_operator.kubernetes_api.queue_resource import QueueResource
 from claimq_operator.redis.ownership import name_fault
 from claimq_operator.settings import OperatorSettings
-from claimq_spec.grants import Grants, QueueGrants
 
 Queue = Callable[..., QueueResource]
 Look = Callable[..., Observed]

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from claimq_control.manifest import PasswordSecretRef, RedisSpec, UrlSecretRef
+from claimq_kubernetes.port import Cluster, Kind
 from claimq_operator.redis.connections import RedisConnections, ServerAccessError
-from claimq_spec.kubernetes_api.port import Cluster, Kind
-from claimq_spec.manifest import PasswordSecretRef, RedisSpec, UrlSecretRef
 
 HIDDEN = ("canary-key", "canary-value", "Y2FuYXJ5LXZhbHVl", "s3cret-host", "s3cret-word")
 OTHERS = {"canary-key": b"canary-value"}

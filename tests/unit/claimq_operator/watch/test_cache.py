@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from claimq_operator.kubernetes_api.queue_resource import Key, read_queue
+from claimq_kubernetes.queue_resource import Key, read_queue
 from claimq_operator.watch.cache import Cache, trim_deployment, trim_queue
 from testkit.kubernetes_objects import deployment_body, pod_body, replica_set
 

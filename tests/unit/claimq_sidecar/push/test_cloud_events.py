@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from claimq.model import Claim, Item, Priority
+from claimq_process.push import PushMode
 from claimq_sidecar.push.cloud_events import Events
-from claimq_spec.push import PushMode
 
 
 def claim(payload: bytes = b'{"url": "cat.png"}', **fields: Any) -> Claim:

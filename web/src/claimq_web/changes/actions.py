@@ -20,7 +20,7 @@ from claimq_admin.errors import CommandError
 from claimq_admin.reads import documents
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_admin.text import count
-from claimq_spec.duration import parse_duration
+from claimq_process.duration import parse_duration
 from claimq_web.changes.filter_forms import CHANGEABLE, LONGEST_TEXT, filter_of
 from claimq_web.changes.new_items import items_of
 from claimq_web.changes.queue_changes import change_queue, right_of
@@ -153,7 +153,7 @@ class Actions:
         if run_id is None:
             raise HTTPException(
                 503,
-                "too many changes are running: of you, of this namespace or altogether; wait for one of them, or stop it",
+                "too many changes are running: of you, of this namespace or altogether; wait for one or stop it",
             )
         return _carried_out(request, "", _path(name, f"runs/{run_id}"), run=run_id)
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from claimq.model import State
 from claimq_admin.selection.header_filter import parse_header_filter
 from claimq_admin.selection.item_filter import ItemFilter
-from claimq_spec.duration import parse_duration
+from claimq_process.duration import parse_duration
 
 LONGEST_TEXT = 1000
 LONGEST_FILTER = 2000

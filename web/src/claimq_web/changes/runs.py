@@ -14,7 +14,7 @@ from claimq.errors import ClaimqError
 from claimq_admin.changes.item_actions import Record
 from claimq_admin.rate_limit import Pace
 from claimq_admin.selection.selected_items import Change, SelectedItems
-from claimq_spec.kubernetes_api.port import ClusterError
+from claimq_kubernetes.port import ClusterError
 
 _MOST_RUNNING, _MOST_OF_A_NAMESPACE, _MOST_OF_A_USER = 16, 4, 3
 """Runs at the same time. Each may take as long as its user likes, and one tenant can have many users."""

@@ -9,8 +9,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from claimq_admin.text import count as counted
-from claimq_spec.kubernetes_api.events import event, queue_reference
-from claimq_spec.kubernetes_api.port import EVENTS, Cluster, ClusterError, Json
+from claimq_kubernetes.events import event, queue_reference
+from claimq_kubernetes.port import EVENTS, Cluster, ClusterError, Json
 from claimq_web.remembered import remember
 from claimq_web.users.budget import Budget, Rate
 

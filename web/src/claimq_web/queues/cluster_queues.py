@@ -28,10 +28,10 @@ from claimq_admin.cluster.server_settings import (
 )
 from claimq_admin.errors import CommandError, ForeignQueue, lines_of
 from claimq_admin.text import count as counted
-from claimq_spec.certificates import Certificates
-from claimq_spec.grants import NO_QUEUE_GRANTS, QueueGrants
-from claimq_spec.kubernetes_api.kept import kept_metadata, kept_part
-from claimq_spec.kubernetes_api.port import (
+from claimq_control.grants import NO_QUEUE_GRANTS, QueueGrants
+from claimq_control.manifest import Manifest, parse_manifest
+from claimq_kubernetes.kept import kept_metadata, kept_part
+from claimq_kubernetes.port import (
     EVENTS,
     PODS,
     QUEUES,
@@ -43,9 +43,9 @@ from claimq_spec.kubernetes_api.port import (
     NotFound,
     part,
 )
-from claimq_spec.manifest import Manifest, parse_manifest
-from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, pod_of_worker
-from claimq_spec.secret_entries import InvalidSecretEntry, check_room, kept_entries
+from claimq_kubernetes.secret_entries import InvalidSecretEntry, check_room, kept_entries
+from claimq_process.certificates import Certificates
+from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, pod_of_worker
 from claimq_web.queues.change_events import ChangeEvents
 from claimq_web.queues.queues import MOST_EVENTS, Json
 from claimq_web.users.limits import TooManyRequests

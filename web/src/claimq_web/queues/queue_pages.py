@@ -17,8 +17,8 @@ from claimq_admin.reads.queue_reads import (
     workers_of,
 )
 from claimq_admin.selection.item_filter import groups_of, reason_of
-from claimq_spec.kubernetes_api.port import part
-from claimq_spec.worker_counts import ready_text
+from claimq_control.worker_counts import ready_text
+from claimq_kubernetes.port import part
 from claimq_web.curves.curves import curves_of, latest_rates, plots_of
 from claimq_web.curves.overview import PAGE, Page, positive, warnings_of
 from claimq_web.curves.samples import Ring, Sample, mean_seconds

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import cast
 
-from claimq_spec.kubernetes_api.port import ACCESS_REVIEWS, PODS, QUEUES, TOKEN_REVIEWS, Cluster, Json, part
+from claimq_kubernetes.port import ACCESS_REVIEWS, PODS, QUEUES, TOKEN_REVIEWS, Cluster, Json, part
 from claimq_web.remembered import remember
 from claimq_web.users.access import Right
 from claimq_web.users.login import Session, User

@@ -12,8 +12,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from claimq_spec.http_host import is_own_host
-from claimq_spec.kubernetes_api.port import ClusterError
+from claimq_kubernetes.port import ClusterError
+from claimq_process.http_host import is_own_host
 from claimq_web.users.limits import RequestsOfUsers, TooManyRequests
 from claimq_web.users.login import Logins, ProxyHeaders, Session, SessionAddress, TooManyChecks, split_path
 

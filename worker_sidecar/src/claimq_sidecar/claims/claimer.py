@@ -14,13 +14,13 @@ from claimq.model import Claim, Item
 from claimq.queue.claiming import DEFAULT
 from claimq.queue.internals import internals
 from claimq.queue.reliable_queue import ReliableQueue
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, default_wait
 from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.store import Store
-from claimq_spec.log_lines import LogEvent
 
 REPLY_BYTES = 4 * 1024 * 1024
 """Approximate limit on the payload bytes of one response."""

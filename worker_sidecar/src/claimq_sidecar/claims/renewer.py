@@ -7,10 +7,10 @@ import logging
 
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Verdict
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.notify import Notifier
 from claimq_sidecar.claims.verdicts import Verdicts
-from claimq_spec.log_lines import LogEvent
 
 _RENEWALS_PER_LEASE = 3
 _RETRY_SECONDS = 0.5

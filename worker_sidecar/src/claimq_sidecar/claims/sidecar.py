@@ -11,6 +11,7 @@ from functools import partial
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Enqueued, NewItem, Outcome, Verdict
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
@@ -27,7 +28,6 @@ from claimq_sidecar.memory import Allowance, Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import SidecarSettings
 from claimq_sidecar.store import Store
-from claimq_spec.log_lines import LogEvent
 
 _LEAVE_SECONDS = 5.0
 _EXPIRE_SECONDS = 0.25

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq.address import variables
-from claimq_spec.names import SOCKET_MODE
+from claimq_process.names import SOCKET_MODE
 
 BACKLOG = 2048
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from claimq.errors import ClaimqError
 from claimq.model import NewItem
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.claims.sessions import SessionNotOpen
@@ -28,7 +29,6 @@ from claimq_sidecar.http.problems import (
 )
 from claimq_sidecar.memory import BODY_FACTOR, SMALL, Bodies, Share
 from claimq_sidecar.metrics import Metrics
-from claimq_spec.log_lines import LogEvent
 
 BODY_SECONDS = 60.0
 """How long a body may take to arrive."""

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from claimq.model import Claim, Item, Priority
+from claimq_process.push import PushMode
 from claimq_sidecar.http.json_text import is_json, to_json
-from claimq_spec.push import PushMode
 
 EVENT_TYPE: Final = "dev.claimq.item"
 JSON: Final = "application/json"

@@ -13,6 +13,7 @@ from typing import Final
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError
 from claimq.model import Claim
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import ClaimRequest, Ending, VerdictRequest
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.notify import unless
@@ -26,7 +27,6 @@ from claimq_sidecar.push.decisions import Decision, NoResponse, Response, decide
 from claimq_sidecar.push.pace import Pace, Sent
 from claimq_sidecar.push.readiness import Readiness
 from claimq_sidecar.settings import PushSettings
-from claimq_spec.log_lines import LogEvent
 
 CLAIM_SECONDS: Final = 30.0
 """How long one claim waits for items."""

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.push.app_connection import AppConnection
 from claimq_sidecar.push.app_connections import AppConnections
 from claimq_sidecar.push.decisions import NoResponse, Response
 from claimq_sidecar.settings import PushSettings
-from claimq_spec.log_lines import LogEvent
 
 PROBE_SECONDS: Final = 2.0
 """Pause between probes of an app that is ready. Without a probe path there are none until a connection fails."""

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 from claimq_admin.text import age, count
 from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, warning
-from claimq_spec.kubernetes_api.port import part, parts
-from claimq_spec.names import (
+from claimq_kubernetes.port import part, parts
+from claimq_process.names import (
     API_VERSION,
     OPERATOR_VERSION_LABEL,
     QUEUE_LABEL,
     SIDECAR_CONTAINER,
     VERSION_LABEL,
 )
-from claimq_spec.release import minor_of
+from claimq_process.release import minor_of
 
 Json = Mapping[str, Any]
 NOT_READY_SECONDS = 120.0

@@ -36,8 +36,8 @@ from claimq_cli.commands.checking.server_report import server_report
 from claimq_cli.commands.options.context import Context, servers_of, with_context
 from claimq_cli.commands.options.queue_argument import optional_queue_argument
 from claimq_cli.commands.options.queue_names import check_exists
-from claimq_spec.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
-from claimq_spec.release import RELEASE
+from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
+from claimq_process.release import RELEASE
 
 Json = dict[str, Any]
 _MOST_GROUPED = 500

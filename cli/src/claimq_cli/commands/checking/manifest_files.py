@@ -13,9 +13,9 @@ import yaml
 
 from claimq.errors import InvalidSpec, Problem
 from claimq_admin.errors import BAD_MANIFEST, USAGE, CommandError
-from claimq_spec.manifest import Manifest, parse_manifest
-from claimq_spec.manifest.command_words import command_for
-from claimq_spec.manifest.reading import shown
+from claimq_control.manifest import Manifest, parse_manifest
+from claimq_control.manifest.command_words import command_for
+from claimq_control.manifest.reading import shown
 
 
 def load_manifests(

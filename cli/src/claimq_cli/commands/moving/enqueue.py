@@ -21,7 +21,7 @@ from claimq_cli.commands.options.option_types import Duration, Instant, headers_
 from claimq_cli.commands.options.queue_argument import queue_argument
 from claimq_cli.commands.options.queue_names import NewQueue
 from claimq_cli.output.terminal import say_error
-from claimq_spec.duration import format_duration
+from claimq_process.duration import format_duration
 
 
 @click.command()

@@ -14,7 +14,7 @@ from claimq.item_options import MAX_REQUEUES, checked_headers
 from claimq.model import Priority
 from claimq_admin.instants import parse_instant
 from claimq_cli.output.terminal import say_error
-from claimq_spec.duration import parse_duration
+from claimq_process.duration import parse_duration
 
 _PASSWORD = re.compile("(?!unix:///)[^@]*://[^@]*:[^@]+@")
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -21,7 +21,7 @@ from claimq_cli.commands.options.queue_argument import QueueArgument
 from claimq_cli.commands.reading.inspection import find
 from claimq_cli.commands.reading.item_selection import Selection, waiting_selection
 from claimq_cli.output import terminal
-from claimq_spec.duration import format_duration
+from claimq_process.duration import format_duration
 
 
 @click.group()

@@ -22,11 +22,11 @@ from claimq_cli.commands.moving.line_options import LineOptions, line_options
 from claimq_cli.commands.options.option_types import server_url
 from claimq_cli.commands.running.up_page import web_page
 from claimq_cli.commands.running.web import DEFAULT_ADDRESS
+from claimq_control.manifest import Manifest
 from claimq_local.local_mode import Loader, LocalMode, Options, Report, first_error
 from claimq_local.reloading import Watched, check_reload
 from claimq_local.screen.board import Board
 from claimq_local.screen.display import shown
-from claimq_spec.manifest import Manifest
 
 
 @click.command()

@@ -24,7 +24,7 @@ from claimq_cli.item_programs.handler import ItemHandler, Limits
 from claimq_cli.item_programs.output import Sink
 from claimq_cli.output import terminal
 from claimq_cli.output.log import log_to_stderr
-from claimq_spec.duration import format_duration
+from claimq_process.duration import format_duration
 
 _STDOUT, _STDERR = 1, 2
 

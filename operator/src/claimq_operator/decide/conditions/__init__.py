@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from claimq_kubernetes.port import Json
 from claimq_operator.decide.conditions.condition import Condition, View
 from claimq_operator.decide.conditions.operator_conflict import operator_conflict
 from claimq_operator.decide.conditions.ready import ready
@@ -14,7 +15,6 @@ from claimq_operator.decide.conditions.scaling_limited import scaling_limited
 from claimq_operator.decide.conditions.stalled import stalled
 from claimq_operator.decide.conditions.suspended import suspended
 from claimq_operator.decide.conditions.workers_available import workers_available
-from claimq_spec.kubernetes_api.port import Json
 
 __all__ = ["Condition", "View", "all_conditions", "with_transition_times"]
 

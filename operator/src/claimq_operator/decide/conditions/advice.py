@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from claimq_operator.kubernetes_api.worker_pods import PodProblem
-from claimq_spec.names import APP_CONTAINER, SIDECAR_CONTAINER
+from claimq_control.workers import PodProblem
+from claimq_process.names import APP_CONTAINER, SIDECAR_CONTAINER
 
 _IMAGE = (
     "ErrImagePull",

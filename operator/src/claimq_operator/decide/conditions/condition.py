@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from claimq_control.scaling import Decision
 from claimq_operator.decide.observed import Observed
-from claimq_spec.scaling import Decision
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 NOT_OBSERVED = "Unknown"

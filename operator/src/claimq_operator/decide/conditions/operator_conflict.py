@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from claimq_kubernetes.labels import NAMESPACE_LEASE
 from claimq_operator.decide.conditions.condition import TRUE, Condition, View
-from claimq_operator.kubernetes_api.labels import NAMESPACE_LEASE
 
 TYPE = "OperatorConflict"
 

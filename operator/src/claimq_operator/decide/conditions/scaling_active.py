@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from claimq_control.scaling import NOT_AUTO, ScalingRule
+from claimq_kubernetes.labels import child_name
 from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
-from claimq_operator.kubernetes_api.labels import child_name
-from claimq_spec.scaling import NOT_AUTO, ScalingRule
 
 TYPE = "ScalingActive"
 CONTESTED = "Contested"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from claimq_control.manifest import ScalingSpec
+from claimq_control.scaling import Decision, Limit, ScalingRule
+from claimq_kubernetes.port import parts
 from claimq_operator.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
-from claimq_spec.duration import format_duration
-from claimq_spec.kubernetes_api.port import parts
-from claimq_spec.manifest import ScalingSpec
-from claimq_spec.scaling import Decision, Limit, ScalingRule
+from claimq_process.duration import format_duration
 
 TYPE = "ScalingLimited"
 _OF_MAXIMUM = (Limit.MAX_REPLICAS.value, Limit.LONG_ITEMS.value)

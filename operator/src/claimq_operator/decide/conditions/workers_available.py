@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from claimq_control.worker_counts import ready_text
+from claimq_control.workers import PodProblem
+from claimq_kubernetes.port import part, parts
 from claimq_operator.decide.conditions.advice import advice
 from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
-from claimq_operator.kubernetes_api.worker_pods import PodProblem
-from claimq_spec.kubernetes_api.port import part, parts
-from claimq_spec.worker_counts import ready_text
 
 TYPE = "WorkersAvailable"
 STARTING = "Starting"

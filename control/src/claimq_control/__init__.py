@@ -1,0 +1,1 @@
+"""Decides about queues: the manifest, the number of workers, ownership. Knows no Kubernetes and runs nothing."""

@@ -1,0 +1,188 @@
+"""Prometheus metrics of queues. The operator and local mode export the same ones, so alerts and dashboards fit both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from claimq.model import COUNTERS, Snapshot, State
+from claimq_control.scaling import Decision
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+QueueKey = tuple[str, str]
+"""The labels of a queue: namespace and name of its ReliableQueue."""
+QUEUE_LABELS = ("namespace", "name")
+_ATTEMPTS = ("fails", "crashes", "expired")
+"""Counters that are exported as failed attempts, by reason; the others are exported under their own names."""
+_ATTEMPT_FAILED = "attempt_failed"
+_OF_EVERY_REPLICATED_SERVER = "AsynchronousReplication: "
+"""Beginning of the warning that no setting ends; an alert on it would never end either."""
+_nan = float("nan")
+_RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": "items_per_replica"}
+"""Fields of an explanation, and the rules under which they are exported."""
+_CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}
+
+_GAUGES = {
+    "claimq_queue_items": ("Items by state.", "state"),
+    "claimq_queue_oldest_age_seconds": ("Age of the oldest item, by state.", "state"),
+    "claimq_queue_workers": ("Workers, by kind: desired, ready, busy.", "kind"),
+    "claimq_queue_redis_reachable": ("1 while the queue's server is reachable, else 0.",),
+    "claimq_scaling_arrivals_per_second": ("Estimated items that arrive per second.",),
+    "claimq_scaling_service_seconds": ("Estimated seconds that an item takes.",),
+    "claimq_scaling_start_seconds": ("Estimated seconds until a new worker claims its first item.",),
+    "claimq_scaling_wanted_workers": (
+        "Workers that a rule of the scaling asks for: deadlines, arrivals, items_per_replica.",
+        "rule",
+    ),
+    "claimq_scaling_needed_workers": (
+        "Workers that would meet the target; 0 while no limit keeps the queue from having them.",
+    ),
+    "claimq_queue_condition": (
+        "1 while the condition is True, 0 while it is False, NaN while it is Unknown.",
+        "condition",
+    ),
+    "claimq_queue_redis_warnings": (
+        "Settings of the queue's server that weaken the guarantees; replication is not counted.",
+    ),
+    "claimq_queue_target_age_seconds": ("The target of spec.scaling.targetAge.",),
+}
+"""Name to help text and the labels after those of the queue."""
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it
+
+
+class QueueMetrics:
+    """The metrics of queues, in a registry of their own. All labels are bounded: the series of a queue are removed with
+    it, and other labels have fixed sets of values."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._counters: list[Counter] = []
+        self._gauges = _Gauges()
+        self.registry.register(self._gauges)
+        self._transitions = _Transitions()
+        self.registry.register(self._transitions)
+        self.decisions = self._counter(
+            "claimq_scaling_decisions_total", "Scaling decisions, by rule.", "rule"
+        )
+        self.released = self._counter(
+            "claimq_claims_given_back_total", "Claims of terminated containers that were returned.", "reason"
+        )
+
+    def _counter(self, name: str, doc: str, *labels: str) -> Counter:
+        made = Counter(name, doc, (*QUEUE_LABELS, *labels), registry=self.registry)
+        self._counters.append(made)
+        return made
+
+    def set_queue(self, key: QueueKey, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
+        """Sets the gauges of a queue. Without a snapshot, items and ages are NaN."""
+        found = self._gauges.of(key)
+        found["claimq_queue_redis_reachable",] = snapshot is not None
+        for kind, count in workers.items():
+            found["claimq_queue_workers", kind] = count
+        for state in State:
+            age = None if snapshot is None else snapshot.ages[state]
+            length = _nan if snapshot is None else snapshot.lengths[state]
+            found["claimq_queue_items", state.value] = length
+            found["claimq_queue_oldest_age_seconds", state.value] = _nan if snapshot is None else age or 0.0
+        if snapshot is not None:
+            self._transitions.counts[key] = snapshot.counters
+
+    def set_scaling(self, key: QueueKey, decision: Decision) -> None:
+        """Sets the inputs of a decision. Where the queue does not decide, or is unknown, they are NaN."""
+        why, found = decision.explanation, self._gauges.of(key)
+        found["claimq_scaling_needed_workers",] = decision.needed
+        found["claimq_scaling_arrivals_per_second",] = _nan if why is None else why.arrivals.value
+        found["claimq_scaling_service_seconds",] = _nan if why is None else why.service.value
+        found["claimq_scaling_start_seconds",] = _nan if why is None else why.start.value
+        for field, rule in _RULES.items():
+            count = None if why is None else getattr(why, field)
+            found["claimq_scaling_wanted_workers", rule] = _nan if count is None else count
+
+    def set_status(self, key: QueueKey, status: Mapping[str, Any], target_age: float | None) -> None:
+        """Sets the gauges that come from the status of a ReliableQueue: ``conditions`` and ``redis.warnings``.
+        ``target_age``: seconds; None if the spec is invalid."""
+        found = self._gauges.of(key)
+        for condition in status["conditions"]:
+            found["claimq_queue_condition", condition["type"]] = _CONDITION_VALUES[condition["status"]]
+        warnings = status.get("redis", {}).get("warnings", ())
+        settings = [one for one in warnings if not one.startswith(_OF_EVERY_REPLICATED_SERVER)]
+        found["claimq_queue_redis_warnings",] = len(settings)
+        if target_age is not None:
+            found["claimq_queue_target_age_seconds",] = target_age
+
+    def forget_queue(self, key: QueueKey) -> None:
+        """Removes every series of a queue that is gone."""
+        self._transitions.counts.pop(key, None)
+        self._gauges.forget(key)
+        for metric in self._counters:
+            metric.remove_by_labels(dict(zip(QUEUE_LABELS, key, strict=True)))
+
+    def render(self) -> bytes:
+        """All metrics in the text format."""
+        return generate_latest(self.registry)
+
+
+class _Gauges(Collector):
+    """Exports the gauges of all queues. A queue has some thirty series: here they take 4 kB, as objects of
+    prometheus_client ten times as much.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[QueueKey, dict[tuple[str, ...], float]] = {}
+
+    def of(self, key: QueueKey) -> dict[tuple[str, ...], float]:
+        """The values of a queue, to be set: by name, and the labels after those of the queue."""
+        return self._values.setdefault(key, {})
+
+    def forget(self, key: QueueKey) -> None:
+        """Removes the values of a queue."""
+        self._values.pop(key, None)
+
+    def collect(self) -> Iterable[Metric]:
+        """One family for each name."""
+        found = {
+            name: GaugeMetricFamily(name, text, labels=(*QUEUE_LABELS, *labels))
+            for name, (text, *labels) in _GAUGES.items()
+        }
+        for key, values in list(self._values.items()):
+            for (name, *labels), value in list(values.items()):
+                found[name].add_metric((*key, *labels), value)
+        return found.values()
+
+
+class _Transitions(Collector):
+    """Exports the counters that the server keeps for each queue; they outlive this process."""
+
+    def __init__(self) -> None:
+        self.counts: dict[QueueKey, Mapping[str, int]] = {}
+
+    def collect(self) -> Iterable[Metric]:
+        """One series for each queue, kind and reason."""
+        family = CounterMetricFamily(
+            "claimq_queue_transitions",
+            "Transitions of items since the queue was created; failed attempts by reason.",
+            labels=(*QUEUE_LABELS, "kind", "reason"),
+        )
+        for key, counts in list(self.counts.items()):
+            for kind in COUNTERS:
+                if kind not in _ATTEMPTS:
+                    family.add_metric((*key, kind, ""), counts[kind])
+            for reason, count in _failed_attempts(counts).items():
+                family.add_metric((*key, _ATTEMPT_FAILED, reason), count)
+        yield family
+
+
+def _failed_attempts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Failed attempts by reason. The queue counts an expired lease as a crash as well."""
+    expired = counts["expired"]
+    return {
+        "fail": counts["fails"],
+        "crash": max(counts["crashes"] - expired, 0),
+        "expired": expired,
+    }

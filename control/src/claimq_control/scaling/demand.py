@@ -1,0 +1,185 @@
+"""Computes how many workers start all waiting items within the target, and how many keep up with arrivals.
+
+*Deadlines*: each waiting item has to start before its age is 0.85 of the target. If the workers that are ready or
+starting are too few for that, more are needed. This is the demand test for earliest-deadline-first scheduling, with
+credit for workers that are already starting. *Balance*: by Little's law, arrivals times service time is the number of
+busy workers that keeps up; around it the queue is steered to an age of 0.4 of the target, so that workers are seldom
+idle. The reserve for random variation grows with the square root of the number of workers.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import partial
+
+from claimq_control.scaling.estimates import Estimates
+from claimq_control.scaling.values import Seen
+
+_MARGIN = 0.85
+"""Items are planned to start within this share of the target, since observations are old when they take effect."""
+_STEERED_AGE = 0.4
+"""Share of the target around which the age of the queue is kept."""
+_CORRECTION = 1.0
+"""Number of target ages within which the queue is brought back to that age."""
+_LEAST_BALANCE = 0.75
+"""Of the workers that keep up with arrivals, the share that stays even if the queue is shorter than that."""
+_FEW = 2.0
+"""If at most this many workers keep up with arrivals, no share stays: two would be idle for half of the time where one
+and a half are enough, so one works until the queue is old enough for a second."""
+_CHANCE = 1.0
+"""Deviations of a Poisson number of starts that are held in reserve."""
+_ASSUMED, _LONGEST_ASSUMED = 0.1, 30.0
+"""Share of the target that an item is assumed to take until some have been done, and the seconds it is at
+most."""
+_CATCH_UP = 1.25
+"""A new worker is expected to start its share of the items within this many start-up times, also of items for
+which it comes too late: a worker for each item that is nearly late would soon be idle."""
+_AHEAD = (5.0, 15.0, 30.0)
+"""Seconds for which arrivals at the present rate are planned, after the waiting items."""
+_SOON = 0.5
+"""Items that have not arrived need no worker yet if one that is ordered this share of the target later is in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Numbers of workers. ``more``: to add for the deadlines. ``fewest``: enough to meet all deadlines. ``balance``:
+    for the arrivals. ``most``: more than these would be idle."""
+
+    more: int
+    fewest: int
+    balance: int
+    most: int
+    service: float
+    rate: float
+    patience: float
+    """Seconds for which adding ``more`` can wait without an item being late."""
+
+    @property
+    def replicas(self) -> int:
+        """The desired number of workers, before bounds."""
+        return min(max(self.fewest + self.more, self.balance), max(self.most, 1))
+
+
+def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
+    """The demand of the items. ``target``: seconds within which an item should be started. Pure arithmetic,
+    O(groups log workers)."""
+    service = estimates.service(min(_ASSUMED * target, _LONGEST_ASSUMED))
+    rate, start = estimates.arrival_rate, estimates.slow_start
+    supply = _Supply.of(seen, service * estimates.doubt, start)
+    waiting, expected = _deadlines(target, seen, estimates), _expected(target, seen, rate)
+    soon = [one for one in expected if one.within - start <= _SOON * target]
+    more, patience = _missing([*waiting, *soon], supply, start)
+    fewest = seen.replicas if more else _fewest([*waiting, *expected], supply, seen.replicas)
+    little = rate * service / seen.slots
+    surplus = (seen.waiting - rate * _STEERED_AGE * target) * service / seen.slots
+    least = _LEAST_BALANCE if little > _FEW else 0.0
+    exact = max(little + surplus / (_CORRECTION * target), least * little)
+    is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= max(1.0, 0.6 * math.sqrt(seen.replicas))
+    balance = seen.replicas if is_near else round(exact)
+    useful = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
+    return Demand(more, fewest, balance, useful, service, rate, patience)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """So many items, counted from the oldest, have to be started within so many seconds from now."""
+
+    within: float
+    items: float
+
+
+def _deadlines(target: float, seen: Seen, estimates: Estimates) -> list[_Deadline]:
+    """Those of the items that wait or are due soon."""
+    within, count = _MARGIN * target, 0.0
+    found: list[_Deadline] = []
+    for age, items in _ages(seen, estimates):
+        count += items
+        found.append(_Deadline(within - age, count))
+    if seen.delayed_soon:
+        count += seen.delayed_soon
+        found.append(_Deadline(within, count))
+    return found
+
+
+def _expected(target: float, seen: Seen, rate: float) -> list[_Deadline]:
+    """Those of items that have not arrived."""
+    count = seen.waiting + seen.delayed_soon
+    return [_Deadline(_MARGIN * target + ahead, count + rate * ahead) for ahead in _AHEAD]
+
+
+def _ages(seen: Seen, estimates: Estimates) -> list[tuple[float, int]]:
+    """(age, items) of what waits, oldest first. The newest arrivals are those that wait; what came before
+    the first that is remembered counts as old as the oldest item."""
+    now, left = estimates.at or 0.0, seen.waiting
+    oldest = max(0.0, seen.oldest_age or 0.0)
+    found: list[tuple[float, int]] = []
+    for since, came in reversed(estimates.arrivals):
+        if left <= 0:
+            break
+        items = min(came, left)
+        found.append((min(now - since, oldest), items))
+        left -= items
+    if left > 0:
+        found.append((oldest, left))
+    return found[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Supply:
+    """How many items workers start within a time. ``rests``: seconds until each starting worker claims,
+    soonest first."""
+
+    replicas: int
+    ready: int
+    slots: int
+    busy: int
+    service: float
+    start: float
+    rests: tuple[float, ...]
+
+    @classmethod
+    def of(cls, seen: Seen, service: float, start: float) -> _Supply:
+        """What is there. A worker whose age is unknown needs the whole time."""
+        known = sorted(max(1.0, start - waited) for waited in seen.starting_for)
+        unknown = max(0, seen.replicas - seen.ready - len(known))
+        rests = (*known, *[start] * unknown)
+        return cls(seen.replicas, seen.ready, seen.slots, seen.busy, service, start, rests)
+
+    def within(self, seconds: float, replicas: int) -> float:
+        """Items that are started within so many seconds by so many of the workers that are there."""
+        ready = min(self.ready, replicas)
+        later = ready * self.slots * seconds / self.service
+        started = max(0, ready * self.slots - self.busy) + max(0.0, later - _CHANCE * math.sqrt(later))
+        for rest in self.rests[: replicas - ready]:
+            if rest > seconds:
+                break
+            started += self.slots * (1 + (seconds - rest) / self.service)
+        return started
+
+    def of_new_worker(self, seconds: float) -> float:
+        """Items that a worker that is ordered now starts within so many seconds, which are enough for its start."""
+        return self.slots * (1 + (seconds - self.start) / self.service)
+
+
+def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple[int, float]:
+    """Workers to add, and the seconds for which the order can wait. An older item never needs fewer."""
+    more, patience = 0, math.inf
+    for deadline in deadlines:
+        within = max(deadline.within, _CATCH_UP * start)
+        short = deadline.items - supply.within(within, supply.replicas)
+        if short > 0:
+            more = max(more, math.ceil(short / supply.of_new_worker(within) - 1e-9))
+            patience = min(patience, deadline.within - start)
+    return more, patience
+
+
+def _fewest(deadlines: list[_Deadline], supply: _Supply, replicas: int) -> int:
+    """The smallest number of the present workers that meets every deadline; all of them, if none does."""
+    fewest = 1
+    for one in deadlines:
+        enough = partial(supply.within, max(0.0, one.within))
+        if fewest < replicas and enough(fewest) < one.items:
+            fewest = bisect_left(range(replicas), one.items, lo=fewest + 1, key=enough)
+    return min(fewest, replicas)

@@ -1,0 +1,1 @@
+"""The client of the Kubernetes API, and its objects as values of claimq. Knows no kopf."""

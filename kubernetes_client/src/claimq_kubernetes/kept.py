@@ -1,0 +1,58 @@
+"""What a program of many tenants keeps of their objects in memory, within bounds: a tenant chooses the size. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from claimq_kubernetes.port import Json, part, parts
+
+LARGEST_PART = 64 * 1024
+"""Bytes of JSON of a spec or a status. The objects of a larger one would take up to 20 times as much memory."""
+_LARGEST_TEXT = 2048
+"""Characters of an annotation, and of the JSON of an owner."""
+_FIELDS = (
+    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"
+)  # fmt: skip
+
+
+def kept_metadata(
+    body: Mapping[str, Any],
+    *,
+    labels: Collection[str] = (),
+    annotations: Collection[str] = (),
+    finalizers: Collection[str] = (),
+) -> Json:
+    """The metadata of an object with the named labels, annotations and finalizers, and with its controller, of which
+    the API server accepts one."""
+    metadata: Mapping[str, Any] = body["metadata"]
+    found: Json = {
+        "labels": {name: text for name, text in part(metadata, "labels").items() if name in labels},
+        "annotations": {
+            name: text
+            for name, text in part(metadata, "annotations").items()
+            if name in annotations and len(text) <= _LARGEST_TEXT
+        },
+        "finalizers": [one for one in metadata.get("finalizers") or () if one in finalizers],
+        "ownerReferences": [
+            one
+            for one in parts(metadata, "ownerReferences")
+            if one.get("controller") and json_size(one) <= _LARGEST_TEXT
+        ],
+    }
+    return {
+        **{name: metadata[name] for name in _FIELDS if name in metadata},
+        **{name: value for name, value in found.items() if value},
+    }
+
+
+def kept_part(body: Mapping[str, Any], name: str) -> Json:
+    """The spec or the status of an object; empty if it is larger than :data:`LARGEST_PART`."""
+    found = part(body, name)
+    return found if json_size(found) <= LARGEST_PART else {}
+
+
+def json_size(value: object) -> int:
+    """Bytes of the JSON text."""
+    return len(json.dumps(value)) if value else 0

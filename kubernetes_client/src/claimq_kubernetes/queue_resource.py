@@ -1,0 +1,131 @@
+"""A ReliableQueue object of the API, parsed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from claimq.errors import InvalidSpec, Problem
+from claimq_control.manifest import Manifest, QueueSpec, parse_manifest
+from claimq_kubernetes.kept import LARGEST_PART
+from claimq_kubernetes.labels import FIELD_MANAGER, FINALIZER, PAUSE, child_labels, child_name
+from claimq_kubernetes.port import QUEUES, Json, Kind, part, parts
+from claimq_kubernetes.timestamps import parse_time
+
+Key = tuple[str, str]
+"""Namespace and name of a queue."""
+TOO_LARGE = "claimqSpecBytes"
+"""The field that replaces a larger spec. Its value is the size of the spec in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueResource:
+    """The spec that a user wants, and the status that the operator wrote last."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    spec: QueueSpec | None
+    """None if it is invalid; ``problems`` then lists why."""
+    problems: tuple[Problem, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    finalizers: tuple[str, ...] = ()
+    """Those that the cache keeps, not those of others."""
+    deleted_at: float | None = None
+    """When its deletion was requested: Unix seconds by the API server's clock."""
+    status: Json = field(default_factory=dict[str, Any])
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the annotation claimq.dev/pause-reconcile is set."""
+        return self.annotations.get(PAUSE, "").lower() == "true"
+
+    @property
+    def has_finalizer(self) -> bool:
+        """Whether it has the operator's finalizer."""
+        return FINALIZER in self.finalizers
+
+    def controls(self, child: Mapping[str, Any]) -> bool:
+        """Whether the object's controller is this queue, by uid."""
+        return any(
+            one.get("controller") and one.get("uid") == self.uid
+            for one in parts(child["metadata"], "ownerReferences")
+        )
+
+    def is_left_over(self, child: Mapping[str, Any]) -> bool:
+        """Whether an object without a controller is a child that the operator made for a queue of this name, as in a
+        namespace that was restored from a backup: by its labels, and by the field manager that set its spec."""
+        metadata = child["metadata"]
+        has_controller = any(one.get("controller") for one in parts(metadata, "ownerReferences"))
+        ours = [one for one in parts(metadata, "managedFields") if one.get("manager") == FIELD_MANAGER]
+        has_labels = child_labels(self.name).items() <= part(metadata, "labels").items()
+        return not has_controller and has_labels and any("f:spec" in part(one, "fieldsV1") for one in ours)
+
+    def child(
+        self,
+        kind: Kind,
+        spec: Json,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Json:
+        """A child object, which the cluster deletes together with the queue. ``labels``: in addition to those of all
+        children."""
+        owner = {
+            "apiVersion": QUEUES.api_version,
+            "kind": QUEUES.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": False,
+        }
+        metadata: Json = {
+            "name": child_name(self.name),
+            "namespace": self.namespace,
+            "labels": {**(labels or {}), **child_labels(self.name)},
+            "ownerReferences": [owner],
+        }
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def read_queue(body: Mapping[str, Any]) -> QueueResource:
+    """Parses an object of the API. An invalid spec is reported in ``problems``, never raised."""
+    parsed: Manifest | None = None
+    problems: tuple[Problem, ...] = ()
+    if TOO_LARGE in body:
+        fix = "put large files and scripts into a ConfigMap that spec.worker.template mounts"
+        problems = (Problem("spec", f"has {body[TOO_LARGE]:,} bytes; give at most {LARGEST_PART:,}: {fix}"),)
+        return _resource(body, None, problems)
+    try:
+        parsed = parse_manifest({key: value for key, value in body.items() if key != "status"}, stored=True)
+    except InvalidSpec as error:
+        problems = error.problems
+    return _resource(body, parsed, problems)
+
+
+def _resource(
+    body: Mapping[str, Any], parsed: Manifest | None, problems: tuple[Problem, ...]
+) -> QueueResource:
+    metadata = body["metadata"]
+    return QueueResource(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        resource_version=metadata.get("resourceVersion", ""),
+        spec=None if parsed is None else parsed.spec,
+        problems=problems,
+        annotations=part(metadata, "annotations"),
+        finalizers=tuple(metadata.get("finalizers", ())),
+        deleted_at=parse_time(metadata.get("deletionTimestamp")),
+        status=part(body, "status"),
+    )

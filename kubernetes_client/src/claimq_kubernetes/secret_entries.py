@@ -1,0 +1,80 @@
+"""Reads the entries of Secrets, within bounds. Pure; errors quote no value."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from claimq_control.manifest import RedisSpec
+from claimq_control.password_hosts import HOSTS_KEY
+from claimq_process.size import format_size
+
+LARGEST_TEXT = 16 * 1024
+"""Bytes of an entry that is no certificate: an address, a user, a password."""
+_NAMESPACE_CHARACTERS = 2 * 1024 * 1024
+"""Base64 of the entries that a program keeps of the Secrets of one namespace: its certificates and many texts."""
+
+
+class InvalidSecretEntry(ValueError):
+    """An entry is missing, or is not base64. ``reason`` is that of the condition RedisReachable."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def keys_of_secrets(redis: RedisSpec) -> dict[str, frozenset[str]]:
+    """The Secrets that a connection needs, and which of their entries."""
+    found: dict[str, frozenset[str]] = {}
+    for secret, key, _ in redis.secret_entries():
+        found[secret] = found.get(secret, frozenset((HOSTS_KEY,))) | {key}
+    return found
+
+
+def kept_entries(data: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """The entries with these keys. The rest of a Secret, up to 1 MB, is of no use."""
+    return {key: data[key] for key in keys if key in data}
+
+
+def check_room(
+    secret: str, namespace: str, data: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
+) -> None:
+    """Raises InvalidSecretEntry if a program must not keep these entries in addition to those of ``others``, which it
+    keeps of other Secrets of the namespace."""
+    total = sum(len(value or "") for one in (data, *others) for value in one.values())
+    if total > _NAMESPACE_CHARACTERS:
+        message = (
+            f'the entries of the Secret "{secret}" that spec.redis names, and those of other queues in the namespace '
+            f"{namespace}, exceed the allowed {format_size(_NAMESPACE_CHARACTERS)} of base64; let queues share "
+            "Secrets, or make them smaller"
+        )
+        raise InvalidSecretEntry("SecretTooLarge", message)
+
+
+def read_entry(data: Mapping[str, Any], secret: str, key: str, *, is_text: bool) -> bytes:
+    """The value of a key of the Secret with this data. ``is_text``: it has the bound of texts; the one who stores
+    certificates has theirs. Raises InvalidSecretEntry.
+    """
+    if key not in data:
+        message = f'the Secret "{secret}" has no key "{key}"; add it or correct spec.redis'
+        raise InvalidSecretEntry("SecretKeyMissing", message)
+    try:
+        value = base64.b64decode(data[key] or "", validate=True)
+    except binascii.Error as error:
+        message = f'the key "{key}" of the Secret "{secret}" is not base64'
+        raise InvalidSecretEntry("SecretKeyInvalid", message) from error
+    if is_text and len(value) > LARGEST_TEXT:
+        message = f'the key "{key}" of the Secret "{secret}" has {len(value):,} bytes; give at most {LARGEST_TEXT:,}'
+        raise InvalidSecretEntry("SecretTooLarge", message)
+    return value
+
+
+def read_text(data: Mapping[str, Any], key: str) -> str:
+    """The value of a key as text; empty if it is missing, invalid or larger than :data:`LARGEST_TEXT`."""
+    try:
+        text = base64.b64decode(data.get(key) or "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+    return text if len(text) <= LARGEST_TEXT else ""

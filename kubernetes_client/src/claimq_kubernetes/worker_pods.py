@@ -1,0 +1,189 @@
+"""Reads worker pods from API objects, and maps worker names to pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from claimq.model import WorkerInfo
+from claimq_control.workers import PodProblem, WorkerPod
+from claimq_kubernetes.kept import LARGEST_PART, json_size, kept_metadata, kept_part
+from claimq_kubernetes.labels import DELETION_COST, child_name
+from claimq_kubernetes.port import Json, part, parts
+from claimq_kubernetes.queue_resource import Key
+from claimq_kubernetes.timestamps import parse_time
+from claimq_process.names import (
+    APP_CONTAINER,
+    COMPONENT_LABEL,
+    QUEUE_LABEL,
+    SIDECAR_CONTAINER,
+    SOCKET_VOLUME,
+    worker_prefix,
+)
+
+_TEMPLATE_LABEL = "pod-template-hash"
+_LABELS = (QUEUE_LABEL, COMPONENT_LABEL, _TEMPLATE_LABEL)
+_SIGKILLED = 137
+"""The exit code of a container whose first process was killed by SIGKILL."""
+
+
+def queue_of(body: Mapping[str, Any]) -> Key | None:
+    """The queue of a child or a pod, by its label."""
+    metadata = body["metadata"]
+    name = part(metadata, "labels").get(QUEUE_LABEL)
+    return (metadata["namespace"], name) if name else None
+
+
+def queue_of_worker(pod: Mapping[str, Any]) -> Key | None:
+    """The queue of a worker pod: that of its label, if a ReplicaSet of the queue's Deployment controls the pod.
+
+    A label alone can be put on any pod. The Deployment controller names its ReplicaSets DEPLOYMENT-HASH, with the hash
+    that is also a label of the pods, so this needs no right to read ReplicaSets.
+    """
+    key = queue_of(pod)
+    if key is None:
+        return None
+    metadata = pod["metadata"]
+    replica_set = f"{child_name(key[1])}-{part(metadata, 'labels').get(_TEMPLATE_LABEL, '')}"
+    is_controlled = any(
+        one.get("controller")
+        and (one.get("apiVersion"), one.get("kind"), one.get("name"))
+        == ("apps/v1", "ReplicaSet", replica_set)
+        for one in parts(metadata, "ownerReferences")
+    )
+    return key if is_controlled else None
+
+
+def trim_pod(pod: Mapping[str, Any]) -> Json:
+    """The fields of a pod to keep in memory: a cluster may have thousands. Without its status a pod proves nothing, so
+    one whose status or containers are over their bound is only known to exist."""
+    spec = part(pod, "spec")
+    containers = [
+        {"name": one["name"], "image": one.get("image", ""), "volumeMounts": _socket_mounts(one)}
+        for kind in ("containers", "initContainers")
+        for one in parts(spec, kind)
+    ]
+    is_large = json_size(containers) > LARGEST_PART
+    return {
+        "metadata": kept_metadata(pod, labels=_LABELS, annotations=(DELETION_COST,)),
+        "spec": {"nodeName": spec.get("nodeName", ""), "containers": [] if is_large else containers},
+        "status": {} if is_large else kept_part(pod, "status"),
+    }
+
+
+def _socket_mounts(container: Mapping[str, Any]) -> list[Json]:
+    return [
+        {"name": SOCKET_VOLUME}
+        for one in parts(container, "volumeMounts")
+        if one.get("name") == SOCKET_VOLUME
+    ]
+
+
+def claiming_containers(pod: Mapping[str, Any]) -> frozenset[str]:
+    """The containers that can claim through the pod's sidecar: the app, and others that mount its socket."""
+    containers = parts(part(pod, "spec"), "containers")
+    others = {one["name"] for one in containers if _socket_mounts(one)} - {SIDECAR_CONTAINER}
+    return frozenset(others | {APP_CONTAINER})
+
+
+def is_finished(pod: Mapping[str, Any]) -> bool:
+    """Whether all its containers have exited for good. Such objects can remain for long, for example evicted pods."""
+    return part(pod, "status").get("phase") in ("Failed", "Succeeded")
+
+
+def read_pods(
+    bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = ()
+) -> tuple[WorkerPod, ...]:
+    """The pods that are not finished, each with its number of claims, sorted by name."""
+    held: dict[str, int] = {}
+    for info in workers:
+        prefix = info.worker.rpartition(".")[0] + "."
+        held[prefix] = held.get(prefix, 0) + info.busy
+    return tuple(
+        sorted((_read(body, held) for body in bodies if not is_finished(body)), key=lambda pod: pod.name)
+    )
+
+
+def _read(body: Mapping[str, Any], held: Mapping[str, int]) -> WorkerPod:
+    metadata, status = body["metadata"], part(body, "status")
+    conditions = {one["type"]: one for one in parts(status, "conditions")}
+    name, uid = metadata["name"], metadata["uid"]
+    return WorkerPod(
+        name=name,
+        uid=uid,
+        node=part(body, "spec").get("nodeName", ""),
+        is_ready=conditions.get("Ready", {}).get("status") == "True",
+        is_terminating="deletionTimestamp" in metadata,
+        revision=part(metadata, "labels").get(_TEMPLATE_LABEL, ""),
+        created_at=metadata.get("creationTimestamp", ""),
+        deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
+        problem=_problem(name, status, conditions),
+        init_container=_init_container(status),
+        busy=held.get(worker_prefix(name, uid), 0),
+    )
+
+
+def _init_container(status: Mapping[str, Any]) -> str:
+    waiting = [part(part(one, "state"), "waiting") for one in parts(status, "containerStatuses")]
+    if not any(one.get("reason") == "PodInitializing" for one in waiting):
+        return ""
+    # One that is not a sidecar is ready only when it has ended.
+    init = parts(status, "initContainerStatuses")
+    return next(
+        (str(one["name"]) for one in init if "running" in part(one, "state") and not one.get("ready")), ""
+    )
+
+
+def _cost(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _problem(
+    pod: str, status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]
+) -> PodProblem | None:
+    """The first problem that the pod's status reports."""
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return PodProblem(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""), pod)
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for one in parts(status, kind):
+            waiting = part(part(one, "state"), "waiting")
+            reason = waiting.get("reason", "")
+            if reason and reason not in ("PodInitializing", "ContainerCreating"):
+                message = (
+                    f"container {one['name']}: {waiting.get('message') or reason}{_last_termination(one)}"
+                )
+                return PodProblem(reason, message, pod, one["name"])
+    return None
+
+
+def _last_termination(container: Mapping[str, Any]) -> str:
+    """How the container's previous run ended, if there was one; the waiting state does not include the cause."""
+    ended = part(part(container, "lastState"), "terminated")
+    if not ended:
+        return ""
+    # The message of a sidecar is the name of its worker.
+    message = "" if container["name"] == SIDECAR_CONTAINER else ended.get("message")
+    words = [word for word in (ending_reason(ended), message) if word and word != "Error"]
+    details = f" ({': '.join(words)[:300]})" if words else ""
+    return f"; its previous run ended with exit code {ended.get('exitCode', 0)}{details}"
+
+
+def ending_reason(terminated: Mapping[str, Any]) -> str:
+    """The kubelet's reason why a container ended; empty without one.
+
+    With cgroups v1 the kubelet reports OOMKilled as soon as any process of the container was killed for its memory,
+    also if the first process ended by itself later with another exit code (seen on 1.34.4 and 1.37.2).
+    """
+    reason, code = terminated.get("reason") or "", terminated.get("exitCode")
+    if reason == "OOMKilled" and code not in (None, _SIGKILLED):
+        return "a child process was killed for its memory earlier"
+    return reason
+
+
+def finished_at(terminated: Mapping[str, Any]) -> float | None:
+    """When a container terminated: whole Unix seconds by its node's clock."""
+    return parse_time(terminated.get("finishedAt"))

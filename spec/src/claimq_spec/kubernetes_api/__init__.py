@@ -1,1 +1,0 @@
-"""Requests to the Kubernetes API, of operator and web page."""

@@ -17,7 +17,7 @@ NUMBERS = {**BETWEEN, "LINDEX": (2,), "LSET": (2,), "LREM": (2,), "HINCRBY": (3,
 DIGITS = re.compile(
     r"-?\d+|'[^']*'|(whole|fraction)\(.*\)|'\(' \.\. whole\(.*\)|-?[A-Z][A-Z_]+( [-+] \d+)?"  # whole(), constants
     r"|-?\(?#\w+( [-+] \d+)?\)?|to_nearer_end == at and -1 or 1"  # lengths of tables, which one call made
-    r"|unpack\(.*|.* \.\. .*|format\(.*|ARGV\[\d\]"  # lists of text, and text
+    r"|unpack\(.*|\.\.\.|.* \.\. .*|format\(.*|ARGV\[\d\]"  # lists of text, and text
 )
 TEXTS = {
     "changed", "cursor", "enqueued", "envelope", "found.counting", "found.next_cursor", "from", "nonce", "owner",

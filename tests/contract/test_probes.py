@@ -7,22 +7,17 @@ commands.
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import pytest
 
 from claimq.redis_store.scripts import script
+from testkit.lua import NAMES, code_of, declared_writes
 from testkit.server import Server
 
-NAMES = sorted(
-    path.name.removesuffix(".lua")
-    for path in (files("claimq.redis_store") / "lua").iterdir()
-    if path.name != "lib"
-)
 KEY = "cq:{q}:"
 PROBE = re.compile(r"\b(?:acl_check_cmd|check_permission)\((?P<words>[^()]*)\)")
-DEFINITION = "command, base, ..."
-"""The words of check_permission's own probe, which are those of its callers."""
+DEFINITIONS = {"base, command, ...", "command, base, ...", "base, commands[i], base, base"}
+"""The words of the probes that check_permission() and check_writes() make of what their callers name."""
 LISTED = re.compile(r"\{(?P<words>'[A-Z]{3,}'(?:, (?:base|'[^']*'))*)\}")
 """A probe of trial.lua, which lists them."""
 KEYLESS = {"PUBSUB", "TIME", "WAIT", "WAITAOF"}
@@ -30,9 +25,11 @@ KEYLESS = {"PUBSUB", "TIME", "WAIT", "WAITAOF"}
 
 def probes(name: str) -> set[tuple[str, ...]]:
     """The commands with their words that a script asks about, as the server gets them."""
-    asked, text = set[tuple[str, ...]](), re.sub(r"--[^\n]*", "", script(name).text)
+    text = code_of(script(name).text)
+    writes = re.findall(r"'([A-Z]+)'", text.partition("for _, write in")[2].partition(" do ")[0])
+    asked = {(command, KEY, KEY, KEY) for command in (writes if name == "trial" else declared_writes(name))}
     for found in [*PROBE.finditer(text), *(LISTED.finditer(text) if name == "trial" else ())]:
-        if found["words"] in (DEFINITION, DEFINITION.replace("command, base", "base, command")):
+        if found["words"] in DEFINITIONS:
             continue
         words = found["words"].split(", ")
         if words[0] in ("base", "q.base"):
@@ -69,7 +66,9 @@ def test_each_probe_has_as_many_words_as_its_command_takes(server: Server, name:
 def test_each_probe_names_the_keys_of_the_queue_and_no_others(server: Server, name: str) -> None:
     for words in probes(name):
         if words[0] not in KEYLESS:
-            assert server.call("COMMAND", "GETKEYS", *words) == [KEY.encode()], words
+            keys = server.call("COMMAND", "GETKEYS", *words)
+            assert isinstance(keys, list)
+            assert {*keys} == {KEY.encode()}, words
 
 
 def test_the_trial_tries_every_command_that_another_script_calls() -> None:

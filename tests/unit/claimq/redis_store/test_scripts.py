@@ -1,34 +1,66 @@
-"""Scripts are put together from their parts: what they reach, and what they may write with."""
+"""Scripts are the text of their file with the parts that it includes."""
 
 import re
-from importlib.resources import files
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from claimq.redis_store.scripts import READS, script, writes_of
+from claimq.redis_store.scripts import script
+from testkit.lua import NAMES, READS, code_of, declared_writes, writes_of
+from testkit.tree import ROOT, shown
 
-NAMES = sorted(
-    path.name.removesuffix(".lua")
-    for path in (files("claimq.redis_store") / "lua").iterdir()
-    if path.name != "lib"
-)
+LUA = ROOT / "core/src/claimq/redis_store/lua"
+PARTS = sorted((LUA / "lib").glob("*.lua"))
+DEFINITION = re.compile(r"^local (?:function (\w+)|([\w, ]+?)(?: =.*)?$)", re.MULTILINE)
+INCLUDE = re.compile(r"^( *)-- include (.+)$", re.MULTILINE)
 
 
-def _listed(name: str) -> list[str]:
-    """The commands that a script asks for permission to run."""
-    _, _, opened = script(name).text.partition("\nlocal function open(")
-    return re.findall(r"check_permission\(base, '([A-Z]+)'", opened.partition("\nend\n")[0])
+def definitions(text: str) -> list[str]:
+    """The names that the lines of a text define outside of functions."""
+    return [name for found in DEFINITION.finditer(text) for name in (found[1] or found[2]).split(", ")]
+
+
+def own_text(name: str) -> str:
+    return (LUA / f"{name}.lua").read_text()
+
+
+def includes_of(text: str, indent: str = "") -> list[str]:
+    return [part for line in INCLUDE.finditer(text) if line[1] == indent for part in line[2].split()]
+
+
+def part(name: str) -> str:
+    return (LUA / "lib" / f"{name}.lua").read_text()
+
+
+def with_inner(text: str) -> str:
+    """The text, and that of the parts that it includes inside of functions."""
+    return "".join([text, *(with_inner(part(item)) for item in includes_of(text, "  "))])
+
+
+def test_an_include_stands_for_the_text_of_its_parts() -> None:
+    lines = own_text("withdraw").splitlines(keepends=True)
+    assert "-- include limits queue call\n" in lines
+    at = lines.index("-- include limits queue call\n")
+    lines[at] = part("limits") + part("queue") + part("call")
+    assert script("withdraw").text == "".join(lines)
+
+
+def test_an_include_in_a_function_stands_there_too() -> None:
+    before, _, body = script("claim").text.partition("local function adopt(q, got)\n")
+    assert body.startswith(part("envelope") + part("exclusive"))
+    assert "local function read_header(" not in before
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_script_asks_for_each_command_that_it_writes_with(name: str) -> None:
+def test_a_script_checks_the_permission_for_each_command_it_writes_with(name: str) -> None:
     shebang, _, body = script(name).text.partition("\n")
-    assert _listed(name) == writes_of(body)
-    assert READS.isdisjoint(_listed(name))
-    assert ("no-writes" in shebang) == (_listed(name) == []) or name == "trial"
+    assert declared_writes(name) == writes_of(body)
+    assert READS.isdisjoint(declared_writes(name))
+    assert ("no-writes" in shebang) == (declared_writes(name) == []) or name == "trial"
 
 
-def test_a_fast_path_asks_for_its_rights_and_makes_no_function() -> None:
+def test_a_fast_path_checks_its_permissions_and_makes_no_function() -> None:
     first, _, rest = script("enqueue").text.partition("until true\n")
     asked = re.findall(r"redis\.acl_check_cmd\('([A-Z]+)', base", first)
     assert sorted(asked) == writes_of(first) != []
@@ -37,56 +69,74 @@ def test_a_fast_path_asks_for_its_rights_and_makes_no_function() -> None:
     assert "local function open(" in rest
 
 
-def test_a_script_has_no_function_that_it_does_not_reach() -> None:
-    assert "local function head(" not in script("enqueue").text  # and so a producer needs no RPUSH
-    assert "local function tail(" in script("enqueue").text
-    assert "RPUSH" not in _listed("enqueue")
-    assert "local function give_back(" in script("give_back").text
-
-
-def test_what_only_a_function_on_demand_calls_is_made_inside_of_it() -> None:
-    text = script("claim").text
-    before, _, adopt = text.partition("local function adopt(")
-    assert "local function read_header(" not in before
-    assert "local NUMBERS = " not in before
-    assert adopt.index("local function read_header(") < adopt.index("q.adopted = q.adopted or 0")
-
-
-def test_a_queue_has_only_the_entries_that_the_script_uses() -> None:
-    assert " leases = base .. 'leases'," in script("done").text
-    assert "failed_items" not in script("done").text
-    assert " done = tonumber(" in script("done").text
-    assert " claimed = tonumber(" not in script("done").text
-    assert " claimed = tonumber(" in script("claim").text
-
-
-def read_fields(name: str) -> list[str]:
-    """The fields of stats that a script reads when it opens a queue."""
-    found = re.search(r"redis\.call\('HMGET', base \.\. 'stats', (.*)\)\n", script(name).text)
-    return [] if found is None else [word.strip("'") for word in found[1].split(", ")]
-
-
-def test_only_the_fields_of_stats_that_the_script_names_are_read() -> None:
-    assert read_fields("done") == ["seq", "clock_offset", "seen_at", "largest", "done", "server"]
-    assert {"grace_until", "incarnation", "number", "levels"} < set(read_fields("claim"))
-    text = script("done").text
-    assert "done = tonumber(seen[5])" in text, "the fifth of them"
-    assert "seen.server" not in text
+def test_a_producer_needs_no_permission_for_what_only_workers_do() -> None:
+    assert "RPUSH" not in declared_writes("enqueue")
+    assert "RPUSH" in declared_writes("give_back")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_field_is_found_by_its_place(name: str) -> None:
-    code = re.sub(r"--[^\n]*", "", script(name).text)
-    places = {int(place) for place in re.findall(r"\bseen\[(\d+)\]", code)}
-    assert places == set(range(1, len(read_fields(name)) + 1))
+def test_a_script_includes_each_part_once_and_uses_it(name: str) -> None:
+    text = own_text(name)
+    included = includes_of(text)
+    assert [item for item, count in Counter(included).items() if count > 1] == []
+    rest = {item: code_of(with_inner(part(item))) for item in included}
+    unused = [
+        item
+        for item in included
+        if item != "fast_enqueue"
+        and not any(
+            re.search(rf"(?<![.\w]){defined}\b", code_of(text) + "".join(rest[other] for other in rest if other != item))
+            for defined in definitions(part(item))
+        )
+    ]
+    assert unused == []
+
+
+@pytest.mark.parametrize("path", PARTS, ids=shown)
+def test_a_part_includes_others_only_inside_of_functions(path: Path) -> None:
+    assert includes_of(path.read_text()) == []
+    assert [line[0] for line in INCLUDE.finditer(path.read_text()) if line[1] != "  "] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_numbers_and_words_stand_in_place_of_their_names(name: str) -> None:
-    code = re.sub(r"--[^\n]*|'[^'\n]*'", "", script(name).text)
-    names = set(re.findall(r"(?<![.\w])[A-Z][A-Z_]+\b", code)) - {"KEYS", "ARGV"}
-    assert all(f"local {one}" in code for one in names), "what is left is a table"
-    assert not re.search(r"^ *local [A-Z_]+ = [-\d.e]+$", code, re.MULTILINE)
+def test_no_name_is_defined_twice_in_one_place(name: str) -> None:
+    defined = Counter(definitions(own_text(name)))
+    for item in includes_of(own_text(name)):
+        defined.update(definitions(part(item)))
+    assert [item for item, count in defined.items() if count > 1] == []
+
+
+KEYWORDS = set(
+    "and break do else elseif end false for function if in local nil not or repeat return then true until while".split()
+)
+OF_THE_SERVER = set(
+    "ARGV KEYS cjson error ipairs math next pairs pcall redis select string table tonumber tostring type unpack".split()
+)
+NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*\b(?! *=[^=])")
+LOCAL = re.compile(r"\blocal (?!function)([\w,\s]+?)(?= =|\n\s*\w+ |$)|\bfunction(?: (\w+))?\(([\w, ]*)|\bfor ([\w, ]+) (?:in|=)")
+
+
+def unknown_names(name: str) -> set[str]:
+    """The names in a script that nothing has defined where they stand: the server refuses them when they are reached."""
+    known, unknown = KEYWORDS | OF_THE_SERVER, set[str]()
+    text = "".join([*(part(item) for item in includes_of(own_text(name))), own_text(name)])
+    for block in re.split(r"(?m)^(?=local function |-- )", text):
+        code = re.sub(r"(?m)^#!.*|--[^\n]*|'[^'\n]*'", "''", with_inner(block))
+        own = {word for found in LOCAL.finditer(code) for words in found.groups() if words for word in re.findall(r"\w+", words)}
+        unknown |= {word for word in NAME.findall(code) if not word.isdigit()} - known - own
+        known.update(definitions(block))
+    return unknown
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_defined_before_it_is_used(name: str) -> None:
+    assert unknown_names(name) == set()
+
+
+def test_every_part_is_included() -> None:
+    texts = [path.read_text() for path in LUA.rglob("*.lua")]
+    included = {item for text in texts for indent in ("", "  ") for item in includes_of(text, indent)}
+    assert included == {path.stem for path in PARTS}
 
 
 def test_a_command_that_is_not_known_counts_as_a_write() -> None:

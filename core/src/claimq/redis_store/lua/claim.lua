@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
 -- Purpose: moves up to COUNT items (2 MiB, or 1 MiB in a queue with exclusive keys; 500 where several clients have items; 250 that have counters or a history, or 128 KiB of their headers), by priority, oldest first and round robin over the clients, from main to busy under new leases.
--- use: queue call envelope levels main removed settle exclusive take presence lease
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, claims, workers, present, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, levels, exclusive, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with every call,
@@ -13,10 +12,13 @@
 --   {"LOST", incarnation}: the caller does not know this data: it has not claimed before, or the data that it knows is lost, and with it what withdrew
 --   this call; nothing is claimed. A caller that still waits for the reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
-local q = open(KEYS[1])
+-- include limits queue types counts sizes slices keeper touch close wake expired call stored delay levels
+-- include write_keys lease take
+
+local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'ZADD', 'ZREM'})
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce, ARGV[8]) end
+local again = kept_reply(q)
+if again then return claimed_again(q, again, worker, nonce, ARGV[8]) end
 local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 local envelopes = take_for(q, c, count)

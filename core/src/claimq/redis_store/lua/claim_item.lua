@@ -1,18 +1,21 @@
 #!lua flags=allow-oom
 -- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is paused.
--- use: queue call envelope levels main exclusive take presence lease
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, present, delayed (ZSET),
 --   busy:WORKER, config, levels, exclusive, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position as find returned it
 -- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places of the position any more; {"FAR", items before it}:
 --   the server would take too long to remove it from its list. With MOVED and FAR nothing is written.
 -- Cost: finding and removing it from its list: O(places to the nearer end), at most 100,000; O(log delayed) in delayed
+-- include limits queue types sizes slices read_within read_oldest id_check keeper touch close wake expired
+-- include call stored delay levels oldest forget read_waiting lengths leave_ring settle_client write_keys
+-- include lease
+
 local NEAR, FAR = 100, 100000
-local q = open(KEYS[1])
+local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'PEXPIRE', 'ZADD', 'ZREM'})
 local worker, nonce, id, state, client = ARGV[4], ARGV[6], ARGV[8], ARGV[9], ARGV[10]
 local position = tonumber(ARGV[11])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce) end
+local again = kept_reply(q)
+if again then return claimed_again(q, again, worker, nonce) end
 check_permission(q.base, 'LINDEX', '0')
 expect_hash(q.base .. 'levels')
 expect_list(q.clients)

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Purpose: sets fields of the queue's policy. It may exceed the server's memory limit: a pause or a smaller policy is what helps a full server.
--- use: queue
 -- KEYS: 1 cq:{NAME}:main; derived: stats, config (HASH)
 -- ARGV: 1 field, 2 its value, and so on
 -- Replies: {"OK"}; {"ALONE", count, age}: the policy would have the field `count` without the field `age` that it needs; nothing was set
 -- Cost: O(fields)
-local q = open(KEYS[1])
+-- include limits queue counts
+
+local q = open(KEYS[1], {'HSET'})
 if #ARGV % 2 == 1 then error({err = 'ERR give fields and values'}) end
 count_of(#ARGV, 2)
 local config, given = q.config, {}

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- Purpose: ends claims whose work is finished; their items are gone.
--- use: queue call claims
 -- KEYS: 1 cq:{NAME}:main; derived: leases (ZSET), busy:WORKER, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: done, lost, or later (left for another call) for each claim; then "|replicated:N" or "|fsynced:N" if the caller must wait
 --   for that; {"STALE"}. If all are lost nothing is written.
 -- Cost: O(claims log busy); at most 8 MiB of items, or the item that reaches that
-local q = open(KEYS[1])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q, kept) end
+-- include limits queue types counts touch close call durability claims end_held verdicts
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'PEXPIRE', 'ZREM'})
+local again = kept_reply(q)
+if again then return again end
 local groups = read_claims(q, 4)
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)

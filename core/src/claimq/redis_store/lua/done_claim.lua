@@ -1,24 +1,26 @@
 #!lua flags=allow-oom
 -- Purpose: ends claims whose work is finished and, in the same step, claims the next items. One call for a worker that takes item after item.
--- use: queue call envelope levels main claims removed settle exclusive take presence lease
 -- KEYS: 1 cq:{NAME}:main; derived keys as in done and claim
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce and 7 incarnation as for claim, 8.. claims to end as for done,
 --   last the bytes of the largest item that the caller can take (no limit without)
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION VERDICT...", envelope...} as claim and done reply. COUNT is 0 if nothing waits, the
 --   queue is paused, a verdict is "later", or claim would reply AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
 -- Cost: as done and claim together
-local q = open(KEYS[1])
+-- include limits queue types counts sizes slices keeper touch close wake expired call durability stored delay
+-- include levels claims end_held verdicts write_keys lease take
+
+local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'ZADD', 'ZREM'})
 local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
-local kept = kept_reply(q)
+local again = kept_reply(q)
 local groups, behind = read_claims(q, 8)
 local largest = ARGV[behind]
-if kept == 'STALE' then return {'STALE'} elseif kept then return claimed_again(q, kept, worker, nonce, largest) end
+if again then return claimed_again(q, again, worker, nonce, largest) end
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)
 local c = before_claim(q, worker)
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
-if q.seen.exclusive then  -- the keys of the items that are done are free
+if q.has_exclusive then  -- the keys of the items that are done are free
   q.ending = {}
   for _, group in ipairs(groups) do
     for _, token in ipairs(group.tokens) do q.ending[token] = true end

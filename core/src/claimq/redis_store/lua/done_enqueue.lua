@@ -1,10 +1,12 @@
 #!lua
 -- Purpose: ends claims and, in the same step, enqueues the items that follow from them; what follows from a lost claim is not enqueued.
--- use: queue call envelope levels main claims exclusive enqueue
 -- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (at most 100, which may be the first again). Derived keys as in done and enqueue
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position of their claim, from 1
 -- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that, and 250 groups of followers, or all of one claim
+-- include limits queue types counts sizes slices touch close wake call durability levels lengths main claims
+-- include find_held end_claims verdicts enqueue
+
 local FOLLOWER_GROUPS = 250
 
 -- The position of the first claim whose followers are more groups than a call adds, with those of the claims before it. One claim is never divided.
@@ -14,10 +16,22 @@ local function after_groups(groups)
   end
 end
 
-local q = open(KEYS[1])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(q, kept) end
-local queues = open_others(q)
+-- Keeps the first `count` tokens of all groups; returns the number of the others, which are left for later calls.
+local function keep_first(groups, count)
+  local left = 0
+  for _, group in ipairs(groups) do
+    local size = #group.tokens
+    local kept = math.min(size, count)
+    group.tokens, count, left = {unpack(group.tokens, 1, kept)}, count - kept, left + size - kept
+  end
+  return left
+end
+
+local WRITES = {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 'ZREM'}
+local q = open(KEYS[1], WRITES)
+local again = kept_reply(q)
+if again then return again end
+local queues = open_others(q, WRITES)
 local claims, at = read_claims(q, 4)
 local groups = read_groups(queues, at)
 local left = leave_for_later(q, claims)

@@ -1,16 +1,18 @@
 #!lua
 -- Purpose: adds new items at the tail of main, or to delayed, of one or more queues, all or none.
--- fast: fast_enqueue
--- use: queue call envelope levels main exclusive enqueue
 -- KEYS: one cq:{NAME}:main (LIST) for each queue (at most 100); the others are derived from it: main:CLIENT, their levels, clients (LIST), heads, delayed, ids (ZSET),
 --   config, levels, exclusive, stats, calls:INSTANCE (HASH), wake (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
 -- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items whose id is known)
 --   with "|replicated:N" or "|fsynced:N" at its end if the caller must wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
-local queues, duplicates = open_others(open(KEYS[1])), {}
-local kept = kept_reply(queues[1])
-if kept == 'STALE' then return {'STALE'} elseif kept then return answer_again(queues[1], kept) end
+-- include limits fast_enqueue queue types counts sizes slices touch close wake call durability levels lengths
+-- include main enqueue
+
+local WRITES = {'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 'ZREM'}
+local queues, duplicates = open_others(open(KEYS[1], WRITES), WRITES), {}
+local again = kept_reply(queues[1])
+if again then return again end
 local groups = read_groups(queues, 4)
 local refusal = check_groups(groups, duplicates)
 if refusal then return refusal end
@@ -23,7 +25,7 @@ for _, q in ipairs(queues) do
     leave_wake_token(q)
     close(q, {enqueued = q.enqueued, client_items = q.more_client_items or 0})
   end
-  reply[#reply + 1] = whole(waiting(q))
+  reply[#reply + 1] = whole(q.lengths['-'] + q.client_items)
 end
 local text = whole(queues[1].seq) .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ') .. strictest(queues)
 keep_reply(queues[1], text)

@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
 -- Purpose: adds the cause of a crash to items that a worker has just given back as crashed. The kubelet reports the cause a moment after the crash.
--- use: queue envelope levels
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST), delayed, failed, leases (ZSET), failed:items, busy:WORKER (HASH)
 -- ARGV: 1 worker, 2 cause, 3 longest time since the crash (ms), 4 limit: how many of the newest items of each list and state to look at, 5 when the
 --   process of this cause ended (s; inf: unknown), 6 how many items earlier calls have looked at
@@ -8,7 +7,9 @@
 --   an earlier end came late, and took the crash for its own.
 -- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent again it changes no item twice.
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
-local q = open(KEYS[1])
+-- include limits queue types counts sizes check_text walk touch stored envelope levels
+
+local q = open(KEYS[1], {'HSET', 'LSET', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 check_text(cause)
 local mark, kept, ended, writes = string.match(cause, '^[^:]*:?'), string.sub(cause, 1, 200), tonumber(ARGV[5]), {}
@@ -44,7 +45,7 @@ end
 for _, list in ipairs(lists) do
   look_at(math.min(limit, redis.call('LLEN', list)), function(i) return try_item(redis.call('LINDEX', list, whole(i)), 'LSET', list, whole(i)) end)
 end
-local failed, stored = redis.call('ZRANGE', q.failed, 0, whole(limit - 1), 'REV'), q.failed_items
+local failed, stored = redis.call('ZRANGE', q.base .. 'failed', 0, whole(limit - 1), 'REV'), q.base .. 'failed:items'
 expect_hash(stored)
 look_at(#failed, function(i) return try_item(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1]) end)
 local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, whole(limit))

@@ -1,11 +1,12 @@
 #!lua flags=no-writes
 -- Purpose: looks for an item by id in one bounded stretch of a state.
--- use: queue levels
 -- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels (LIST), leases, delayed (ZSET), busy:WORKER (HASH)
 -- ARGV: 1 id, 2 state (main, busy or delayed), 3 client or "-", 4 skip, 5 count
 -- Replies: {"FOUND", position, NAME (token or ""), score in ms or "", envelope} or {"NEXT", looked at, 0|1 whether there may be more}: it stops after 2 MiB
 -- Cost: O(count), and finding them in a list of main, which counts as bytes of the 2 MiB
-local q = open(KEYS[1])
+-- include limits queue counts sizes read_within read_oldest id_check keeper levels unknown read_waiting
+
+local q = open(KEYS[1], {})
 local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), count_of(ARGV[5], 1)
 local is_it = new_id_check(id)
 if state == 'busy' then

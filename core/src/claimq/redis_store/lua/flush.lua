@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- Purpose: removes items in all states, and the log of removed items. The policy, the counters and the numbering of tokens stay, so that an old
 --   token never names a new claim.
--- use: queue call levels main flush
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but config and calls:INSTANCE
 -- ARGV: 1 instance, 2 lane, 3 call number
 -- Replies: {"OK", "MAIN BUSY DELAYED FAILED MORE"}: how many items this call removed from each state; MORE is 1 if another call is needed; {"STALE"}
 -- Cost: at most 1,000 claims, 500 clients and 8 MiB that the server frees at once; it frees the rest in the background
-local q = open(KEYS[1])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+-- include limits queue types keeper touch close call levels flush
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LTRIM', 'PEXPIRE', 'UNLINK', 'ZREM'})
+local again = kept_reply(q)
+if again then return again end
 local plan = plan_flush(q)
 local flushed = flush(q, plan)
 close(q, {flushed = flushed, client_items = -plan.of_clients})

@@ -1,15 +1,18 @@
 #!lua flags=allow-oom
 -- Purpose: gives claims back with the verdict fail, permanent, drop, requeue, crash or interrupt: each item goes where its counters and the policy say.
--- use: queue call envelope levels main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail (8 KiB each at most), 7 delay in ms, or "" for the policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for another call) for each claim; {"STALE"}.
 --   If all are lost nothing is written.
 -- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000 items (2 MiB) that were given back before
-local q = open(KEYS[1])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+-- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
+-- include levels oldest enter_level lengths main expect_entry claims find_held end_claims removed put_failed
+-- include settle
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
+local again = kept_reply(q)
+if again then return again end
 check_text(ARGV[5], ARGV[6])
 
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest first, since what goes to the head later

@@ -1,12 +1,13 @@
 #!lua flags=no-writes
 -- Purpose: a page of the tokens that a worker holds, in no order. A token may come twice, as from HSCAN.
--- use: queue repair
 -- KEYS: 1 cq:{NAME}:main; derived: busy:WORKER (HASH)
 -- ARGV: 1 worker, 2 cursor: "0" at first, then that of the last reply
 -- Replies: {cursor ("0": no more), token...}
 -- Cost: O(tokens): all of them if the worker holds at most 5,000; else about 1,000, or 2 MiB of their items where HSCAN reads them too
+-- include limits queue sizes scan
+
 local ALL_AT_ONCE = 5000
-local q = open(KEYS[1])
+local q = open(KEYS[1], {})
 local busy = q.base .. 'busy:' .. ARGV[1]
 local reply = {'0'}
 local function add(token) reply[#reply + 1] = token end

@@ -1,13 +1,14 @@
 #!lua flags=no-writes
 -- Purpose: items of main, or those of one client, in the order in which they would be claimed now, but for the turns of lower priorities; changes nothing.
--- use: queue levels
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST)
 -- ARGV: 1 where to begin: a number of items to skip, or the place that the last call replied; 2 count; 3 a client, or nothing for all
 -- Replies: {0|1 whether another call may find more, the place to begin that call, envelope...}
 -- Cost: O(count) within the first turn of the ring, for one client and for a queue without clients; else O(clients log skip + count) for up to 1,000 clients. More
 --   clients are gone over turn by turn, 2,000 lists in a call. Ends after 2 MiB, to which finding items in their lists adds.
+-- include limits queue counts sizes read_within read_oldest keeper levels unknown read_waiting
+
 local PLACES = 2000
-local q = open(KEYS[1])
+local q = open(KEYS[1], {})
 local skip, round, place, is_empty_turn = string.match(ARGV[1], '^(%d+) ?(%d*) ?(%d*) ?(%d?)$')
 local count, got = count_of(ARGV[2], 1), {}
 skip = tonumber(skip)

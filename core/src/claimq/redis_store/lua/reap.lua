@@ -1,19 +1,22 @@
 #!lua flags=allow-oom
 -- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted after the server was replaced), then delayed
 --   items that are due to the tail of main.
--- use: queue envelope levels main claims removed settle presence
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, present, delayed, failed (ZSET),
 --   busy:WORKER, failed:items, config, levels, stats (HASH)
 -- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n + claims of the workers of up to 100 processes that are gone, 5,000 at most)
-local q = open(KEYS[1])
+-- include limits queue types counts sizes slices read_within touch close wake expired stored delay envelope
+-- include levels oldest enter_level lengths main expect_entry end_claims channel presence removed put_failed
+-- include settle
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
 local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES', 'LIMIT', 0, whole(limit))
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
 -- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
-local began_before = (q.server_since or number_in(q.seen.server_since, 0, q.now)) + policy.expiry + 1000
+local began_before = (q.server_since or number_in(q.stored_since, 0, q.now)) + policy.expiry + 1000
 local is_lost, expired = page[2] and tonumber(page[2]) <= began_before, {}
 for i = 1, #page, 2 do
   if is_lost and tonumber(page[i + 1]) > began_before then break end
@@ -65,7 +68,7 @@ place(q, policy, items, verdicts)
 if not room then found.away, found.more = {}, true end  -- claims of these may be left
 note_looks(q, found)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. worker_of(token), {token}) end
-sliced(due, 1000, function(list, from, to) redis.call('ZREM', q.delayed, unpack(list, from, to)) end)
+sliced(due, function(...) redis.call('ZREM', q.delayed, ...) end)
 for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta))) end
 if q.entering then enter_ring(q) end
 if #arrived > 0 then leave_wake_token(q) end

@@ -2,7 +2,6 @@
 -- Purpose: counts as crashes what a worker gave back as interrupted, when the kubelet reports a moment later that the worker itself was the cause.
 --   An item that waits goes to the tail or to failed; one that another worker holds stays there, and goes to failed at its next give-back if it
 --   is at its limit (meta.spent).
--- use: queue envelope levels main take removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
 --   config, levels, stats (HASH)
 -- ARGV: 1 worker, 2 cause, 3 longest time since the interruption (ms), 4 limit: how many of the next items of each list and of the newest claims
@@ -10,7 +9,10 @@
 -- Replies: {"OK", number of items counted, 5 of the next call, 1 if that call may find more, else 0}. Sent again it counts no item twice: the
 --   interruption is gone from the item's history.
 -- Cost: O(limit log n); clients are looked for among the 100 next ones only; at most 2,000 items or 2 MiB in a call
-local q = open(KEYS[1])
+-- include limits queue types counts sizes check_text walk slices touch close wake stored delay envelope
+-- include levels oldest forget enter_level lengths main expect_entry settle_client removed put_failed settle
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 
 check_text(cause)
@@ -61,7 +63,7 @@ look_at(#tokens, function(i)
   return #(envelope or '')
 end)
 -- One that stood at the head may have had to wait for its exclusive key.
-look_at(q.seen.exclusive and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
+look_at(q.has_exclusive and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
   local envelope = redis.call('ZRANGE', q.delayed, whole(i), whole(i))[1]
   local item = interrupted(envelope)
   if item then

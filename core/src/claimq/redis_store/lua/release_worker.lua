@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- Purpose: gives back what a dead worker holds: crashed items counted and to the tail, interrupted ones uncounted and to the head, in order.
--- use: queue call envelope levels main claims removed settle
 -- KEYS: 1 cq:{NAME}:main (LIST); derived as in give_back
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the worker (at most 1,000) in the order of claiming
 -- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED LOOKED_AT"} of those that are still held, {"STALE"}. LOOKED_AT: how many tokens were
 --   looked at, the last ones of an interrupted worker and the first ones of a crashed one; there was no room for the others
 -- Cost: O(tokens log n); for the head also reading up to 1,000 items (2 MiB) that were given back before
-local q = open(KEYS[1])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
+-- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
+-- include levels oldest enter_level lengths main expect_entry end_claims removed put_failed settle
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
+local again = kept_reply(q)
+if again then return again end
 local worker, kind = ARGV[4], ARGV[5]
 check_text(ARGV[6])
 local busy = q.base .. 'busy:' .. worker

@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
 -- Purpose: removes failed items and replies them.
--- use: queue call envelope failed removed
 -- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items, stats, calls:INSTANCE (HASH), removed (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 instant in ms at or before which they failed, or "" for now, 5 at least so many ms ago,
 --   6 least times given up, 7 from which instant (-inf: the oldest), 8 how many of that instant were skipped before, 9 chunk,
@@ -9,10 +8,12 @@
 -- Replies: {"OK", "REMOVED LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 7 and 8 of the next call, MORE is 1 if that call may find more), then FAILED_AT, FIELD, ENVELOPE for up to
 --   ARGV[11] of them}; sent again it answers without these; {"STALE"}
 -- Cost: O(chunk log failed); at most 100 items that are noted in the log, and 2 MiB of items, or the item that reaches that
-local q = open(KEYS[1])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
-local failed, stored = q.failed, q.failed_items
+-- include limits queue types counts sizes slices touch close call stored envelope failed removed
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'ZREM'})
+local again = kept_reply(q)
+if again then return again end
+local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
 local until_ms = math.min(tonumber(ARGV[4]) or q.now, q.now - (tonumber(ARGV[5]) or 0))
 local least, log, ids, scores, from, skip = tonumber(ARGV[6]) or 0, tonumber(ARGV[11]), {}, {}, ARGV[7], tonumber(ARGV[8])
 for i = 13, #ARGV do ids[#ids + 1] = ARGV[i] end
@@ -25,7 +26,7 @@ end
 if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. whole(skip) .. ' 0'} end
 expect_hash(stored)
 local gone, reply = {}, {}
-expect_list(q.removed)
+expect_list(q.base .. 'removed')
 for i, id in ipairs(ids) do
   local failed_at = redis.call('ZSCORE', failed, id)
   local envelope = ((least > 0 and not named) or #gone < log or ARGV[12] ~= '') and redis.call('HGET', stored, id)
@@ -42,9 +43,9 @@ for i, id in ipairs(ids) do
   end
   if not has_room(q, envelope and #envelope or redis.call('HSTRLEN', stored, id)) then break end
 end
-sliced(gone, 1000, function(list, from, to)
-  redis.call('ZREM', failed, unpack(list, from, to))
-  redis.call('HDEL', stored, unpack(list, from, to))
+sliced(gone, function(...)
+  redis.call('ZREM', failed, ...)
+  redis.call('HDEL', stored, ...)
 end)
 if q.removals then write_removed(q) end
 local text = format_text('%d %d %d ', #gone, looked, q.now) .. from .. ' ' .. whole(skip) .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')

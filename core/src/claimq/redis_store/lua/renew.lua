@@ -1,21 +1,20 @@
 #!lua flags=allow-oom
 -- Purpose: moves the ends of leases to one busy expiry from now.
--- use: queue claims
 -- KEYS: 1 cq:{NAME}:main; derived: leases, workers (ZSET), busy:WORKER, config, stats (HASH)
 -- ARGV: 1.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "LEASE_END VERDICT..."}: renewed or lost for each claim. Sending it again is harmless by nature.
 -- Cost: O(claims log busy)
-local q = open(KEYS[1])
+-- include limits queue types counts slices touch close claims find_held
+
+local q = open(KEYS[1], {'HINCRBY', 'HSET', 'ZADD'})
 local groups = read_claims(q, 1)
 local lease_end = whole(q.now + lease_ms(redis.call('HGET', q.config, 'busy_expiry_ms')))
 local verdicts, lost = find_held(q, groups)
 expect_zset(q.workers)
 for _, group in ipairs(groups) do
-  sliced(group.live, 1000, function(tokens, from, to)
-    local leasing = {}
-    for i = from, to do leasing[#leasing + 1], leasing[#leasing + 2] = lease_end, tokens[i] end
-    redis.call('ZADD', q.leases, 'XX', unpack(leasing))
-  end)
+  local leasing = {}
+  for i, token in ipairs(group.live) do leasing[2 * i - 1], leasing[2 * i] = lease_end, token end
+  sliced(leasing, function(...) redis.call('ZADD', q.leases, 'XX', ...) end)
   if #group.live > 0 then redis.call('ZADD', q.workers, whole(q.now), group.worker) end
 end
 for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'renewed' end end

@@ -2,21 +2,23 @@
 -- Purpose: repairs in small bounded steps what a crash, another Redis client or a lost key left: work without a wake token, items in busy without
 --   a lease, workers that have claims and are missing in workers, leases that end too late, leases without KEEPER, a bare payload at the head of main, the lists of priorities, failed items without their index and the reverse, clients that the ring has lost, the counts of
 --   clients' items and of adopted payloads; and forgets ended claim calls, old ids and workers not seen for an hour.
--- use: queue envelope levels claim_calls repair
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, failed, ids (ZSET),
 --   busy:WORKER, failed:items, config, levels, exclusive, stats (HASH)
 -- ARGV: 1 limit of each kind of repair (at most 256)
 -- Replies: {"OK", leases given to items that had none or one that ends too late, 0|1 whether more claim calls may have ended}
 -- Cost: O(limit log n), and counting the items of 1,000 clients where there are more
+-- include limits queue types counts sizes slices keeper touch close wake stored envelope levels unknown
+-- include forget scan claim_calls repair
+
 local REPAIRS = 256  -- with 1,000, a queue that needs all repairs at once blocked the server for up to 30 ms
-local q = open(KEYS[1])
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LSET', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), REPAIRS)
-local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.claims
-local has_lost_levels = redis.call('HLEN', q.base .. 'levels') > 0 and not q.seen.levels
-if has_lost_levels then q.seen.levels = '1' end
-local has_lost_keys = redis.call('HLEN', q.base .. 'exclusive') > 0 and not q.seen.exclusive
-local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.wake)
-local old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', whole(q.now), 'LIMIT', 0, whole(limit))
+local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.base .. 'claims'
+local has_lost_levels = redis.call('HLEN', q.base .. 'levels') > 0 and not q.has_levels
+if has_lost_levels then q.has_levels = true end
+local has_lost_keys = redis.call('HLEN', q.base .. 'exclusive') > 0 and not q.has_exclusive
+local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.base .. 'wake')
+local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', whole(q.now), 'LIMIT', 0, whole(limit))
 local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', whole(q.now - 3600000), 'LIMIT', 0, 10)
 local at = redis.call('HMGET', stats, 'repair_worker', 'repair_cursor', 'repair_call')
 local expiry = lease_ms(redis.call('HGET', q.config, 'busy_expiry_ms'))
@@ -57,13 +59,13 @@ local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. 
 local taken = in_main + q.client_items == 0 and math.max(unknown_in_main(q) or 0, 0) or 0
 
 -- All is read; now write.
-sliced(ended, 1000, function(list, from, to) redis.call('ZREM', claims, unpack(list, from, to)) end)
+sliced(ended, function(...) redis.call('ZREM', claims, ...) end)
 if next_page ~= rank_of_page then redis.call('HSET', stats, 'repair_call', whole(next_page)) end
 for _, name in ipairs(unknown) do redis.call('ZADD', workers, whole(q.now), name) end
 if has_lost_keeper then redis.call('ZADD', leases, '+inf', KEEPER) end
 for _, token in ipairs(to_lease) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
 if worker and (worker ~= at[1] or cursor ~= at[2]) then redis.call('HSET', stats, 'repair_worker', worker, 'repair_cursor', cursor) end
-for _, id in ipairs(old_ids) do redis.call('ZREM', q.ids, id) end
+for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
 if has_lost_levels then redis.call('HSET', stats, 'levels', '1') end
 if has_lost_keys then redis.call('HSET', stats, 'exclusive', '1') end

@@ -1,15 +1,17 @@
 #!lua
 -- Purpose: sends failed items back to the tail of main; their counters restart, a deadline that has passed ends, their history stays.
--- use: queue call envelope levels main failed
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, failed (ZSET), failed:items, levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many ms ago,
 --   7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant were skipped before, 10 chunk
 -- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE is 1 if that call may find more), {"STALE"}
 -- Cost: O(chunk log failed)
-local q = open(KEYS[1])
-local kept = kept_reply(q)
-if kept == 'STALE' then return {'STALE'} elseif kept then return {'OK', kept} end
-local failed, stored = q.failed, q.failed_items
+-- include limits queue types counts sizes touch close wake call stored envelope levels enter_level lengths
+-- include main expect_entry failed
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 'ZREM'})
+local again = kept_reply(q)
+if again then return again end
+local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
 local until_ms = math.min(tonumber(ARGV[5]) or q.now, q.now - (tonumber(ARGV[6]) or 0))
 local chunk = math.min(count_of(ARGV[10], 1), CALL_MOVES)
 local most, ids, scores, from, skip = tonumber(ARGV[7]), nil, {}, ARGV[8], tonumber(ARGV[9])
@@ -17,7 +19,7 @@ if ARGV[4] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[4]) and {ARGV[4]} 
 else ids, scores = page_of(failed, from, skip, until_ms, chunk) end
 if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. whole(skip) .. ' 0'} end
 local chosen, fields, looked = {}, {}, 0
-expect_list(q.wake)
+expect_list(q.base .. 'wake')
 expect_hash(stored)
 length_of(q, '-')
 for i, id in ipairs(ids) do

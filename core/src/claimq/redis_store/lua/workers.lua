@@ -1,11 +1,12 @@
 #!lua flags=no-writes
 -- Purpose: a page of the workers that claimed or renewed within the last hour, or hold claims, the one seen longest ago first.
--- use: queue
 -- KEYS: 1 cq:{NAME}:main; derived: workers (ZSET), busy:WORKER (HASH)
 -- ARGV: 1 how many to skip, 2 how many to return (at most 1,000)
 -- Replies: {worker, last seen in ms, number of claims held, ...}
 -- Cost: O(log workers + workers returned)
-local q = open(KEYS[1])
+-- include limits queue counts
+
+local q = open(KEYS[1], {})
 local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {}
 local seen = redis.call('ZRANGE', q.workers, whole(skip), whole(skip + count - 1), 'WITHSCORES')
 for i = 1, #seen, 2 do

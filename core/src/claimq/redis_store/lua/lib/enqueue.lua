@@ -3,18 +3,17 @@
 -- instant in ms), PREFIX, FIRST, COUNT, then COUNT payloads with ids PREFIX..FIRST and on; with PREFIX "" COUNT pairs of id and payload.
 -- With -COUNT the items have options: a JSON object before each payload, whose bytes count HEADER_WEIGHT times.
 local ENQUEUE_BYTES, ENQUEUE_QUEUES = 5242880, 100
-local DEFAULT_MAX_PAYLOAD, HIGHEST_MAX_PAYLOAD = 1048576, 536870912
 
 -- The queues of KEYS by their place there. The first key names one that is open already.
 -- In a cluster every call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot is being
 -- moved key by key, and no script sees half of a queue or stops halfway at a missing key.
-local function open_others(q)
+local function open_others(q, writes)
   local queues, count = {q}, 1
   for i = 2, #KEYS do
     if string.sub(KEYS[i], -5) == ':main' then
       count = count + 1
       if count > ENQUEUE_QUEUES + 1 then error({err = 'ERR one call takes ' .. ENQUEUE_QUEUES .. ' queues'}) end
-      queues[i] = KEYS[i] == KEYS[1] and q or open(KEYS[i])
+      queues[i] = KEYS[i] == KEYS[1] and q or open(KEYS[i], writes)
     end
   end
   return queues
@@ -61,12 +60,12 @@ local function read_limits(q, group)
     local config = redis.call('HMGET', q.config, 'max_payload', 'id_window_ms', 'durability')
     q.limit, q.id_window = setting(config[1], DEFAULT_MAX_PAYLOAD, 1, HIGHEST_MAX_PAYLOAD), setting(config[2], 3600000, 1000, 31622400000)
     q.durability = durability(q, config[3])
-    q.wake_tokens = redis.call('LLEN', q.wake)
+    q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
   end
   if group.due ~= '' then redis.call('ZCARD', q.delayed) end  -- or WRONGTYPE
   if group.own then
     if not q.old_ids then  -- more than this call adds, so that they become fewer, but few for each of many queues
-      q.old_ids = redis.call('ZRANGEBYSCORE', q.ids, '-inf', whole(q.now), 'LIMIT', 0, whole(q.own_ids + math.ceil(100 / #KEYS)))
+      q.old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', whole(q.now), 'LIMIT', 0, whole(q.own_ids + math.ceil(100 / #KEYS)))
     end
     q.known = q.known or {}
   end
@@ -76,8 +75,8 @@ end
 
 -- The headers' last part for each item of a group of new items with options, or the call is refused. A deadline "+MS" is from now. The second
 -- value is the priority of each that has one, by its position; nil if none has.
--- On demand: few items have options.
 local function metas_of(group)
+  -- include stored envelope enter_level
   local metas, priorities, now = {}, {}, group.queue.now
   local function deadline_after(ms) return '"deadline":' .. whole(now + tonumber(ms)) end
   for i = 1, group.count do
@@ -97,13 +96,12 @@ local function metas_of(group)
 end
 
 -- Ids that the producer gave: those that are known, here or in this call, are left out.
--- On demand: most producers leave the ids to the library.
 local function check_own(group, duplicates, middle, metas, priorities)
   local q, step, envelopes = group.queue, group.step, group.envelopes
   for i = 0, group.count - 1 do
     local id, payload = ARGV[group.at + step * i], ARGV[group.at + step * (i + 1) - 1]
     if #payload > q.limit then return {'TOO_LARGE', group.index + i, #payload, q.limit} end
-    local forget_at = q.known[id] or redis.call('ZSCORE', q.ids, id)
+    local forget_at = q.known[id] or redis.call('ZSCORE', q.base .. 'ids', id)
     if forget_at and tonumber(forget_at) > q.now then duplicates[#duplicates + 1] = group.index + i
     else
       q.known[id] = q.now + q.id_window
@@ -137,21 +135,29 @@ local function check_groups(groups, duplicates)
   end
 end
 
--- On demand: most items have no id of their own and no delay.
-local function write_ids(q, ids)
-  sliced(q.old_ids, 1000, function(old, from, to) redis.call('ZREM', q.ids, unpack(old, from, to)) end)
-  q.old_ids = {}  -- this call may give one of them again
-  for _, id in ipairs(ids) do redis.call('ZADD', q.ids, whole(q.now + q.id_window), id) end
+-- The queue has items with keys from now on. The key `exclusive` says so too, so that repair finds out when the field of stats is lost.
+local function begin_keys(q)
+  if not q.has_exclusive then
+    q.has_exclusive = true
+    redis.call('HSET', q.stats, 'exclusive', '1')
+    redis.call('HSET', q.base .. 'exclusive', NO_KEY, '')
+  end
 end
 
--- On demand: as write_ids().
+local function write_ids(q, ids)
+  sliced(q.old_ids, function(...) redis.call('ZREM', q.base .. 'ids', ...) end)
+  q.old_ids = {}  -- this call may give one of them again
+  for _, id in ipairs(ids) do redis.call('ZADD', q.base .. 'ids', whole(q.now + q.id_window), id) end
+end
+
 local function write_delayed(q, due, envelopes)
+  -- include delay
   local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(due) or tonumber(due)
   for _, envelope in ipairs(envelopes) do put_delayed(q, at, envelope) end
 end
 
--- On demand: few items have a priority.
 local function tail_by_priority(q, group)
+  -- include enter_level
   local envelopes, client = {high = {}, normal = {}, low = {}}, group.client
   for i, envelope in ipairs(group.envelopes) do table.insert(envelopes[group.priorities[i] or 'normal'], envelope) end
   if #envelopes.normal > 0 then tail(q, client, envelopes.normal) end

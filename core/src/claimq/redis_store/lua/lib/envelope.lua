@@ -11,12 +11,6 @@ local HEADERS, HEADER_NAME, HEADER_VALUE = 16, 64, 1024
 local MAX_REQUEUES = 1000000
 local EXCLUSIVE_KEY = 128
 
--- Whether an item has neither counters nor a history nor options, like most: then nothing in its header needs to be checked.
-local function is_plain(envelope)
-  local from, to, ends = string.match(envelope, '^cq1 [!-~]+ ()%d+() [!-~]+() %-\n')
-  return from and from <= 206 and to - from <= 13 and ends - to <= 129
-end
-
 -- Returns a function that says whether a text is JSON as the scripts write it: no blanks, no escapes but those of the encoder, plain numbers and words,
 -- few levels.
 local function new_json_check()
@@ -108,7 +102,7 @@ local function new_meta_reader()
   end
 end
 
--- The reader is made when the first such header comes: every function that a script defines costs each of its calls.
+-- The reader is made when the first such header comes.
 local meta_reader
 local function read_meta(text)
   if text == '-' then return {} end
@@ -123,13 +117,6 @@ local function read_header(envelope)
   if meta then return id, at, client, meta, start end
 end
 
--- To read and write the header of an item that has counters, a history or options takes as long as to move so many times its bytes of a payload.
-local HEADER_WEIGHT = 16
-local function header_bytes(envelope)
-  local _, size = string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {[^\n]*')
-  return (size or 0) * HEADER_WEIGHT
-end
-
 -- The item of an envelope. What its header takes counts as bytes of this call.
 local function parse(q, envelope, number)
   local id, at, client, meta, start = read_header(envelope)
@@ -139,7 +126,6 @@ local function parse(q, envelope, number)
 end
 
 -- What a reader refuses is not written: counters of too many digits, or too much of what another client wrote into the header.
--- On demand: a header of the scripts alone is not so long.
 local function shorten(meta)
   local short = {options = meta.options, place = meta.place, spent = meta.spent, error = meta.error and string.sub(meta.error, 1, 1000)}
   for _, name in ipairs(NUMBERS) do short[name] = meta[name] end
@@ -165,11 +151,6 @@ end
 
 -- The priority of an item; nil: normal.
 local function priority_of(meta) return meta.options and meta.options.priority end
-
-local function enqueued_at(envelope)
-  local from, at, to, ends = string.match(envelope, '^cq1[ !][!-~]+ ()(%d+)() [!-~]+() [^\n]+\n')
-  return at and from <= 206 and #at <= 13 and ends - to <= 129 and at or nil
-end
 
 -- Whether the item has a deadline that has passed.
 local function is_past_deadline(meta, now)

@@ -8,7 +8,7 @@ repeat
   if not (first and first >= 0 and first < LAST_NUMBER and first % 1 == 0) then break end
   if #KEYS > 2 or KEYS[2] and string.sub(KEYS[2], -5) == ':main' then break end
   local main, base = KEYS[1], string.sub(KEYS[1], 1, -5)
-  if not redis.acl_check_cmd('HSET', base, '0', '0') or not redis.acl_check_cmd('LPUSH', base, '0') then break end
+  if not redis.acl_check_cmd('HSET', base, base, base) or not redis.acl_check_cmd('LPUSH', base, base, base) then break end
 
   -- The queue's clock equals the server's and was written less than a second ago, by this server process; the queue has no priorities.
   local stats, time = base .. 'stats', redis.call('TIME')

@@ -27,8 +27,8 @@ end
 local function plan_flush(q)
   local plan = {claims = {}, clients = {}, keys = {}, counts = {0, 0, 0, 0}, freed = 0, is_last = true}
   local held, ring = busy_count(q), redis.call('LLEN', q.clients)
-  local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.failed)
-  q.seen.levels = '1'  -- also lists that are there although this is not known
+  local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.base .. 'failed')
+  q.has_levels = true  -- also lists that are there although this is not known
   expect_zset(q.workers)
   check_permission(q.base, 'ZRANGE', '0', '0')
   for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, whole(math.min(held, FLUSH_CLAIMS) - 1)) or {}) do
@@ -54,7 +54,7 @@ local function plan_flush(q)
   plan.counts[1], plan.counts[2] = plan.of_clients, #plan.claims
   local high, low = list_of(q, '-', 'high'), list_of(q, '-', 'low')
   local in_high, in_low = size_or_0(redis.pcall('LLEN', high)), size_or_0(redis.pcall('LLEN', low))
-  for _, part in ipairs({{1, in_high, high}, {1, in_main, q.main}, {1, in_low, low}, {3, delayed, q.delayed}, {4, failed, q.failed_items, q.failed}}) do
+  for _, part in ipairs({{1, in_high, high}, {1, in_main, q.main}, {1, in_low, low}, {3, delayed, q.delayed}, {4, failed, q.base .. 'failed:items', q.base .. 'failed'}}) do
     local state, count, key, index = unpack(part)
     if plan.freed >= FREED_BYTES and count > 0 then plan.is_last = false
     else
@@ -83,7 +83,7 @@ local function flush(q, plan)
   for _, key in ipairs(plan.keys) do redis.call('UNLINK', key) end
   if plan.is_last then  -- also what no lease and no ring leads to
     for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
-    for _, key in ipairs({q.clients, q.heads, q.leases, q.claims, q.removed, q.wake, q.ids, q.base .. 'levels', q.base .. 'exclusive'}) do redis.call('UNLINK', key) end
+    for _, key in ipairs({q.clients, q.heads, q.leases, q.base .. 'claims', q.base .. 'removed', q.base .. 'wake', q.base .. 'ids', q.base .. 'levels', q.base .. 'exclusive'}) do redis.call('UNLINK', key) end
   end
   local counts = plan.counts
   return counts[1] + counts[2] + counts[3] + counts[4]

@@ -1,29 +1,45 @@
 -- Claiming, for the scripts that do: what a claim reads before anything is written, the leases of what it took, and its reply when it is sent again.
 -- The record c: what the call knows of its worker and of the claims that are held.
+-- Refuses what a claim of items with keys would refuse after its first write. Reads only.
+local function check_keys(q)
+  check_permission(q.base, 'HGET', '0')
+  check_permission(q.base, 'HEXISTS', '0')
+  check_permission(q.base, 'HSCAN', '0')
+  expect_hash(q.base .. 'exclusive')
+end
 
 -- Reads all that a claim needs beside the items, and checks permissions and the types of the keys. Reads only.
 local function before_claim(q, worker)
-  check_permission(q.base, 'HDEL', '0')  -- every verdict needs it: what could not be ended is not claimed
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
   local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0
-  local look_at = tonumber(redis.call('ZRANGE', q.present, 0, 0, 'WITHSCORES')[2])
+  local look_at = tonumber(redis.call('ZRANGE', q.base .. 'present', 0, 0, 'WITHSCORES')[2])
   if look_at and look_at <= q.now then is_overdue = is_overdue or may_look(q)
   elseif look_at and look_at % 1 > 0 then due = math.min(tonumber(due) or look_at, look_at) end  -- a process that may be gone: look in time
   local last_seen = redis.call('ZSCORE', q.workers, worker)
   redis.call('HLEN', busy)  -- or WRONGTYPE
-  if q.seen.exclusive then check_keys(q) end
-  local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.claims)
-  q.wake_tokens = redis.call('LLEN', q.wake)
-  q.incarnation = q.new_incarnation or q.seen.incarnation or ''  -- names this data on this server process; "" before its first claim
+  if q.has_exclusive then check_keys(q) end
+  local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
+  q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
+  q.incarnation = q.new_incarnation or q.stored_incarnation or ''  -- names this data on this server process; "" before its first claim
   return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = is_overdue and 1 or 0,
           is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls}
 end
 
+-- Refuses what take() refuses. Reads only.
+local function check_lists(q, want)
+  check_permission(q.base, 'LINDEX', '0')
+  local turn = redis.call('LRANGE', q.clients, whole(-want), -1)
+  if #turn > 0 then expect_zset(q.heads) end
+  for _, client in ipairs({'-', unpack(turn)}) do
+    for _, list in ipairs(lists_of(q, client)) do expect_list(list) end
+  end
+  if q.has_levels then expect_hash(q.base .. 'levels') end
+end
+
 -- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease items to a process that is gone, so only a
 -- caller that knows this data claims. The nonce of the first call names the data. This is the reply to a caller that does not know it.
--- On demand: a caller asks once.
 local function lost_reply(q, count, nonce)
   check_lists(q, count)
   if q.incarnation == '' then
@@ -36,30 +52,6 @@ end
 
 -- Numbers of claims grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
-
--- Takes items after others that had to wait for their keys: as long as there are some, and room. A list of another type ends this: it would refuse the call,
--- which has written already.
--- On demand: few queues have such items.
-local function take_behind(q, count)
-  local envelopes, before = {}, 0
-  while #envelopes == 0 and q.waiting > before and q.waiting < CALL_MOVES and q.left > 0 and has_room(q, 0) and not (q.past or q.stopped) do
-    before = q.waiting
-    local is_well, found = pcall(take, q, count)
-    if is_well then envelopes = found else q.stopped = true end
-  end
-  return envelopes
-end
-
--- Takes items from main, unless the queue is paused, and notes that the worker was seen.
-local function take_for(q, c, count)
-  q.first = next_number(q)
-  if q.seen.exclusive then has_room(q, MOVED_BYTES) end  -- an item that goes to delayed takes twice as long
-  local envelopes = not c.paused and take(q, count) or {}
-  if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
-  if q.keys and #envelopes == 0 then write_keys(q) end
-  if c.is_late then redis.call('ZADD', q.workers, whole(q.now), c.worker) end
-  return envelopes
-end
 
 -- Leases what was taken: at least one item. Returns "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION"; the tokens are WORKER/FIRST.NONCE and on.
 local function lease(q, c, envelopes, nonce)
@@ -75,8 +67,8 @@ local function lease(q, c, envelopes, nonce)
   if c.leased <= 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
   redis.call('ZADD', q.leases, unpack(leasing))
   -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and repair needs the log.
-  if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.claims) end
-  redis.call('ZADD', q.claims, whole(q.now), format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
+  if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.base .. 'claims') end
+  redis.call('ZADD', q.base .. 'claims', whole(q.now), format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
   if q.left > 0 then leave_wake_token(q) end
   local asks_for_repair = c.calls > 256 and c.calls % 128 == 0  -- not with each claim while all of the logged calls are live
   return format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. whole(c.overdue + (asks_for_repair and 2 or 0)) .. ' ' .. q.incarnation
@@ -102,10 +94,10 @@ local function without_larger(envelopes, largest)
 end
 
 -- The reply of a call that was sent again: as the first time, with false for a claim that has ended since.
--- On demand: replies are seldom lost.
-local function claimed_again(q, kept, worker, nonce, largest)
-  local first, count = string.match(kept, '^%d+ %d+ (%d+) (%d+)')
-  local reply, tokens = answer_again(q, kept), {}
+local function claimed_again(q, reply, worker, nonce, largest)
+  if reply[1] == 'STALE' then return reply end
+  local first, count = string.match(reply[2], '^%d+ %d+ (%d+) (%d+)')
+  local tokens = {}
   for i = 1, tonumber(count) do tokens[i] = worker .. '/' .. whole(first + i - 1) .. '.' .. nonce end
   if #tokens == 0 then return reply end
   local held = redis.call('HMGET', q.base .. 'busy:' .. worker, unpack(tokens))

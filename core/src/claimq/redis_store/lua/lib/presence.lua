@@ -1,15 +1,4 @@
--- Presence: a process that consumes keeps a connection open that is subscribed to a channel of its own, cq:{NAME}:present:INSTANCE. The kernel closes it
--- when the process dies, however that happens, and leaves it open while the process is stopped or slow. The nonce of its claims begins with MARK
--- characters of INSTANCE. present (ZSET) has "INSTANCE WORKER" -> when to look for the subscription next (ms), half a millisecond more if the last look
--- found none. A process that is absent at two looks, ABSENT_MS apart, is gone. (docs/decisions/ends-of-processes.md) The channel is not a sharded one: a node of a cluster
--- ends the subscriptions of those when their slot moves away, as if the processes had died. (docs/decisions/ends-of-processes.md)
-local LOOK_MS, ABSENT_MS, MARK = 1000, 3000, 3
-
-local function channel_of(q, instance) return q.base .. 'present:' .. instance end
-
--- Whether a call may look now: not in a period of grace, in which processes reconnect, and not for a user without the right.
-local function may_look(q) return expired_by(q) == q.now and redis.acl_check_cmd('PUBSUB', 'NUMSUB', q.base) end
-
+-- Looks for processes that are gone.
 -- One sweep looks at so many processes, and reads the tokens of workers that hold so many claims in all; the leases of a worker with more decide.
 local LOOKS, LOOK_TOKENS = 100, 5000
 
@@ -33,9 +22,9 @@ end
 -- forgotten: its leases decide. Reads only.
 local function look(q, policy, want)
   local found = {at = {}, away = {}, tokens = {}, more = false}
-  local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.present, '-inf', whole(q.now), 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
+  local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.base .. 'present', '-inf', whole(q.now), 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
   if #page == 0 then return found end
-  local since, channels = q.server_since or number_in(q.seen.server_since, 0, q.now), {}
+  local since, channels = q.server_since or number_in(q.stored_since, 0, q.now), {}
   for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
   local seen = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
   for i = 1, #page, 2 do
@@ -59,6 +48,6 @@ end
 
 -- Writes what look() found.
 local function note_looks(q, found)
-  for member, at in pairs(found.at) do redis.call('ZADD', q.present, fraction(at), member) end
-  if #found.away > 0 then redis.call('ZREM', q.present, unpack(found.away)) end
+  for member, at in pairs(found.at) do redis.call('ZADD', q.base .. 'present', fraction(at), member) end
+  if #found.away > 0 then redis.call('ZREM', q.base .. 'present', unpack(found.away)) end
 end

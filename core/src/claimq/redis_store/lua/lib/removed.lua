@@ -13,8 +13,7 @@ local function note_removed(q, item, reason)
   q.removals[#q.removals + 1] = whole(q.now) .. ' ' .. reason .. ' ' .. whole(item.size or #item.payload) .. ' ' .. format(short)
 end
 
--- On demand: few calls remove items.
 local function write_removed(q)
-  sliced(q.removals, 1000, function(list, from, to) redis.call('LPUSH', q.removed, unpack(list, from, to)) end)
-  redis.call('LTRIM', q.removed, 0, REMOVED_ITEMS - 1)
+  sliced(q.removals, function(...) redis.call('LPUSH', q.base .. 'removed', ...) end)
+  redis.call('LTRIM', q.base .. 'removed', 0, REMOVED_ITEMS - 1)
 end

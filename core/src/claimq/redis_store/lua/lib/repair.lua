@@ -1,31 +1,11 @@
 -- What repair finds of the traces of lost keys and of calls that were stopped halfway: look_at_...() reads a bounded part, mend_...() writes.
-
 -- Where the last call ended, from fields of stats, which any client may have set; 0 if a field is invalid.
 local function rank_in(text) return math.floor(number_in(text, 0, LAST_NUMBER)) end
 local function cursor_in(text) return text and #text < 20 and string.match(text, '^%d+$') or '0' end
 
--- Goes on scanning a hash at a cursor, for about `count` fields; the cursor where it ended ('0': at the end). Without their values: a step of Valkey 9
--- returns seven fields or more. Redis before 7.4 and Valkey 7 return values in any case, so there it ends when there is no more room, or after `count` steps:
--- a hash that has lost most of its fields is not always made smaller, and a step may find none.
-local function scan(q, key, cursor, count, see)
-  local seen, steps, step = 0, 1, 1
-  local page = redis.pcall('HSCAN', key, cursor, 'COUNT', whole(count), 'NOVALUES')
-  if page.err then page, step = redis.call('HSCAN', key, cursor, 'COUNT', 1), 2 end
-  while true do
-    cursor = page[1]
-    for i = 1, #page[2], step do
-      see(page[2][i])
-      seen = seen + 1
-      if step == 2 then has_room(q, #page[2][i + 1]) end
-    end
-    if step == 1 or cursor == '0' or seen >= count or steps >= count or not has_room(q, 0) then return cursor end
-    page, steps = redis.call('HSCAN', key, cursor, 'COUNT', 1), steps + 1
-  end
-end
-
 -- Failed items without their place in the index, and places without an item. An earlier release, refused halfway, left them.
 local function check_failed(q, limit)
-  local failed, stored, found = q.failed, q.failed_items, {bodies = {}, places = {}}
+  local failed, stored, found = q.base .. 'failed', q.base .. 'failed:items', {bodies = {}, places = {}}
   local at = redis.call('HMGET', q.stats, 'repair_failed_rank', 'repair_failed_cursor')
   found.rank, found.cursor = rank_in(at[1]), cursor_in(at[2])
   local page = redis.call('ZRANGE', failed, whole(found.rank), whole(found.rank + limit - 1))
@@ -43,8 +23,8 @@ local function repair_failed(q, found)
   if found.next_rank ~= found.rank or found.next_cursor ~= found.cursor then
     redis.call('HSET', q.stats, 'repair_failed_rank', whole(found.next_rank), 'repair_failed_cursor', found.next_cursor)
   end
-  for _, name in ipairs(found.bodies) do redis.call('ZADD', q.failed, whole(q.now), name) end
-  for _, name in ipairs(found.places) do redis.call('ZREM', q.failed, name) end
+  for _, name in ipairs(found.bodies) do redis.call('ZADD', q.base .. 'failed', whole(q.now), name) end
+  for _, name in ipairs(found.places) do redis.call('ZREM', q.base .. 'failed', name) end
   return #found.bodies + #found.places
 end
 
@@ -52,6 +32,7 @@ end
 -- then is at most what was counted and what has come since the first call, and at least what was counted if nothing has gone. At the end `most` is
 -- the first, unless heads lacks clients, and `least` the second.
 local COUNTED_CLIENTS = 1000
+
 local function count_clients(q, found, has_all)
   local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due', 'failed_requeued',
     'claimed', 'flushed', 'past_deadline', 'exclusive_waits')
@@ -82,6 +63,7 @@ end
 -- looked at, their items are counted in steps, and clients are put back only if the ring is shorter than heads. A ring of more than 10,000 is not read: a
 -- client may then be put back although it is there, which gives it two turns until its list is empty.
 local READ_RING = 10000
+
 local function check_ring(q, limit)
   local clients, heads, found = q.clients, q.heads, {joining = {}, gone = {}, items = nil}
   local size, at = redis.call('LLEN', clients), rank_in(redis.call('HGET', q.stats, 'repair_heads'))

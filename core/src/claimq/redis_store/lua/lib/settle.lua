@@ -1,20 +1,9 @@
 -- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place() writes.
 -- kinds: fail, permanent, drop, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
 -- meta.spent: recount.lua counted a crash for an item that another worker held, and that reached the limit. Its next give-back is to failed.
-
--- The first command that the user may not run, of those that read between writes.
-local function refused_read(base)
-  if not redis.acl_check_cmd('HEXISTS', base, '0') then return 'HEXISTS' end
-  if not redis.acl_check_cmd('HGET', base, '0') then return 'HGET' end
-  if not redis.acl_check_cmd('HSTRLEN', base, '0') then return 'HSTRLEN' end
-  if not redis.acl_check_cmd('ZCARD', base) then return 'ZCARD' end
-  if not redis.acl_check_cmd('ZRANGE', base, '0', '0') then return 'ZRANGE' end
-  return nil
-end
-
 local function policy_of(q)
   local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
-  expect_list(q.wake); expect_zset(q.delayed); expect_zset(q.failed); expect_hash(q.failed_items); expect_list(q.removed)
+  expect_list(q.base .. 'wake'); expect_zset(q.delayed); expect_zset(q.base .. 'failed'); expect_hash(q.base .. 'failed:items'); expect_list(q.base .. 'removed')
   local refused = refused_read(q.base)
   if refused then refuse(q.base, refused) end
   math.randomseed(q.now % 2147483647 + q.seq)
@@ -64,48 +53,6 @@ local function settle(q, policy, item, kind, error, worker, delay, detail)
   return 'requeued'
 end
 
--- Where in failed the item goes: under its id, or beside other failed items that have the same id of a producer's own. Past ten of them the
--- name is made of this call's number, so that it is found at once.
-local function failed_field(q, item)
-  local field, again = item.id, 1
-  while redis.call('HEXISTS', q.failed_items, field) == 1 do
-    again = again + 1
-    if again > 10 then
-      q.same = (q.same or 0) + 1
-      return item.id .. '#' .. whole(q.seq) .. '.' .. whole(q.same)
-    end
-    field = item.id .. '#' .. again
-  end
-  return field
-end
-
--- A call removes at most so many items because of max_items, and reads so many bytes of them for the log; of the others only the id is logged.
-local OVER_ITEMS, OVER_BYTES = 125, 4194304
-
-local function remove_over(q, name)
-  local stored, size = q.failed_items, redis.call('HSTRLEN', q.failed_items, name)
-  q.over_items, q.over_bytes = (q.over_items or OVER_ITEMS) - 1, (q.over_bytes or OVER_BYTES) - size
-  local envelope = q.over_bytes >= 0 and redis.call('HGET', stored, name)
-  if envelope then q.over_bytes = q.over_bytes - header_bytes(envelope) end
-  note_removed(q, envelope and parse(q, envelope, '0') or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
-  redis.call('ZREM', q.failed, name)
-  redis.call('HDEL', stored, name)
-  q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
-end
-
--- On demand: most items that are given back do not go to failed.
-local function put_failed(q, policy, item)
-  local field, envelope = failed_field(q, item), format(item)
-  note_size(q, #envelope)
-  redis.call('HSET', q.failed_items, field, envelope)
-  redis.call('ZADD', q.failed, whole(q.now), field)
-  local over = policy.max_failed and redis.call('ZCARD', q.failed) - math.floor(policy.max_failed) or 0
-  over = math.min(over, 10, q.over_items or OVER_ITEMS)  -- more than a call puts into failed, in number and in bytes, so that failed shrinks
-  if over > 0 and (q.over_bytes or 0) > -FREED_BYTES then
-    for _, oldest in ipairs(redis.call('ZRANGE', q.failed, 0, whole(over - 1))) do remove_over(q, oldest) end
-  end
-end
-
 -- The place of an item that was given back to the head: the number of its first claim since it entered the tail. Places grow along a client's
 -- list; items behind them were not claimed since they entered it, and have none (nil).
 local function place_of(envelope)
@@ -119,7 +66,6 @@ end
 local MERGE_ITEMS, MERGE_BYTES = 1000, CALL_BYTES
 
 -- Reads the items at the head of a line's list that were given back before and come before one of its own.
--- On demand: few items go to the head.
 local function given_back_before(q, line)
   local before, items = {}, line.items
   table.sort(items, function(a, b) return a.meta.place < b.meta.place end)
@@ -137,8 +83,7 @@ end
 
 -- Puts a line's items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
 -- stand in the order of their first claims since they entered the tail (that of arrival, but for items that claim_item took). What comes after more items than a call reads stands right behind those that it read
--- (docs/decisions/order-of-items.md).
--- On demand: few items go to the head.
+-- (docs/decisions/0023).
 local function head(q, line)
   local client, items, before, merged, next_one = line.client, line.items, line.before, {}, 1
   for _, item in ipairs(items) do
@@ -153,7 +98,7 @@ local function head(q, line)
   local list, newest_first = enter_level(q, client, line.priority) or line.list, {}
   if #before > 0 then redis.call('LTRIM', list, 0, -(#before + 1)) end
   for i = #merged, 1, -1 do newest_first[#newest_first + 1] = merged[i] end
-  sliced(newest_first, 1000, function(envelopes, from, to) redis.call('RPUSH', list, unpack(envelopes, from, to)) end)
+  sliced(newest_first, function(...) redis.call('RPUSH', list, ...) end)
   if client ~= '-' then
     if line.is_new then redis.call('RPUSH', q.clients, client) end
     redis.call('ZADD', q.heads, enqueued_at(oldest_of(q, client)) or whole(q.now), client)

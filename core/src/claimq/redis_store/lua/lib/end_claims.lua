@@ -1,0 +1,13 @@
+-- Ends claims one by one.
+-- Ends claims: removes them from leases and from the busy hash of their worker.
+local function end_claims(q, busy, tokens)
+  sliced(tokens, function(...)
+    redis.call('ZREM', q.leases, ...)
+    redis.call('HDEL', busy, ...)
+  end)
+end
+
+-- The number of a token, as text; it orders the claims of a queue. The pattern begins at the start of the text: else a long one takes minutes.
+local function number_of(token)
+  return string.match(token, '^.*/(%d+)') or '0'
+end

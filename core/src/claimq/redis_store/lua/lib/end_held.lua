@@ -1,0 +1,17 @@
+-- Ends claims at once.
+-- Ends all claims of the groups that are held, and returns 'done' or 'lost' for each. Removing a claim that is not held changes nothing, so all are
+-- removed at once; one by one only if some had no lease: then their items in busy say which of them were held.
+local function end_held(q, groups)
+  local verdicts, lost = {}, 0
+  for _, group in ipairs(groups) do
+    local busy, tokens, before = group.busy, group.tokens, #verdicts
+    local are_leased = #tokens > 0 and redis.call('ZREM', q.leases, unpack(tokens)) == #tokens
+    if are_leased then redis.call('HDEL', busy, unpack(tokens)) end
+    for i = 1, #tokens do
+      local verdict = 'done'
+      if not are_leased and redis.call('HDEL', busy, tokens[i]) == 0 then verdict, lost = 'lost', lost + 1 end
+      verdicts[before + i] = verdict
+    end
+  end
+  return verdicts, lost
+end

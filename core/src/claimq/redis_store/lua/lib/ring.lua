@@ -1,0 +1,59 @@
+-- Takes items of several clients.
+
+-- The list from which a client's next item is taken, how many items it has in all (or an error), and its count afterwards if that changes.
+local function choose_list(q, client, count)
+  local levels, wrong = read_levels(q, client, count)
+  if not levels then return key_of(q, client), wrong end
+  local before, length = levels.count, levels.left
+  return next_list(levels) or key_of(q, client), length, levels.count ~= before and whole(levels.count)
+end
+
+-- One round of the ring: an item from each of up to want clients, the next one standing at the right. Every list is looked at before any
+-- write; one of another type refuses the claim in the first round, and in a later one ends it with what was got.
+local function take_round(q, want, got)
+  local clients = q.clients
+  local turn = redis.call('LRANGE', clients, whole(-want), -1)
+  local lists, lengths, stop, back, heads, gone, counted = {}, {}, 1, {}, {}, {}, {}
+  local counts = q.has_levels and redis.call('HMGET', q.base .. 'levels', unpack(turn))
+  for i = #turn, 1, -1 do
+    if counts then lists[i], lengths[i], counts[i] = choose_list(q, turn[i], counts[i])
+    else
+      lists[i] = key_of(q, turn[i])
+      lengths[i] = redis.pcall('LLEN', lists[i])
+    end
+    if type(lengths[i]) == 'table' then
+      if not q.took_round then error(lengths[i]) end
+      q.stopped = true
+      return
+    end
+  end
+  q.took_round = true
+  for i = #turn, 1, -1 do
+    local client = turn[i]
+    local envelope = redis.call('RPOP', lists[i])
+    local next_one = lengths[i] > 1 and oldest_of(q, client)
+    local room = has_room(q, #(envelope or '') + header_bytes(envelope or ''))
+    local alone = envelope and is_alone(envelope)
+    if alone and #got > 0 then
+      redis.call('RPUSH', lists[i], envelope)
+      q.stopped, stop = true, i + 1
+      break
+    end
+    if envelope then
+      got[#got + 1] = envelope
+      if counts and counts[i] then counted[#counted + 1], counted[#counted + 2] = client, counts[i] end
+      if client ~= '-' then q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1 end
+    else q.lost_lists = q.lost_lists + 1 end
+    if next_one then
+      back[#back + 1] = client
+      if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
+    elseif client == '-' then q.main_in_ring = false; redis.call('HSET', q.stats, 'main_in_ring', '0')
+    else gone[#gone + 1] = client end
+    if alone or not room or (envelope and has_enough(q, envelope)) then q.stopped, stop = true, i; break end
+  end
+  redis.call('LTRIM', clients, 0, whole(-(#turn - stop + 1) - 1))
+  sliced(back, function(...) redis.call('LPUSH', clients, ...) end)
+  sliced(heads, function(...) redis.call('ZADD', q.heads, ...) end)
+  if #counted > 0 then redis.call('HSET', q.base .. 'levels', unpack(counted)) end
+  if #gone > 0 then forget(q, gone) end
+end

@@ -1,0 +1,5 @@
+-- The wake token.
+-- There is work in main: leave one token for one waiting claimer.
+local function leave_wake_token(q)
+  if (q.wake_tokens or redis.call('LLEN', q.base .. 'wake')) == 0 then redis.call('LPUSH', q.base .. 'wake', '1') end
+end

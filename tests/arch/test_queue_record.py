@@ -7,7 +7,9 @@ from testkit.lua import code_of
 from testkit.tree import ROOT
 
 LUA = ROOT / "core/src/claimq/redis_store/lua"
-FILES = {path.relative_to(LUA).with_suffix("").as_posix(): path.read_text() for path in sorted(LUA.rglob("*.lua"))}
+FILES = {
+    path.relative_to(LUA).with_suffix("").as_posix(): path.read_text() for path in sorted(LUA.rglob("*.lua"))
+}
 FIELD = r"(?<![\w.])(?:q|queue|group\.queue|queues\[1\])\.(\w+)"
 TARGETS = re.compile(r"(?:^|;|\b(?:then|else|do))\s*((?:[\w.\[\]]+, )*[\w.\[\]]+) = ", re.MULTILINE)
 

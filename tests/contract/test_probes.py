@@ -27,7 +27,9 @@ def probes(name: str) -> set[tuple[str, ...]]:
     """The commands with their words that a script asks about, as the server gets them."""
     text = code_of(script(name).text)
     writes = re.findall(r"'([A-Z]+)'", text.partition("for _, write in")[2].partition(" do ")[0])
-    asked = {(command, KEY, KEY, KEY) for command in (writes if name == "trial" else declared_writes(name))}
+    asked: set[tuple[str, ...]] = {
+        (command, KEY, KEY, KEY) for command in (writes if name == "trial" else declared_writes(name))
+    }
     for found in [*PROBE.finditer(text), *(LISTED.finditer(text) if name == "trial" else ())]:
         if found["words"] in DEFINITIONS:
             continue
@@ -68,7 +70,7 @@ def test_each_probe_names_the_keys_of_the_queue_and_no_others(server: Server, na
         if words[0] not in KEYLESS:
             keys = server.call("COMMAND", "GETKEYS", *words)
             assert isinstance(keys, list)
-            assert {*keys} == {KEY.encode()}, words
+            assert keys == [KEY.encode()] * len(keys) != [], words
 
 
 def test_the_trial_tries_every_command_that_another_script_calls() -> None:

@@ -1,7 +1,7 @@
 """The Lua scripts: one file per transition in ``lua/``. A line ``-- include NAME...`` stands for parts of ``lua/lib/``.
 
 A script includes the parts that it needs, since each definition costs time in every call. What a function seldom needs
-is included in its body, and so defined only when that function runs (docs/decisions/0127). A script is called by the
+is included in its body, and so defined only when that function runs (docs/decisions/scripts.md). A script is called by the
 hash of its text, so two releases with different scripts can share one server.
 """
 
@@ -41,4 +41,6 @@ def script(name: str) -> Script:
 
 def _with_parts(path: str) -> str:
     text = (files("claimq.redis_store") / "lua" / path).read_text("ascii")
-    return _INCLUDE.sub(lambda line: "".join(_with_parts(f"lib/{part}.lua") for part in line[1].split()), text)
+    return _INCLUDE.sub(
+        lambda line: "".join(_with_parts(f"lib/{part}.lua") for part in line[1].split()), text
+    )

@@ -85,7 +85,10 @@ def test_a_script_includes_each_part_once_and_uses_it(name: str) -> None:
         for item in included
         if item != "fast_enqueue"
         and not any(
-            re.search(rf"(?<![.\w]){defined}\b", code_of(text) + "".join(rest[other] for other in rest if other != item))
+            re.search(
+                rf"(?<![.\w]){defined}\b",
+                code_of(text) + "".join(rest[other] for other in rest if other != item),
+            )
             for defined in definitions(part(item))
         )
     ]
@@ -106,23 +109,31 @@ def test_no_name_is_defined_twice_in_one_place(name: str) -> None:
     assert [item for item, count in defined.items() if count > 1] == []
 
 
-KEYWORDS = set(
+KEYWORDS: set[str] = set(
     "and break do else elseif end false for function if in local nil not or repeat return then true until while".split()
 )
-OF_THE_SERVER = set(
+OF_THE_SERVER: set[str] = set(
     "ARGV KEYS cjson error ipairs math next pairs pcall redis select string table tonumber tostring type unpack".split()
 )
 NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*\b(?! *=[^=])")
-LOCAL = re.compile(r"\blocal (?!function)([\w,\s]+?)(?= =|\n\s*\w+ |$)|\bfunction(?: (\w+))?\(([\w, ]*)|\bfor ([\w, ]+) (?:in|=)")
+LOCAL = re.compile(
+    r"\blocal (?!function)([\w,\s]+?)(?= =|\n\s*\w+ |$)|\bfunction(?: (\w+))?\(([\w, ]*)|\bfor ([\w, ]+) (?:in|=)"
+)
 
 
 def unknown_names(name: str) -> set[str]:
     """The names in a script that nothing has defined where they stand: the server refuses them when they are reached."""
-    known, unknown = KEYWORDS | OF_THE_SERVER, set[str]()
+    known, unknown = set[str](KEYWORDS | OF_THE_SERVER), set[str]()
     text = "".join([*(part(item) for item in includes_of(own_text(name))), own_text(name)])
     for block in re.split(r"(?m)^(?=local function |-- )", text):
         code = re.sub(r"(?m)^#!.*|--[^\n]*|'[^'\n]*'", "''", with_inner(block))
-        own = {word for found in LOCAL.finditer(code) for words in found.groups() if words for word in re.findall(r"\w+", words)}
+        own = {
+            word
+            for found in LOCAL.finditer(code)
+            for words in found.groups()
+            if words
+            for word in re.findall(r"\w+", words)
+        }
         unknown |= {word for word in NAME.findall(code) if not word.isdigit()} - known - own
         known.update(definitions(block))
     return unknown

@@ -1,6 +1,6 @@
 -- Exclusive keys: of the items that have the same key at most one is busy. cq:{NAME}:exclusive maps a key to "TOKEN DUE": the claim that took it last, and the
 -- instant (ms) until which the last item that waits for the key is delayed. A key is busy if and only if that claim is busy: however it ends, nothing has to
--- free the key. A queue has such keys from the first item with one on: q.has_exclusive. (docs/decisions/0079)
+-- free the key. A queue has such keys from the first item with one on: q.has_exclusive. (docs/decisions/exclusive-keys.md)
 
 local KEY_STEP_MS, LONGEST_PAUSE_MS, LONGEST_WAIT_MS = 100, 5000, 3600000
 

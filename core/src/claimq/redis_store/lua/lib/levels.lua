@@ -1,6 +1,6 @@
 -- Levels: the items of a client that have the priority high or low wait in lists of their own, cq:{NAME}:high:CLIENT and low:CLIENT (high and low without a
 -- client). main:CLIENT and main have the items of normal priority, and bare payloads. A queue has levels from the first item with a priority on:
--- q.has_levels. (docs/decisions/0072)
+-- q.has_levels. (docs/decisions/order-of-items.md)
 local function key_of(q, client)
   if client == '-' then return q.main end
   return q.main .. ':' .. client

@@ -7,7 +7,7 @@ local function whole(number) return format_text('%d', number) end
 
 -- Refuses the call of a user who may not run a command on the keys of the queue. The probe is about the beginning of
 -- these keys, so no key pattern narrower than all of them covers it. Redis 8.6 and later refuse a probe with another
--- number of words than the command takes (docs/decisions/0089).
+-- number of words than the command takes (docs/decisions/permissions.md).
 local function refuse(base, command)
   error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
 end
@@ -154,7 +154,7 @@ local function open(main_key, writes)
   read_clock(q)
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory
   -- names the process; with randomized addresses two processes have the same one by a rare chance only
-  -- (docs/decisions/0012).
+  -- (docs/decisions/call-identity.md).
   if q.server ~= tostring(redis) then
     q.server_since, q.stepped, q.new_incarnation = q.server and q.now or 0, true, ''
   end

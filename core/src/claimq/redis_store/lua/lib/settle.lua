@@ -83,7 +83,7 @@ end
 
 -- Puts a line's items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
 -- stand in the order of their first claims since they entered the tail (that of arrival, but for items that claim_item took). What comes after more items than a call reads stands right behind those that it read
--- (docs/decisions/0023).
+-- (docs/decisions/order-of-items.md).
 local function head(q, line)
   local client, items, before, merged, next_one = line.client, line.items, line.before, {}, 1
   for _, item in ipairs(items) do

@@ -1,8 +1,8 @@
 """The Lua scripts: one file per transition in ``lua/``. A line ``-- include NAME...`` stands for parts of ``lua/lib/``.
 
-A script includes the parts that it needs, since each definition costs time in every call. What a function seldom needs
-is included in its body, and so defined only when that function runs (docs/decisions/scripts.md). A script is called by the
-hash of its text, so two releases with different scripts can share one server.
+A script includes the parts that it needs, since each definition costs time in every call. What a function seldom
+needs is included in its body, and so defined only when that function runs (docs/decisions/scripts.md). A script is
+called by the hash of its text, so two releases with different scripts can share one server.
 """
 
 from __future__ import annotations

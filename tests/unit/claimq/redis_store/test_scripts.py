@@ -109,52 +109,48 @@ def test_no_name_is_defined_twice_in_one_place(name: str) -> None:
     assert [item for item, count in defined.items() if count > 1] == []
 
 
-KEYWORDS: set[str] = set(
-    [
-        "and",
-        "break",
-        "do",
-        "else",
-        "elseif",
-        "end",
-        "false",
-        "for",
-        "function",
-        "if",
-        "in",
-        "local",
-        "nil",
-        "not",
-        "or",
-        "repeat",
-        "return",
-        "then",
-        "true",
-        "until",
-        "while",
-    ]
-)
-OF_THE_SERVER: set[str] = set(
-    [
-        "ARGV",
-        "KEYS",
-        "cjson",
-        "error",
-        "ipairs",
-        "math",
-        "next",
-        "pairs",
-        "pcall",
-        "redis",
-        "select",
-        "string",
-        "table",
-        "tonumber",
-        "tostring",
-        "type",
-        "unpack",
-    ]
-)
+KEYWORDS: set[str] = {
+    "and",
+    "break",
+    "do",
+    "else",
+    "elseif",
+    "end",
+    "false",
+    "for",
+    "function",
+    "if",
+    "in",
+    "local",
+    "nil",
+    "not",
+    "or",
+    "repeat",
+    "return",
+    "then",
+    "true",
+    "until",
+    "while",
+}
+OF_THE_SERVER: set[str] = {
+    "ARGV",
+    "KEYS",
+    "cjson",
+    "error",
+    "ipairs",
+    "math",
+    "next",
+    "pairs",
+    "pcall",
+    "redis",
+    "select",
+    "string",
+    "table",
+    "tonumber",
+    "tostring",
+    "type",
+    "unpack",
+}
 NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*\b(?! *=[^=])")
 LOCAL = re.compile(
     r"\blocal (?!function)([\w,\s]+?)(?= =|\n\s*\w+ |$)|\bfunction(?: (\w+))?\(([\w, ]*)|\bfor ([\w, ]+) (?:in|=)"
@@ -162,7 +158,7 @@ LOCAL = re.compile(
 
 
 def unknown_names(name: str) -> set[str]:
-    """The names in a script that are not defined where they are used. The server refuses them when a call gets there."""
+    """Names that are not defined where a script uses them. The server refuses them when a call gets there."""
     known, unknown = set[str](KEYWORDS | OF_THE_SERVER), set[str]()
     text = "".join([*(part(item) for item in includes_of(own_text(name))), own_text(name)])
     for block in re.split(r"(?m)^(?=local function |-- )", text):

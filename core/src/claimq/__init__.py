@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from claimq.handler_verdicts import Fail, Requeue
-    from claimq.item_options import ItemOptions
     from claimq.model import (
         COUNTERS,
         AuditRecord,
@@ -90,7 +89,6 @@ _HOMES = {
         "StoreMisused",
         "StoreUnavailable",
     ),
-    "claimq.item_options": ("ItemOptions",),
     "claimq.model": (
         "COUNTERS",
         "AuditRecord",
@@ -148,7 +146,6 @@ __all__ = [
     "InvalidName",
     "InvalidSpec",
     "Item",
-    "ItemOptions",
     "ItemOutOfReach",
     "ItemTooLarge",
     "Located",

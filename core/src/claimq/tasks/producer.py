@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import claimq.worker
 from claimq.codec import check_name
-from claimq.item_options import OF_ENQUEUE
 from claimq.model import EnqueuedItem, NewItem
 
 
@@ -87,7 +86,18 @@ class Producer:
 
 
 def _words(item: NewItem) -> dict[str, Any]:
-    return {"payload": item.payload} | {name: getattr(item, name) for name in OF_ENQUEUE}
+    names = (
+        "payload",
+        "id",
+        "client",
+        "delay",
+        "headers",
+        "deadline",
+        "max_requeues",
+        "priority",
+        "exclusive_key",
+    )
+    return {name: getattr(item, name) for name in names}
 
 
 def _runs_event_loop() -> bool:

@@ -34,7 +34,7 @@ READS = {
     *(
         name
         for kind in (claimq.ReliableQueue, claimq.Server, Internals)
-        for name, call in inspect.getmembers(kind, inspect.iscoroutinefunction)
+        for name, _ in inspect.getmembers(kind, inspect.iscoroutinefunction)
         if not name.startswith("_")
         and name not in {"close", "done", "unclaim", "enqueue_many", "known_ids", "remove_failed_item"}
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
+from claimq.item_options import Form, set_options
 from claimq.model import Item
 from claimq_admin.escaping import safe
 from claimq_process.duration import readable_duration
@@ -29,6 +30,15 @@ def instant(at: float | None) -> str:
     first claim.
     """
     return "-" if not at else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def option_texts(item: Item) -> dict[str, str]:
+    """The options that an item has, without its headers, by their titles."""
+    return {
+        option.title: instant(value) if option.form is Form.INSTANT else str(value)
+        for option, value in set_options(item)
+        if option.form is not Form.HEADERS
+    }
 
 
 def iso_instant(at: float) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
     )
     from claimq.handler_verdicts import Fail, Requeue
+    from claimq.item_options import ItemOptions
     from claimq.model import (
         COUNTERS,
         AuditRecord,
@@ -89,6 +90,7 @@ _HOMES = {
         "StoreMisused",
         "StoreUnavailable",
     ),
+    "claimq.item_options": ("ItemOptions",),
     "claimq.model": (
         "COUNTERS",
         "AuditRecord",
@@ -146,6 +148,7 @@ __all__ = [
     "InvalidName",
     "InvalidSpec",
     "Item",
+    "ItemOptions",
     "ItemOutOfReach",
     "ItemTooLarge",
     "Located",

@@ -13,10 +13,10 @@ import traceback
 from functools import lru_cache
 from typing import Any, cast
 
-from claimq.arguments import text
+from claimq.arguments import optional_seconds, text
 from claimq.errors import InvalidName
-from claimq.item_options import are_options, read_headers, read_limits, read_priority
-from claimq.model import HistoryEntry, Item, construct
+from claimq.item_options import are_options, options_word, read_options
+from claimq.model import HistoryEntry, Item, NewItem, construct
 from claimq.tokens import number_of
 
 BARE_ID = "bare-"
@@ -103,6 +103,16 @@ _WITHOUT_META = tuple(Item._field_defaults.values())[1:]
 _NUMBERS = ("requeues", "fails", "crashes", "interrupts", "given_up", "first_at")
 
 
+def check_new_item(new: NewItem) -> None:
+    """Raises TypeError, ValueError or InvalidName for invalid options."""
+    if new.id is not None:
+        check_name("id", new.id)
+    if new.client is not None:
+        check_name("client", new.client)
+    optional_seconds("delay", new.delay)
+    options_word(new)
+
+
 def read_envelope(raw: bytes, token: str = "") -> Item:
     """The item in an envelope. Any other value is the payload of an item that another Redis client pushed; its id is
     made of the claim's number. ``lua/lib/envelope.lua`` has the same rules."""
@@ -117,8 +127,6 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
     meta = _read_meta(text)
     if meta is None:
         return _bare(raw, token)
-    options = meta.get("options", {})
-    deadline, max_requeues = read_limits(options)
     return Item(
         id=item_id.decode("ascii"),
         payload=payload,
@@ -133,11 +141,7 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         last_error=meta.get("error"),
         history=tuple(map(_history_entry, meta.get("history", ()))),
         error_detail=meta.get("detail"),
-        header_pairs=read_headers(options),
-        deadline=deadline,
-        max_requeues=max_requeues,
-        priority=read_priority(options),
-        exclusive_key=options.get("exclusive"),
+        **read_options(meta.get("options", {})),
     )
 
 

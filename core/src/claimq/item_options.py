@@ -1,18 +1,23 @@
-"""The options of an item: what its producer gives beside the payload. They are checked, written and read here.
+"""The options of an item: what its producer gives beside the payload, and the item keeps.
 
-``lua/lib/envelope.lua`` has the same rules for the stored form, a JSON object (docs/decisions/item-options.md).
+:data:`ITEM_OPTIONS` declares each of them once; readers and writers of items follow it. ``lua/lib/envelope.lua`` has
+the same rules for the stored form, a JSON object (docs/decisions/item-options.md).
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, Final, cast
+from enum import Enum
+from operator import attrgetter
+from typing import Any, Final, TypedDict, cast
 
-from claimq.arguments import choice, count, instant, seconds
-from claimq.model import NewItem, Priority
+from claimq.arguments import Duration, Instant, choice, count, instant, seconds
+from claimq.model import Item, NewItem, Priority
 
 MAX_REQUEUES: Final = 1_000_000
 MAX_HEADERS: Final = 16
@@ -29,6 +34,85 @@ RESERVED: Final = "claimq-"
 """Names with this prefix are reserved for claimq."""
 _LATEST_DEADLINE: Final = 9_999_999_999.0
 _NAME, _VALUE, _STORED_VALUE, _KEY = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*", EXCLUSIVE_KEY))
+
+
+class KeptOptions(TypedDict, total=False):
+    """Those options of :class:`NewItem` that an item keeps."""
+
+    headers: Mapping[str, str] | None
+    deadline: Instant | timedelta | None
+    max_requeues: int | None
+    priority: Priority | str
+    exclusive_key: str | None
+
+
+class ItemOptions(KeptOptions, total=False):
+    """The options of :class:`NewItem`, as arguments of an enqueue."""
+
+    id: str | None
+    client: str | None
+    delay: Duration | None
+    at: Instant | None
+
+
+class Form(Enum):
+    """What the value of an option is."""
+
+    HEADERS = "names and texts"
+    INSTANT = "an instant"
+    """In Unix seconds. A producer may also give a timedelta from now."""
+    COUNT = "a whole number from 0 to most"
+    CHOICE = "one of choices"
+    TEXT = "text"
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemOption:
+    """An option of an item, under one name everywhere: a field of :class:`NewItem` and :class:`Item`, a field of JSON,
+    a column of CSV. Flags and variables of the environment have it with their own separators."""
+
+    name: str
+    title: str
+    """For people."""
+    description: str
+    form: Form
+    advice: str
+    """What to give, for a request that is refused."""
+    check: Callable[[Any], Any]
+    """From the value of a NewItem to a valid one; None for one that need not be stored. Raises TypeError or
+    ValueError."""
+    is_stored: Callable[[object], bool]
+    """Whether a script can have stored this value."""
+    stored_as: str = ""
+    """Its name in an envelope, if that is another one."""
+    store: Callable[[Any], object] = _as_it_is
+    """From a valid value to the stored one."""
+    load: Callable[[Any], Any] = _as_it_is
+    """From the stored value to that of a document."""
+    read: Callable[[Any], Any] = _as_it_is
+    """From the value of a document to that of an Item."""
+    unset: object = None
+    """The value of an Item without this option."""
+    most: int = 0
+    choices: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name in an envelope."""
+        return self.stored_as or self.name
+
+    @property
+    def field(self) -> str:
+        """Its field of an Item, which can be hashed."""
+        return "header_pairs" if self.form is Form.HEADERS else self.name
+
+    def of(self, item: Any) -> Any:
+        """The value of an item, as in a document."""
+        return getattr(item, self.name)
 
 
 def checked_headers(headers: object) -> dict[str, str]:
@@ -81,64 +165,6 @@ def _is_key(key: object) -> bool:
     return isinstance(key, str) and len(key) <= MAX_EXCLUSIVE_KEY and _KEY.fullmatch(key) is not None
 
 
-def options_word(new: NewItem) -> str:
-    """The options of a new item for the scripts; "" if it has none. Raises TypeError or ValueError."""
-    given = (new.headers, new.deadline, new.max_requeues, new.exclusive_key)
-    if given == (None, None, None, None) and new.priority == "normal":
-        return ""
-    options: dict[str, object] = {}
-    if new.headers is not None and (headers := checked_headers(new.headers)):
-        # A list, so that no name stands where the scripts look for a field of their own.
-        options["headers"] = [word for pair in headers.items() for word in pair]
-    if isinstance(new.deadline, timedelta):
-        options["deadline"] = f"+{round(seconds('deadline', new.deadline) * 1000)}"
-    elif new.deadline is not None:
-        options["deadline"] = _deadline_ms(instant("deadline", new.deadline))
-    if new.max_requeues is not None:
-        options["max_requeues"] = count("max_requeues", new.max_requeues, most=MAX_REQUEUES)
-    if (priority := choice("priority", new.priority, Priority)) is not Priority.NORMAL:
-        options["priority"] = priority.value
-    if new.exclusive_key is not None:
-        options["exclusive"] = checked_exclusive_key(new.exclusive_key)
-    return json.dumps(options, separators=(",", ":")) if options else ""
-
-
-def _deadline_ms(at: float) -> int:
-    if at > _LATEST_DEADLINE:
-        raise ValueError(f"deadline is {at}; give an instant before the year 2286, or none")
-    return round(at * 1000)
-
-
-def read_headers(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The headers in the options of an envelope."""
-    words: list[str] = options.get("headers", [])
-    return tuple(zip(words[::2], words[1::2], strict=True))
-
-
-def read_limits(options: Mapping[str, Any]) -> tuple[float | None, int | None]:
-    """The deadline in Unix seconds and ``max_requeues``; None for what is not set."""
-    deadline: int | None = options.get("deadline")
-    return None if deadline is None else deadline / 1000, options.get("max_requeues")
-
-
-def read_priority(options: Mapping[str, Any]) -> Priority:
-    """The priority in the options of an envelope."""
-    return Priority(options.get("priority", Priority.NORMAL))
-
-
-def are_options(options: object) -> bool:
-    """Whether a script can have written these options. Options of later releases are not checked."""
-    if not isinstance(options, dict) or not options:
-        return False
-    found = cast("dict[str, object]", options)
-    limit = found.get("max_requeues", 0)
-    if type(found.get("deadline", 0)) is not int or type(limit) is not int or limit > MAX_REQUEUES:
-        return False
-    if found.get("priority", "high") not in ("high", "low") or not _is_key(found.get("exclusive", "key")):
-        return False
-    return "headers" not in found or _are_headers(found["headers"])
-
-
 def _are_headers(words: object) -> bool:
     if not isinstance(words, list):
         return False
@@ -151,3 +177,150 @@ def _are_headers(words: object) -> bool:
         and all(len(name) <= MAX_HEADER_NAME and _NAME.fullmatch(name) for name in texts[::2])
         and all(len(value) <= MAX_HEADER_VALUE and _STORED_VALUE.fullmatch(value) for value in texts[1::2])
     )
+
+
+def _pairs(headers: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((headers or {}).items())
+
+
+def _checked_deadline(deadline: object) -> timedelta | float:
+    if isinstance(deadline, timedelta):
+        seconds("deadline", deadline)
+        return deadline
+    at = instant("deadline", deadline)
+    if at > _LATEST_DEADLINE:
+        raise ValueError(f"deadline is {at}; give an instant before the year 2286, or none")
+    return at
+
+
+def _stored_deadline(deadline: timedelta | float) -> str | int:
+    if isinstance(deadline, timedelta):
+        return f"+{round(deadline.total_seconds() * 1000)}"
+    return round(deadline * 1000)
+
+
+def _checked_priority(priority: object) -> Priority | None:
+    chosen = choice("priority", priority, Priority)
+    return None if chosen is Priority.NORMAL else chosen
+
+
+ITEM_OPTIONS: Final = (
+    ItemOption(
+        name="headers",
+        title="headers",
+        description="Go with the item to its worker. Names have lower-case letters, digits and '-'; values printable "
+        "ASCII characters.",
+        form=Form.HEADERS,
+        advice="give an object of names and strings",
+        check=lambda headers: checked_headers(headers) or None,
+        # A list, so that no name stands where the scripts look for a field of their own.
+        store=lambda headers: [word for pair in headers.items() for word in pair],
+        is_stored=_are_headers,
+        load=lambda words: dict(zip(words[::2], words[1::2], strict=True)),
+        read=_pairs,
+        unset=(),
+    ),
+    ItemOption(
+        name="deadline",
+        title="deadline",
+        description="After it the item is not started; it goes to failed.",
+        form=Form.INSTANT,
+        advice="give Unix seconds",
+        check=_checked_deadline,
+        store=_stored_deadline,
+        is_stored=lambda deadline: type(deadline) is int,
+        load=lambda deadline: deadline / 1000,
+    ),
+    ItemOption(
+        name="max_requeues",
+        title="requeue limit",
+        description="Instead of the queue's limit.",
+        form=Form.COUNT,
+        advice=f"give a whole number from 0 to {MAX_REQUEUES}",
+        most=MAX_REQUEUES,
+        check=lambda limit: count("max_requeues", limit, most=MAX_REQUEUES),
+        is_stored=lambda limit: type(limit) is int and limit <= MAX_REQUEUES,
+    ),
+    ItemOption(
+        name="priority",
+        title="priority",
+        description="Which items of the client are claimed first.",
+        form=Form.CHOICE,
+        advice=f"give one of {', '.join(Priority)}",
+        choices=tuple(map(str, Priority)),
+        check=_checked_priority,
+        is_stored=lambda priority: priority in ("high", "low"),
+        read=lambda priority: Priority(priority or Priority.NORMAL),
+        unset=Priority.NORMAL,
+    ),
+    ItemOption(
+        name="exclusive_key",
+        stored_as="exclusive",
+        title="exclusive key",
+        description="Of the items with the same key at most one is busy.",
+        form=Form.TEXT,
+        advice=f"give 1 to {MAX_EXCLUSIVE_KEY} printable ASCII characters without blanks",
+        check=checked_exclusive_key,
+        is_stored=_is_key,
+    ),
+)
+OF_ENQUEUE: Final = tuple(one.name for one in fields(NewItem))[1:]
+"""The names of all options of an enqueue: of these, the id and client, and when the item is due."""
+_values = attrgetter(*(option.name for option in ITEM_OPTIONS))
+_values_of_item = attrgetter(*(option.field for option in ITEM_OPTIONS))
+_UNSET: Final = tuple(option.unset for option in ITEM_OPTIONS)
+_NONE: Final = tuple(None if option.unset == () else option.unset for option in ITEM_OPTIONS)
+
+
+def new_item(payload: object, options: ItemOptions) -> NewItem:
+    """The item of an enqueue. Raises TypeError for an unknown option, with the name that it may mean."""
+    for name in options:
+        if name not in OF_ENQUEUE:
+            meant = difflib.get_close_matches(name, OF_ENQUEUE, 1)
+            advice = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(OF_ENQUEUE)}"
+            raise TypeError(f"an item has no option {name}; {advice}")
+    return NewItem(payload, **options)
+
+
+def valid_options(new: NewItem) -> Iterator[tuple[ItemOption, Any]]:
+    """The options that a new item has, with valid values. Raises TypeError or ValueError."""
+    for option, value, default in zip(ITEM_OPTIONS, _values(new), _NONE, strict=True):
+        if value != default and (valid := option.check(value)) is not None:
+            yield option, valid
+
+
+def options_word(new: NewItem) -> str:
+    """The options of a new item for the scripts; "" if it has none. Raises TypeError or ValueError."""
+    if _values(new) == _NONE:
+        return ""
+    stored = {option.key: option.store(value) for option, value in valid_options(new)}
+    return json.dumps(stored, separators=(",", ":")) if stored else ""
+
+
+def read_options(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an Item from the options in its envelope; without those that it does not have."""
+    return {
+        option.field: option.read(option.load(stored[option.key]))
+        for option in ITEM_OPTIONS
+        if option.key in stored
+    }
+
+
+def set_options(item: Item) -> Iterator[tuple[ItemOption, Any]]:
+    """The options that an item has, with their values."""
+    for option, value, unset in zip(ITEM_OPTIONS, _values_of_item(item), _UNSET, strict=True):
+        if value != unset:
+            yield option, option.of(item)
+
+
+def kept_options(item: Item) -> KeptOptions:
+    """The options of an item, to enqueue another one with them."""
+    return cast("KeptOptions", {option.name: value for option, value in set_options(item)})
+
+
+def are_options(options: object) -> bool:
+    """Whether a script can have written these options. Options of later releases are not checked."""
+    if not isinstance(options, dict) or not options:
+        return False
+    found = cast("dict[str, object]", options)
+    return all(option.is_stored(found[option.key]) for option in ITEM_OPTIONS if option.key in found)

@@ -101,9 +101,8 @@ def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> N
     limited = on("item", "show", "other", "l", "-o", "json").json["item"]
     assert (limited["deadline"], limited["max_requeues"], limited["priority"]) == (4102444800, 2, "high")
     assert limited["exclusive_key"] == "k"
-    assert (
-        "limit:       2 requeues\npriority:    high\nexclusive:   k\n" in on("item", "show", "other", "l").out
-    )
+    shown = on("item", "show", "other", "l").out
+    assert "requeue limit: 2\npriority:      high\nexclusive key: k\n" in shown
     assert on("enqueue", "q", "x", "--expires-in", "1h", "--deadline", "1").code == 2
     assert on("item", "move", "q", "other", "x").code == 0
     on("item", "cancel", "other", "x", "y")

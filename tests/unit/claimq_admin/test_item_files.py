@@ -79,7 +79,7 @@ def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
         (b'{"payload": "x", "at": "soon"}', "at is not an instant"),
         (b'{"payload": "x", "deadline": true}', "deadline is not an instant"),
         (b'{"payload": "x", "priority": 7}', "priority is 7; give one of: high, normal, low"),
-        (b'{"payload": "x", "exclusive_key": 7}', "exclusive_key is not text"),
+        (b'{"payload": "x", "exclusive_key": 7}', "exclusive_key is int; give text"),
         (
             b'{"payload": "x", "exclusive_key": "a b"}',
             "exclusive_key is 'a b'; give 1 to 128 printable ASCII",

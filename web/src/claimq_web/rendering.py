@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from claimq_admin.escaping import safe
-from claimq_admin.text import age, instant, iso_instant, payload
+from claimq_admin.text import age, instant, iso_instant, option_texts, payload
 from claimq_web import payload as payloads
 
 HERE = Path(__file__).parent
@@ -28,17 +28,23 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    filters: dict[str, Any] = {
         "age": age,
         "instant": instant,
         "iso": iso_instant,
-        "count": lambda number: f"{number:,.0f}",
+        "count": _thousands,
         "rate": rate,
         "line": safe,
         "lines": payloads.visible,
+        "options": option_texts,
         "payload": payload,
     }
+    made.filters.update(filters)
     return made
+
+
+def _thousands(number: float) -> str:
+    return f"{number:,.0f}"
 
 
 def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import claimq
 from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.item_options import kept_options
 from claimq.model import Claim, Located, Outcome, State, Verdict
 from claimq_admin.errors import CommandError
 
@@ -158,11 +159,7 @@ async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
         id=item.id,
         client=item.client,
         at=found.due_at,
-        headers=item.headers,
-        deadline=item.deadline,
-        max_requeues=item.max_requeues,
-        priority=item.priority,
-        exclusive_key=item.exclusive_key,
+        **kept_options(item),
     )
     if enqueued.is_duplicate:
         raise CommandError(

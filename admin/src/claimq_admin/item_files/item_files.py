@@ -10,13 +10,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from claimq.arguments import choice, instant
+from claimq.arguments import instant
 from claimq.codec import check_name, payload_bytes
 from claimq.errors import InvalidName
-from claimq.item_options import MAX_REQUEUES, checked_exclusive_key, checked_headers
-from claimq.model import NewItem, Priority
+from claimq.item_options import ITEM_OPTIONS, Form, ItemOption, KeptOptions
+from claimq.model import NewItem
 from claimq_admin.instants import parse_instant
 from claimq_admin.item_files.json_text import Value, fields_of
 
@@ -85,39 +85,39 @@ def _item(fields: Mapping[str, Any], payload: object, options: Mapping[str, Any]
         id=_name("id", fields.get("id")),
         client=_name("client", fields.get("client")),
         at=_instant("at", fields.get("at")),
-        headers=_headers(options.get("headers")),
-        deadline=_instant("deadline", options.get("deadline")),
-        max_requeues=_limit(options.get("max_requeues")),
-        priority=choice("priority", options.get("priority") or Priority.NORMAL, Priority),
-        exclusive_key=_key(options.get("exclusive_key")),
+        **_options(options),
     )
 
 
-def _key(value: object) -> str | None:
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str):
-        raise ValueError("exclusive_key is not text")
-    return checked_exclusive_key(value)
+def _options(given: Mapping[str, Any]) -> KeptOptions:
+    """The options that an item keeps. ValueError with what is wrong."""
+    found: dict[str, Any] = {}
+    for option in ITEM_OPTIONS:
+        value = given.get(option.name)
+        if value is None or value == "":
+            continue
+        try:
+            valid = option.check(_value(option, value))
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        if valid is not None:
+            found[option.name] = valid
+    return cast("KeptOptions", found)
 
 
-def _limit(value: object) -> int | None:
-    if value is None or value == "":
-        return None
-    text = str(value)
-    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_REQUEUES))
-    if not is_short or int(text) > MAX_REQUEUES:
-        raise ValueError(f"max_requeues is not a whole number from 0 to {MAX_REQUEUES:,}")
-    return int(text)
-
-
-def _headers(value: object) -> dict[str, str] | None:
-    if value is None:
-        return None
-    try:
-        return checked_headers(value) or None
-    except TypeError as error:
-        raise ValueError(str(error)) from None
+def _value(option: ItemOption, value: object) -> object:
+    """The value of an option from JSON or CSV, whose form is right but which is not checked otherwise."""
+    match option.form:
+        case Form.INSTANT:
+            return _instant(option.name, value)
+        case Form.COUNT:
+            text = str(value)
+            is_short = text.isascii() and text.isdigit() and len(text) <= len(str(option.most))
+            if not is_short or int(text) > option.most:
+                raise ValueError(f"{option.name} is not a whole number from 0 to {option.most:,}")
+            return int(text)
+        case _:
+            return value
 
 
 def _decoded(text: object) -> bytes:

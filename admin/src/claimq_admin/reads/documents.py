@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import Any, cast
 
+from claimq.item_options import ITEM_OPTIONS
 from claimq.model import (
     AuditRecord,
     ClientInfo,
@@ -70,6 +71,11 @@ def _values_in(value: object) -> Iterable[object]:
     return cast("list[object]", value) if isinstance(value, list) else ()
 
 
+def options_of(one: Item) -> Json:
+    """The options that its producer gave."""
+    return {option.name: option.of(one) for option in ITEM_OPTIONS}
+
+
 def item(one: Item, *, is_exact: bool = False) -> Json:
     """An item. ``is_exact``: with the payload as ``payload_base64``, which can be decoded to the same bytes."""
     exact = {"payload_base64": base64.b64encode(one.payload).decode()} if is_exact else None
@@ -77,11 +83,7 @@ def item(one: Item, *, is_exact: bool = False) -> Json:
         "id": one.id,
         **(exact or payload_of(one.payload)),
         "client": one.client,
-        "headers": one.headers,
-        "deadline": one.deadline,
-        "max_requeues": one.max_requeues,
-        "priority": one.priority.value,
-        "exclusive_key": one.exclusive_key,
+        **options_of(one),
         "first_enqueued_at": one.first_enqueued_at,
         "enqueued_at": one.enqueued_at,
         "requeue_count": one.requeue_count,

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from claimq.codec import payload_bytes
+from claimq.item_options import ITEM_OPTIONS
 from claimq.model import (
     AuditRecord,
     ClientInfo,
@@ -18,7 +19,6 @@ from claimq.model import (
     Item,
     Located,
     NewItem,
-    Priority,
     RemovedItem,
     Snapshot,
     State,
@@ -36,7 +36,7 @@ _LOCATED = ("name", "worker", "claimed_at", "lease_until", "due_at", "failed_at"
 def item_of(document: Json) -> Item:
     """An item whose payload is in base64."""
     fields: Json = {name: document[name] for name in _ITEM}
-    headers: dict[str, str] = document.get("headers") or {}
+    options = {option.field: option.read(document.get(option.name)) for option in ITEM_OPTIONS}
     history = (
         HistoryEntry(one["at"], one["kind"], one["error"], one["worker"]) for one in document["history"]
     )
@@ -44,11 +44,7 @@ def item_of(document: Json) -> Item:
         **fields,
         payload=base64.b64decode(document["payload_base64"]),
         history=tuple(history),
-        header_pairs=tuple(headers.items()),
-        deadline=document.get("deadline"),
-        max_requeues=document.get("max_requeues"),
-        priority=Priority(document.get("priority", Priority.NORMAL)),
-        exclusive_key=document.get("exclusive_key"),
+        **options,
     )
 
 

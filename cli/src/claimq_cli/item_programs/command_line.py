@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from claimq import Fail, Item
+from claimq.item_options import ITEM_OPTIONS, Form
 from claimq_admin.errors import USAGE, CommandError
 
 _LONGEST_ARGUMENT = 32 * os.sysconf("SC_PAGE_SIZE") - 1
@@ -88,11 +89,12 @@ def _check_program(program: str) -> None:
 def environment_for(outer: Mapping[str, str], queue: str, item: Item) -> dict[str, str]:
     """The program's environment: that of `claimq worker`, and the item."""
     env = {name: value for name, value in outer.items() if not name.startswith(_ITEM)}
-    env |= {"CLAIMQ_QUEUE": queue, _ITEM + "ID": item.id, _ITEM + "PRIORITY": str(item.priority)}
+    env |= {"CLAIMQ_QUEUE": queue, _ITEM + "ID": item.id}
     for counter in ("requeue_count", "fail_count", "crash_count", "interrupted_count", "given_up_count"):
         env[_ITEM + counter.upper()] = str(getattr(item, counter))
-    for option in ("client", "deadline", "max_requeues", "exclusive_key"):
-        if (value := getattr(item, option)) is not None:
-            env[_ITEM + option.upper()] = str(value)
+    texts = {"client": item.client} | {
+        one.name: one.of(item) for one in ITEM_OPTIONS if one.form is not Form.HEADERS
+    }
+    env |= {_ITEM + name.upper(): str(value) for name, value in texts.items() if value is not None}
     headers = {name.upper().replace("-", "_"): value for name, value in item.header_pairs}
     return env | {f"{_ITEM}HEADER_{name}": value for name, value in headers.items()}

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from claimq.codec import BARE_ID
+from claimq.item_options import ITEM_OPTIONS
 from claimq.model import Located
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.item_files.text_encoding import MARKS
+from claimq_admin.reads.documents import options_of
 
 FORMS = ("jsonl", "csv", "raw")
-_COLUMNS = ("id", "payload", "payload_base64", "client", "at", "state", "headers", "deadline", "max_requeues",
-            "priority", "exclusive_key", "escaped")  # fmt: skip
+_COLUMNS = (
+    "id", "payload", "payload_base64", "client", "at", "state", *(option.name for option in ITEM_OPTIONS), "escaped",
+)  # fmt: skip
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet may take for the beginning of a formula: the last four are the wide forms of the first."""
 
@@ -88,7 +91,7 @@ class ItemWriter:
 
 
 def fields_of(one: Located) -> dict[str, Any]:
-    """The fields of a line; `claimq import` reads those up to `exclusive_key`. Items that were pushed as bare
+    """The fields of a line; `claimq import` reads those before `state`. Items that were pushed as bare
     payloads have no id."""
     item = one.item
     try:
@@ -100,11 +103,7 @@ def fields_of(one: Located) -> dict[str, Any]:
         **payload,
         "client": item.client,
         "at": one.due_at,
-        "headers": item.headers,
-        "deadline": item.deadline,
-        "max_requeues": item.max_requeues,
-        "priority": item.priority.value,
-        "exclusive_key": item.exclusive_key,
+        **options_of(item),
         "state": one.state.value,
         "first_enqueued_at": item.first_enqueued_at,
         "requeue_count": item.requeue_count,

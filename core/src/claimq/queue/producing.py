@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from typing import Unpack
 
-from claimq.arguments import Duration, Instant, several
+from claimq.arguments import several
 from claimq.codec import payload_bytes
 from claimq.errors import ItemTooLarge, NotReplicated
-from claimq.model import Enqueued, EnqueuedItem, NewItem, Priority
+from claimq.item_options import ItemOptions, new_item
+from claimq.model import Enqueued, EnqueuedItem, NewItem
 from claimq.queue.batches import Batch, batch_of, batch_of_payload, batches_of, call_enqueue, queue_words
 from claimq.queue.queue_part import QueuePart
 from claimq.queue.shared_enqueues import enqueue_one
@@ -16,8 +17,6 @@ from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 from claimq.tracing import Sending, is_active
-
-_NO_OPTIONS = (*(None,) * 7, Priority.NORMAL, None)
 
 
 class Producing(QueuePart):
@@ -27,39 +26,27 @@ class Producing(QueuePart):
     async def enqueue(
         self,
         payload: object,
-        *,
-        client: str | None = None,
-        id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
-        delay: Duration | None = None,
-        at: Instant | None = None,
-        headers: Mapping[str, str] | None = None,
-        deadline: Instant | timedelta | None = None,
-        max_requeues: int | None = None,
-        priority: Priority | str = Priority.NORMAL,
-        exclusive_key: str | None = None,
+        **options: Unpack[ItemOptions],
     ) -> EnqueuedItem:
         """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
         ``at`` has come.
 
-        ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``client`` names the tenant for
-        fair claims. An ``id`` of the producer's own is enqueued once within the queue's id window (one hour unless
-        set); a repeat adds nothing and returns ``is_duplicate``. ``headers`` go with the item to its worker;
-        ``deadline`` and ``max_requeues`` are limits of its own, ``priority`` ("high", "normal" or "low") says which of
-        its client's items come first, and of the items with the same ``exclusive_key`` at most one is busy, see
-        :class:`NewItem`. When this returns, the server has stored the item as
-        safely as its persistence allows (docs/guarantees.md), and on a replica too if the policy's ``durability`` asks
-        for that. If no replica confirms it in time, NotReplicated is raised.
+        ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``options``: those of :class:`NewItem`,
+        ``id``, ``client``, ``delay``, ``priority`` and the others. An ``id`` of the producer's own is enqueued once
+        within the queue's id window (one hour unless set); a repeat adds nothing and returns ``is_duplicate``. When
+        this returns, the server has stored the item as safely as its persistence allows (docs/guarantees.md), and on a
+        replica too if the policy's ``durability`` asks for that. If no replica confirms it in time, NotReplicated is
+        raised.
 
         Raises ItemTooLarge, StoreFull, StoreUnavailable (the item may have been stored or not), StoreMisused,
         InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id. Calls that are
         made while one is in flight share the next one; each has its own result or error.
         """
-        options = (id, client, delay, at, headers, deadline, max_requeues, priority, exclusive_key)
-        if options == _NO_OPTIONS and not is_active():
+        if not options and not is_active():
             done, missing = await enqueue_one(self._connection, self._keys, batch_of_payload(payload))
         else:
             with Sending(self.name, 1) as span:
-                batch = batch_of(span.carrying([NewItem(payload, *options)]))
+                batch = batch_of(span.carrying([new_item(payload, options)]))
                 done, missing = await enqueue_one(self._connection, self._keys, batch)
                 span.note_id(done.id)
         if missing:

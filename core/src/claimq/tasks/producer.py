@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import claimq.worker
 from claimq.codec import check_name
+from claimq.item_options import OF_ENQUEUE
 from claimq.model import EnqueuedItem, NewItem
 
 
@@ -86,18 +87,7 @@ class Producer:
 
 
 def _words(item: NewItem) -> dict[str, Any]:
-    names = (
-        "payload",
-        "id",
-        "client",
-        "delay",
-        "headers",
-        "deadline",
-        "max_requeues",
-        "priority",
-        "exclusive_key",
-    )
-    return {name: getattr(item, name) for name in names}
+    return {"payload": item.payload} | {name: getattr(item, name) for name in OF_ENQUEUE}
 
 
 def _runs_event_loop() -> bool:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
-from claimq.arguments import Duration, choice, of_type, optional_count, optional_seconds, seconds
-from claimq.codec import check_name, last_frames
+from claimq.arguments import of_type, optional_count, optional_seconds
+from claimq.codec import check_new_item, last_frames
 from claimq.handler_verdicts import Fail
-from claimq.item_options import MAX_REQUEUES, checked_exclusive_key
-from claimq.model import EnqueuedItem, NewItem, Priority
+from claimq.item_options import ItemOptions, new_item
+from claimq.model import EnqueuedItem, NewItem
 from claimq.tasks.calls import Call, payload_of
 from claimq.tasks.producer import Producer
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def _deadline(given: timedelta | None) -> timedelta | None:
-    """A valid deadline from now. The worker client, too, takes no instant: the clock of a sidecar may be another."""
-    if given is not None:
-        seconds("deadline", of_type("deadline", given, timedelta, "a datetime.timedelta from now"))
-    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +78,15 @@ class Task(Generic[P, R]):
         """Calls the function."""
         return self.function(*args, **kwargs)
 
-    def options(
-        self,
-        *,
-        id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
-        client: str | None = None,
-        delay: Duration | None = None,
-        headers: Mapping[str, str] | None = None,
-        deadline: timedelta | None = None,
-        max_requeues: int | None = None,
-        priority: Priority | str = Priority.NORMAL,
-        exclusive_key: str | None = None,
-    ) -> Task[P, R]:
-        """The task with options for its next items, as for :meth:`claimq.ReliableQueue.enqueue`:
-        ``send_email.options(delay=60).enqueue("ann@example.com")``."""
-        chosen = NewItem(
-            b"",
-            id=None if id is None else check_name("id", id),
-            client=None if client is None else check_name("client", client),
-            delay=optional_seconds("delay", delay),
-            headers=headers,
-            deadline=_deadline(deadline),
-            max_requeues=optional_count("max_requeues", max_requeues, most=MAX_REQUEUES),
-            priority=choice("priority", priority, Priority),
-            exclusive_key=None if exclusive_key is None else checked_exclusive_key(exclusive_key),
-        )
+    def options(self, **options: Unpack[ItemOptions]) -> Task[P, R]:
+        """The task with options for its next items, those of :class:`claimq.NewItem` without instants:
+        ``send_email.options(delay=60).enqueue("ann@example.com")``. Raises TypeError, ValueError, InvalidName."""
+        chosen = new_item(b"", options)
+        if chosen.at is not None:
+            raise TypeError("a task takes no instant: give delay= instead of at=")
+        if chosen.deadline is not None:
+            of_type("deadline", chosen.deadline, timedelta, "a datetime.timedelta from now")
+        check_new_item(chosen)
         return Task(self.function, self.name, self.retries, self._producer, chosen)
 
     def item(self, *args: P.args, **kwargs: P.kwargs) -> NewItem:

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import nullcontext
-from datetime import timedelta
-from typing import Any, Generic
+from typing import Any, Generic, Unpack
 
 from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome, Priority
+from claimq.item_options import ItemOptions, new_item
+from claimq.model import Enqueued, EnqueuedItem, NewItem, Outcome
 from claimq.tracing import Sending
 from claimq.worker import endings, wire
 from claimq.worker.backends import Backend
@@ -361,19 +361,11 @@ class Client(Generic[AnyItem]):
     async def enqueue(
         self,
         payload: object,
-        *,
-        client: str | None = None,
-        id: str | None = None,  # noqa: A002 - the glossary's word; shadowing is confined to this method
-        delay: Duration | None = None,
-        headers: Mapping[str, str] | None = None,
-        deadline: timedelta | None = None,
-        max_requeues: int | None = None,
-        priority: Priority | str = Priority.NORMAL,
-        exclusive_key: str | None = None,
+        **options: Unpack[ItemOptions],
     ) -> EnqueuedItem:
-        """Adds one item (bytes, text, dict, list) to the sidecar's queue. Errors as :meth:`enqueue_many`."""
-        options = (id, client, delay, None, headers, deadline, max_requeues, priority, exclusive_key)
-        done = await self.enqueue_many([NewItem(payload, *options)])
+        """Adds one item (bytes, text, dict, list) to the sidecar's queue. ``options``: those of :class:`claimq.NewItem`
+        without instants. Errors as :meth:`enqueue_many`, TypeError for an unknown option."""
+        done = await self.enqueue_many([new_item(payload, options)])
         return EnqueuedItem(done.ids[0], done.length, is_duplicate=bool(done.duplicates))
 
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from claimq.arguments import Duration, choice, count, optional_seconds, several
+from claimq.arguments import Duration, optional_seconds, several
 from claimq.codec import last_frames
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.handler_verdicts import Fail
-from claimq.item_options import MAX_REQUEUES, checked_exclusive_key, checked_headers
+from claimq.item_options import ITEM_OPTIONS, valid_options
 from claimq.model import Enqueued, NewItem, Outcome, Priority, Verdict
 from claimq.tracing import carrying
 from claimq.worker.errors import Refused, SidecarUnavailable
@@ -174,17 +174,14 @@ def new_item(item: object) -> dict[str, object]:
         raise ValueError("a sidecar takes no instants: give NewItem(delay=...) instead of at=...")
     if new.deadline is not None and not isinstance(new.deadline, timedelta):
         raise ValueError("a sidecar takes no instants: give deadline=timedelta(...)")
-    limit, priority = new.max_requeues, choice("priority", new.priority, Priority)
-    words = {
+    words: dict[str, object] = {
         "id": new.id,
         "client": new.client,
         "delay": optional_seconds("delay", new.delay),
-        "headers": None if new.headers is None else checked_headers(new.headers) or None,
-        "expires_in": optional_seconds("deadline", new.deadline),
-        "max_requeues": None if limit is None else count("max_requeues", limit, most=MAX_REQUEUES),
-        "priority": None if priority is Priority.NORMAL else priority.value,
-        "exclusive_key": None if new.exclusive_key is None else checked_exclusive_key(new.exclusive_key),
     }
+    words |= {option.name: value for option, value in valid_options(new)}
+    if isinstance(deadline := words.pop("deadline", None), timedelta):
+        words["expires_in"] = deadline.total_seconds()
     return {**dict(_payload(new.payload)), **{name: word for name, word in words.items() if word is not None}}
 
 
@@ -308,7 +305,6 @@ def refusal(status: int, body: bytes) -> ClaimqError:
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 _FIELDS = ("token", "id", "client", "requeue_count", "fail_count", "crash_count", "interrupted_count",
            "enqueued_at", "first_enqueued_at", "claimed_at", "lease_until")  # fmt: skip
-_OPTIONS = ("headers", "deadline", "max_requeues", "exclusive_key")
 
 
 def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -317,9 +313,8 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         fields = {name: claim[name] for name in _FIELDS}
         fields["payload"] = base64.b64decode(claim["payload_base64"])
         if len(claim) > len(fields):  # few items have options
-            fields |= {name: claim[name] for name in _OPTIONS if name in claim}
-            if "priority" in claim:
-                fields["priority"] = Priority(claim["priority"])
+            fields |= {option.name: claim[option.name] for option in ITEM_OPTIONS if option.name in claim}
+            fields["priority"] = Priority(claim.get("priority", Priority.NORMAL))
         yield fields
 
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 from claimq.arguments import seconds
+from claimq.item_options import OF_ENQUEUE
 from claimq.model import NewItem
 from claimq_admin.item_files.item_files import item_of_fields, json_fields
 from claimq_admin.item_files.json_text import elements_of, fields_of
 
 _MOST_ITEMS = 1000
 _KNOWN = {
-    "payload", "payload_base64", "id", "client", "at", "delay", "headers", "deadline", "expires_in", "max_requeues",
-    "priority", "exclusive_key",
+    "payload", "payload_base64", "expires_in", *OF_ENQUEUE
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 import msgspec
 
 from claimq.codec import check_name
-from claimq.item_options import MAX_EXCLUSIVE_KEY, MAX_REQUEUES, checked_headers
+from claimq.item_options import ITEM_OPTIONS, checked_headers
 from claimq.tokens import may_be_token
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.bodies import Body, DoneWithItemsBody, ItemBody
@@ -43,10 +43,7 @@ _FIXES: Final = {
     "id": "give a string",
     "client": "give a string",
     "expires_in": f"give seconds from 0 to {MAX_DELAY:g}",
-    "max_requeues": f"give a whole number from 0 to {MAX_REQUEUES}",
-    "priority": "give one of high, normal, low",
-    "exclusive_key": f"give 1 to {MAX_EXCLUSIVE_KEY} printable ASCII characters without blanks",
-    "headers": "give an object of names and strings",
+    **{option.name: option.advice for option in ITEM_OPTIONS},
 }
 """What to send instead, by field. All other fields are lists."""
 _B = TypeVar("_B", bound=Body)

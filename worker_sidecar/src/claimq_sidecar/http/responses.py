@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq import model
+from claimq.item_options import ITEM_OPTIONS, set_options
 from claimq_sidecar.http.json_text import is_json, to_json
 
 Count = Annotated[int, Meta(ge=0)]
@@ -17,7 +18,7 @@ _CONTROL_CHARACTERS: Final = bytes(range(32))
 _MAX_TEXT_FACTOR: Final = 3
 """How many times larger a payload may be as a JSON string. Only control characters exceed this."""
 _SMALL: Final = 4096
-_NORMAL: Final = model.Priority.NORMAL  # to look it up takes as long as to write a field
+_NO_OPTIONS: Final = [option.unset for option in ITEM_OPTIONS]
 
 
 class Response(Struct, forbid_unknown_fields=True, gc=False):
@@ -211,7 +212,7 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
     token, item, _, claimed_at, lease_until = claim
     (
         item_id, payload, enqueued_at, first_enqueued_at, client, requeues, fails, crashes, interrupts, _, _, _, _,
-        header_pairs, deadline, max_requeues, priority, exclusive_key,
+        *options,
     ) = item  # fmt: skip
     whole = Claim(
         token, item_id, client, requeues, fails, crashes, interrupts, enqueued_at, first_enqueued_at, claimed_at,
@@ -223,16 +224,9 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
         whole.text = Raw(text)
     else:
         whole.payload_base64 = payload
-    if header_pairs:
-        whole.headers = item.headers
-    if deadline is not None:
-        whole.deadline = deadline
-    if max_requeues is not None:
-        whole.max_requeues = max_requeues
-    if priority is not _NORMAL:
-        whole.priority = "high" if priority is model.Priority.HIGH else "low"
-    if exclusive_key is not None:
-        whole.exclusive_key = exclusive_key
+    if options != _NO_OPTIONS:
+        for option, value in set_options(item):
+            setattr(whole, option.name, value)
     return whole
 
 

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from claimq.model import Claim, Item, Priority
+from claimq.item_options import ITEM_OPTIONS, Form, ItemOption, set_options
+from claimq.model import Claim, Item
 from claimq_process.push import PushMode
 from claimq_sidecar.http.json_text import is_json, to_json
 
@@ -23,12 +24,17 @@ _BATCHED: Final = "application/cloudevents-batch+json; charset=utf-8"
 _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
 """Characters of a header that stand for themselves; the rest is percent-encoded (HTTP binding, 3.1.3.2)."""
 
+
+def _attribute(option: ItemOption) -> str:
+    return option.name.replace("_", "")
+
+
 TRACING: Final = ("traceparent", "tracestate")
 """Headers of an item that are headers of its request too (W3C Trace Context)."""
 _OWN: Final = frozenset(
     ("specversion", "type", "source", "id", "time", "datacontenttype", "data", "database64", "attempt", "client",
      "requeuecount", "failcount", "crashcount", "interruptedcount", "enqueuedat", "leaseuntil", "claimtoken",
-     "deadline", "priority", "exclusivekey")
+     *map(_attribute, ITEM_OPTIONS))
 )  # fmt: skip
 """Names that a header of an item does not get as an attribute."""
 
@@ -95,12 +101,9 @@ def _attributes(claim: Claim) -> Attributes:
     }
     if item.client is not None:
         attributes["client"] = item.client
-    if item.deadline is not None:
-        attributes["deadline"] = _instant(item.deadline)
-    if item.priority is not Priority.NORMAL:
-        attributes["priority"] = item.priority
-    if item.exclusive_key is not None:
-        attributes["exclusivekey"] = item.exclusive_key
+    for option, value in set_options(item):
+        if option.form is not Form.HEADERS:
+            attributes[_attribute(option)] = _instant(value) if option.form is Form.INSTANT else value
     for name, value in item.header_pairs:
         if name != _CONTENT_TYPE:
             key = name.replace("-", "")

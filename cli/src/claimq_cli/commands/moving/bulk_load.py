@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from claimq.codec import payload_bytes
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
-from claimq.model import Enqueued, NewItem, Priority
+from claimq.item_options import ItemOptions, new_item
+from claimq.model import Enqueued, NewItem
 from claimq.queue.batches import batch_of
 from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
@@ -48,24 +48,14 @@ class Target(Protocol):
 class Wanted:
     """Settings that all items of a load share, and the first line to enqueue."""
 
-    client: str | None = None
-    delay: float | None = None
-    at: float | None = None
+    options: ItemOptions = field(default_factory=ItemOptions)
     id_prefix: str | None = None
     from_line: int = 1
-    headers: Mapping[str, str] | None = None
-    deadline: float | timedelta | None = None
-    max_requeues: int | None = None
-    priority: Priority | str = Priority.NORMAL
-    exclusive_key: str | None = None
 
     def item(self, number: int, payload: bytes) -> NewItem:
         """The item of one line."""
         own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
-        return NewItem(
-            payload, own, self.client, self.delay, self.at, self.headers, self.deadline, self.max_requeues,
-            self.priority, self.exclusive_key,
-        )  # fmt: skip
+        return new_item(payload, {**self.options, "id": own})
 
 
 class RefusedLine(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import timedelta
 
 import click
 
+from claimq.arguments import instant, optional_seconds
+from claimq.item_options import ItemOptions
 from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.queue_reads import ReadableQueue
@@ -17,7 +18,7 @@ from claimq_cli.commands.moving.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.moving.input_source import InputSource
 from claimq_cli.commands.moving.line_options import LineOptions, line_options
 from claimq_cli.commands.options.context import Context, with_context
-from claimq_cli.commands.options.option_types import Duration, Instant, headers_option, limit_options
+from claimq_cli.commands.options.item_options import item_options
 from claimq_cli.commands.options.queue_argument import queue_argument
 from claimq_cli.commands.options.queue_names import NewQueue
 from claimq_cli.output.terminal import say_error
@@ -29,22 +30,13 @@ from claimq_process.duration import format_duration
 @click.argument("items", nargs=-1)
 @line_options
 @click.option("--file", metavar="FILE", help="Enqueue the content of FILE as one item; '-' is stdin.")
-@click.option("--client", metavar="CLIENT", help="Client of the items. Claims go round-robin over clients.")
-@click.option("--delay", type=Duration(), metavar="DURATION", help="Delay the items: 30s, 5m.")
-@click.option(
-    "--at",
-    type=Instant(),
-    metavar="INSTANT",
-    help="Delay the items until this instant: 2030-01-31T09:00:00Z, or Unix seconds.",
-)
 @click.option(
     "--id",
     "item_id",
     metavar="ID",
     help="Id of the item (one item only). An id that is known already is not enqueued again.",
 )
-@headers_option
-@limit_options
+@item_options
 @with_context
 async def enqueue(
     context: Context,
@@ -52,15 +44,8 @@ async def enqueue(
     items: tuple[str, ...],
     lines: LineOptions | None,
     file: str | None,
-    client: str | None,
-    delay: float | None,
-    at: float | None,
     item_id: str | None,
-    headers: dict[str, str] | None,
-    deadline: float | timedelta | None,
-    max_requeues: int | None,
-    priority: str,
-    exclusive_key: str | None,
+    options: ItemOptions,
 ) -> int:
     """Add items to the queue NAME. The first item creates the queue.
 
@@ -72,12 +57,9 @@ async def enqueue(
     claimq enqueue thumbnails --file photo.json --id order-4711 --delay 30s
     """
     _check_source(items, lines, file, item_id)
-    if delay is not None and at is not None:
+    if "delay" in options and "at" in options:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
-    wanted = Wanted(
-        client, delay, at, headers=headers, deadline=deadline, max_requeues=max_requeues, priority=priority,
-        exclusive_key=exclusive_key,
-    )  # fmt: skip
+    wanted = Wanted(options)
     if lines is not None:
         return await _enqueue_lines(
             context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)
@@ -111,9 +93,10 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted
         async with stopping() as stop, context.enqueue_queue(name) as (queue, new_queue):
             done = await load(queue, opened, lines.end, wanted, stop)
     document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
-    delayed = "" if wanted.at is None else f"delayed until {iso_instant(wanted.at)}"
-    if wanted.delay is not None:
-        delayed = f"each delayed by {format_duration(wanted.delay)}"
+    at, delay = _due(wanted.options)
+    delayed = "" if at is None else f"delayed until {iso_instant(at)}"
+    if delay is not None:
+        delayed = f"each delayed by {format_duration(delay)}"
     context.answers.give(document, _text(name, done, delayed, new_queue))
     if done.cut_count:
         say_error(
@@ -125,11 +108,18 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted
 
 async def _delay(queue: ReadableQueue, wanted: Wanted) -> tuple[float | None, str]:
     """When delayed items are due by the server's clock, and a text with it; None and an empty text without a delay."""
-    if wanted.delay is None and wanted.at is None:
+    at, delay = _due(wanted.options)
+    if delay is None and at is None:
         return None, ""
     now = (await queue.snapshot()).now
-    due_at = wanted.at if wanted.at is not None else now + (wanted.delay or 0.0)
+    due_at = at if at is not None else now + (delay or 0.0)
     return due_at, f"delayed until {iso_instant(due_at)}" if due_at > now else "due now"
+
+
+def _due(options: ItemOptions) -> tuple[float | None, float | None]:
+    """The instant and the delay of delayed items, in seconds."""
+    at, delay = options.get("at"), options.get("delay")
+    return None if at is None else instant("at", at), optional_seconds("delay", delay)
 
 
 async def _file(source: str) -> bytes:

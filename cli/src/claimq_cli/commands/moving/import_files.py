@@ -95,7 +95,7 @@ class ItemFile:
         csv = CsvFile() if form == "csv" else None
         self._lines: Lines = source if csv is None else CsvLines(source, csv)
         self._wanted = ItemLines(
-            client=wanted.client, id_prefix=wanted.id_prefix, from_line=wanted.from_line, csv=csv
+            options=wanted.options, id_prefix=wanted.id_prefix, from_line=wanted.from_line, csv=csv
         )
 
     async def load(self, queue: claimq.ReliableQueue, stop: asyncio.Event, pace: Pace) -> Loaded:

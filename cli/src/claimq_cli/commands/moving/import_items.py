@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import click
 
 from claimq.codec import check_name
+from claimq.item_options import ItemOptions
 from claimq.model import NewItem
 from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_admin.rate_limit import Pace
@@ -133,7 +134,8 @@ async def import_items(
         raise CommandError(
             "--copy, --pending, --limit and --new-ids are for other queue systems, not files", USAGE
         )
-    wanted = Wanted(client, id_prefix=id_prefix or content_prefix(origin), from_line=from_line)
+    own: ItemOptions = {} if client is None else {"client": client}
+    wanted = Wanted(own, id_prefix=id_prefix or content_prefix(origin), from_line=from_line)
     with InputSource(origin) as opened:
         file = ItemFile(opened, form, wanted)
         return await (_check_file(context, name, file) if dry_run else _from_file(context, name, file, rate))

@@ -11,14 +11,14 @@ import click
 import claimq
 from claimq.address.redis_url import parse_url
 from claimq.errors import ClaimqError
-from claimq.model import ClientInfo, Item, Located, Priority, Snapshot, State, WorkerInfo
+from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
 from claimq_admin.errors import NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.queue_reads import longest_claims, status_of, workers_of
 from claimq_admin.remote.page_api import PageApi
 from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_admin.server_choice import Chosen
-from claimq_admin.text import age, instant, payload
+from claimq_admin.text import age, instant, option_texts, payload
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
@@ -310,16 +310,15 @@ def described(found: Located) -> list[str]:
         "due": instant(found.due_at) if found.due_at else None,
         "failed": instant(found.failed_at) if found.failed_at else None,
         "client": item.client,
-        "deadline": instant(item.deadline) if item.deadline is not None else None,
-        "limit": None if item.max_requeues is None else f"{item.max_requeues} requeues",
-        "priority": None if item.priority is Priority.NORMAL else item.priority.value,
-        "exclusive": item.exclusive_key,
+        **option_texts(item),
         "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
         "counts": counts,
         "last error": item.last_error,
         "payload": payload(item),
     }
-    lines = [f"{name + ':':<13}{value}" for name, value in facts.items() if value is not None]
+    shown = {f"{name}:": value for name, value in facts.items() if value is not None}
+    width = max(12, *map(len, shown)) + 1
+    lines = [f"{name:<{width}}{value}" for name, value in shown.items()]
     headers = [f"{name}: {value}" for name, value in item.header_pairs]
     history = [f"{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history]
     return (

@@ -16,7 +16,7 @@ from testkit.release import Release, create_namespace
 
 pytestmark = pytest.mark.cluster
 
-UNREACHABLE = "redis://missing.invalid:6379/0"
+UNREACHABLE = "redis://missing.example.invalid:6379/0"
 POLICIES = ("Retain", "DeleteIfEmpty", "Delete")
 
 

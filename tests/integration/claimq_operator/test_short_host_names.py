@@ -1,5 +1,6 @@
 """A short host name is a Service of the queue's namespace, although its namesake beside the operator answers."""
 
+import base64
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,8 +8,11 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Connection
+from redis.exceptions import ConnectionError as ClientError
 
 import claimq
+from claimq.errors import StoreUnavailable
+from claimq.redis_store.faults import translate
 from claimq.redis_store.listening import listening
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_kubernetes.port import QUEUES, SECRETS
@@ -104,3 +108,58 @@ def test_a_namesake_beside_the_operator_does_not_stand_in(
 
     with_names({"redis": namesake}, work())
     assert namesake.call("DBSIZE") == 0
+
+
+@pytest.mark.parametrize("is_in_secret", [False, True])
+def test_the_operator_refuses_a_name_with_one_dot(
+    start_server: Callable[..., Server], tmp_path: Path, is_in_secret: bool
+) -> None:
+    """It would be a pod beside the operator for the operator, and one beside the queue for its workers."""
+    namesake, api = start_server("valkey", tcp=True), MemoryApi()
+    url = "redis://redis-0.redis:6379"
+
+    async def work() -> None:
+        data = {"url": base64.b64encode(url.encode()).decode()}
+        await api.create(SECRETS, {"metadata": {"name": "redis", "namespace": "media"}, "data": data})
+        redis = {"secretRef": {"name": "redis"}} if is_in_secret else {"url": url}
+        async with a_queue(api, namesake, tmp_path, redis):
+            await eventually(lambda: conditions(api).get("RedisReachable") == "False AddressInvalid")
+
+    with_names({"redis-0.redis": namesake}, work())
+    every = api.objects["ReliableQueue", "thumbs"]["status"]["conditions"]
+    (message,) = (one["message"] for one in every if one["type"] == "RedisReachable")
+    assert message.startswith(
+        "spec.redis.secretRef" if is_in_secret else "spec.redis.url: a host name with one dot"
+    )
+    assert "write SERVICE.NAMESPACE.svc or POD.SERVICE.NAMESPACE.svc" in message
+    assert namesake.call("DBSIZE") == 0
+    assert ("Deployment", "thumbs") not in api.objects
+
+
+def test_a_name_with_one_dot_that_a_node_reports_is_refused(start_server: Callable[..., Server]) -> None:
+    namesake = start_server("valkey", tcp=True)
+
+    async def work() -> None:
+        with pytest.raises(ClientError) as refused:
+            await listening(Connection, "media")(host="redis-0.redis", port=6379).connect()
+        error = translate(refused.value, doing="claim")
+        assert isinstance(error, StoreUnavailable)
+        assert "a host name with one dot leads to different servers" in str(error)
+
+    with_names({"redis-0.redis": namesake}, work())
+
+
+def test_a_certificate_is_for_the_name_without_the_dot_at_its_end(
+    start_server: Callable[..., Server],
+) -> None:
+    server = start_server("redis7", tls=True)
+    assert server.certificates is not None
+    ca_file = str(server.certificates.ca_file)
+
+    async def work() -> None:
+        settings = claimq.RedisSettings("rediss://localhost.:6379", ca_file=ca_file, namespace="media")
+        async with claimq.connect(settings=settings) as store:
+            await store.queue("media.thumbs", worker="producer").enqueue("a")
+
+    with_names({"localhost.": server}, work())
+    assert server.call("DBSIZE") != 0

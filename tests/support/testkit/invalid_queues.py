@@ -111,7 +111,7 @@ MISTAKES: dict[str, Mistake] = {
         with_secret(url="redis://{}/0"),
     ),
     "no-answer": Mistake(
-        {"redis": {"url": "redis://missing.invalid:6379/0"}},
+        {"redis": {"url": "redis://missing.example.invalid:6379/0"}},
         "RedisReachable",
         ("False Unreachable",),
         ("no server answers there", "spec.redis.url", "correct", "claimq doctor no-answer -n mistakes"),

@@ -22,7 +22,7 @@ def urls_of_other_ports(start_server: ServerFactory) -> Generator[Sequence[str]]
     with _silent() as silent, _http() as http, _pop3() as pop3:
         ports = [free_port(), silent, http, pop3, with_tls.port, with_password.port]
         urls = [f"redis://{user}127.0.0.1:{port}/0" for port in ports for user in ("", ":wrong@")]
-        yield [*urls, "redis://missing.invalid/0"]
+        yield [*urls, "redis://missing.example.invalid/0"]
 
 
 @contextmanager

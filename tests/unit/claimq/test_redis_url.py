@@ -224,3 +224,28 @@ def test_settings_of_a_namespace_have_full_names(url: str, full: str) -> None:
     assert settings.url == full
     assert RedisSettings(full, namespace="team") == settings
     assert RedisSettings(url).url == url
+
+
+@pytest.mark.parametrize(
+    "hosts", ["redis-0.redis", "redis.data:6379", "redis,redis-0.redis:6380", "DB.example", "a_b.c-d"]
+)
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster", "redis+sentinel"])
+def test_a_name_with_one_dot_is_refused_in_a_namespace(scheme: str, hosts: str) -> None:
+    url = f"{scheme}://user:s.ecret@{hosts}" + ("/main" if scheme.endswith("sentinel") else "")
+    if "," in hosts and "+" not in scheme:
+        return
+    with pytest.raises(
+        ValueError, match=r"one dot leads to different servers.*write SERVICE\.NAMESPACE\.svc"
+    ) as refused:
+        RedisSettings(url, namespace="team")
+    assert "ecret" not in str(refused.value)
+    assert RedisSettings(url).url == url
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["redis.data.svc", "redis-0.redis.team.svc", "db.example.", "127.1", "10.0.0.1", "[::1]", "db."],
+)
+def test_names_that_mean_the_same_everywhere_stay_as_they_are(host: str) -> None:
+    url = f"redis://a.b:c.d@{host}:6379"
+    assert with_namespace(url, "team") == url

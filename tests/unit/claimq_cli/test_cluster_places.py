@@ -9,7 +9,6 @@ from claimq_cli.cluster.places import Place, place_of
     ("host", "place"),
     [
         ("valkey", Place("service", "valkey", "media")),
-        ("valkey.shop", Place("service", "valkey", "shop", is_certain=False)),
         ("valkey.shop.svc", Place("service", "valkey", "shop")),
         ("valkey.shop.svc.cluster.local", Place("service", "valkey", "shop")),
         ("valkey.shop.svc.cluster.local.", Place("service", "valkey", "shop")),
@@ -23,7 +22,17 @@ def test_names_that_pods_use_are_services_and_pods(host: str, place: Place) -> N
 
 @pytest.mark.parametrize(
     "host",
-    ["redis.example.com", "10.0.0.7", "::1", "localhost", "", "a..b", "a.b.c.d.svc", "svc.example.com"],
+    [
+        "redis.example.com",
+        "10.0.0.7",
+        "::1",
+        "localhost",
+        "",
+        "a..b",
+        "db.example.",
+        "a.b.c.d.svc",
+        "svc.example.com",
+    ],
 )
 def test_other_hosts_are_outside_the_cluster(host: str) -> None:
     assert place_of(host, "media") is None

@@ -16,7 +16,7 @@ HOSTS = {
     "redis.team.svc": ["redis://redis"],
     "redis-?": ["redis://redis-1"],
     "redis*": ["redis+cluster://redis-1,redis-2"],
-    "*": ["redis://redis", "redis://db.example"],
+    "*": ["redis://redis", "redis://db.example."],
     "[::1]:6379": ["redis://[::1]"],
 }
 

@@ -69,11 +69,6 @@ class Kubectl:
             raise _error_of(done)
         return answer == ["yes"]
 
-    def has_service(self, name: str, namespace: str) -> bool:
-        """Whether this Service exists. CommandError if kubectl fails."""
-        words = ("get", f"service/{name}", "--output=name", "--ignore-not-found", "--request-timeout=10s")
-        return bool(self._run(self.command(*words, namespace=namespace)).strip())
-
     def _run(self, command: list[str]) -> str:
         done = self._finished(command)
         if done.returncode:

@@ -13,15 +13,14 @@ class Place:
     kind: str
     name: str
     namespace: str
-    is_certain: bool = True
-    """False for ``a.b``, which can also be a host outside the cluster."""
 
 
 def place_of(host: str, namespace: str) -> Place | None:
     """The Service or pod with this host name, as pods of the namespace resolve it; None for other hosts.
 
-    ``valkey``, ``valkey.shop``, ``valkey.shop.svc`` and ``valkey.shop.svc.cluster.local`` are the Service,
-    ``valkey-0.valkey.shop.svc`` is a pod of it (see DNS for Services and Pods in the documentation of Kubernetes).
+    ``valkey``, ``valkey.shop.svc`` and ``valkey.shop.svc.cluster.local`` are the Service, ``valkey-0.valkey.shop.svc``
+    is a pod of it (see DNS for Services and Pods in the documentation of Kubernetes). Names with one dot do not come
+    here, except with a dot at their end (:func:`claimq.address.redis_url.with_namespace`).
     """
     labels = host.rstrip(".").split(".")
     if _is_address(host) or host == "localhost" or not all(labels):
@@ -29,8 +28,6 @@ def place_of(host: str, namespace: str) -> Place | None:
     match labels:
         case [service]:
             return Place("service", service, namespace)
-        case [service, where]:
-            return Place("service", service, where, is_certain=False)
         case [service, where, "svc", *_]:
             return Place("service", service, where)
         case [pod, _, where, "svc", *_]:

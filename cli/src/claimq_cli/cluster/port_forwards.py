@@ -23,7 +23,6 @@ class PortForwards:
     def __init__(self, kubectl: Kubectl) -> None:
         self._kubectl = kubectl
         self._running: dict[tuple[str, int], _Forward] = {}
-        self._outside: set[str] = set()
         self._lock = asyncio.Lock()
 
     async def local_port(self, host: str, port: int, namespace: str) -> int | None:
@@ -33,20 +32,11 @@ class PortForwards:
             running = self._running.get((host, port))
             if running is not None and running.is_alive:
                 return running.port
-            place = await self._place(host, namespace)
+            place = place_of(host, namespace)
             if place is None:
                 return None
             started = self._running[host, port] = await _Forward.start(self._kubectl, place, port)
             return started.port
-
-    async def _place(self, host: str, namespace: str) -> Place | None:
-        place = None if host in self._outside else place_of(host, namespace)
-        if place is None or place.is_certain:
-            return place
-        if await asyncio.to_thread(self._kubectl.has_service, place.name, place.namespace):
-            return place
-        self._outside.add(host)
-        return None
 
     async def close(self) -> None:
         """Closes all ports."""

@@ -11,6 +11,10 @@ _FORMS = (
     "redis://HOST:PORT/DB, rediss://... for TLS, unix:///path/to/socket?db=0, "
     "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB, redis+cluster://HOST:PORT,HOST:PORT"
 )
+ONE_DOT = (
+    "a host name with one dot leads to different servers in different namespaces; write SERVICE.NAMESPACE.svc or "
+    "POD.SERVICE.NAMESPACE.svc, and a dot at the end of the name of a host outside the cluster"
+)
 
 
 class UrlParts(NamedTuple):
@@ -97,9 +101,19 @@ def in_namespace(address: str, namespace: str) -> str:
     return f"{host}.{namespace}.svc{colon}{port}"
 
 
+def has_one_dot(address: str) -> bool:
+    """Whether HOST or HOST:PORT is a name such as ``a.b``: in each pod first the pod ``a`` of the Service ``b`` in the
+    pod's own namespace, then the Service ``a`` of the namespace ``b``, then a host outside the cluster."""
+    first, dot, second = address.partition(":")[0].partition(".")
+    return bool(first and dot and second) and "." not in second and not second.isdigit()
+
+
 def with_namespace(url: str, namespace: str) -> str:
-    """The URL with each of its hosts as :func:`in_namespace`. Raises ValueError as :func:`split_url`."""
+    """The URL with each of its hosts as :func:`in_namespace`. Raises ValueError as :func:`split_url`, and for a host
+    that :func:`has_one_dot`, whose meaning depends on the reader's namespace."""
     parts = split_url(url)
+    if namespace and parts.scheme != "unix" and any(map(has_one_dot, parts.addresses)):
+        raise ValueError(ONE_DOT)
     addresses = ",".join(in_namespace(one, namespace) for one in parts.addresses)
     if parts.scheme == "unix" or addresses == ",".join(parts.addresses):
         return url

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from redis import exceptions as client
 
+from claimq.address.redis_url import ONE_DOT
+
 _DEPTH = 6
 COMMANDS = frozenset(
     re.findall(
@@ -33,6 +35,7 @@ _TEXTS = {
     "Invalid RESP version": "the server does not speak the protocol of Redis 6",
     "Redis Cluster cannot be connected": "no node of the cluster can be reached",
     "Cluster mode is not enabled": "cluster mode is not enabled on this node",
+    ONE_DOT: ONE_DOT,
 }
 """Beginning of a message of the client library -> its description."""
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
+from redis.exceptions import ConnectionError as Unreachable
 from redis.exceptions import TimeoutError as TimedOut
 
-from claimq.address.redis_url import in_namespace
+from claimq.address.redis_url import ONE_DOT, has_one_dot, in_namespace
 from claimq.redis_store.parsers import InactivityTimeout, inactivity
 
 _PIECE = 65536
@@ -28,8 +29,13 @@ class _Listening:
 
     def _connection_arguments(self) -> Any:
         """As the library's. The connection keeps the host as Sentinels or nodes reported it, by which it is known."""
-        found: Any = super()._connection_arguments()  # type: ignore[misc]  # of the class behind this one
-        return {**found, "host": in_namespace(found["host"], self.namespace)}
+        arguments: Any = super()._connection_arguments()  # type: ignore[misc]  # of the class behind this one
+        host = arguments["host"]
+        if self.namespace and has_one_dot(host):
+            raise Unreachable(ONE_DOT)
+        if "ssl" in arguments and host.endswith("."):  # no certificate has such a name
+            arguments = {**arguments, "server_hostname": host.removesuffix(".")}
+        return {**arguments, "host": in_namespace(host, self.namespace)}
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         """As the library's, which bounds the whole command."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Receive
 
 import claimq
 from claimq_kubernetes.port import Kind
-from claimq_web.changes import runs
+from claimq_web.changes import actions, runs
 from claimq_web.queues.queues import ServerQueues
 from claimq_web.users import reviews
 from claimq_web.users.login import Logins, User
@@ -20,7 +21,7 @@ from claimq_web.users.reviews import ReviewedAccess
 from claimq_web.website import Site
 from testkit.patient import patient
 from testkit.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 LOOK = ("get", "")
@@ -83,8 +84,10 @@ async def page(valkey: Server) -> AsyncIterator[Page]:
         yield Page(queue, server)
 
 
-async def send(app: ASGIApp, path: str, body: str = "", kind: str = "", **headers: str) -> tuple[int, str]:
-    """The answer to a request of ann: a POST if it has a body."""
+async def send(
+    app: ASGIApp, path: str, body: str = "", kind: str = "", receive: Receive | None = None, **headers: str
+) -> tuple[int, str]:
+    """The answer to a request of ann: a POST if it has a body. ``receive``: how its body arrives."""
     sent: list[Message] = []
     changed = {name.replace("_", "-"): value for name, value in headers.items()}
     given = {"host": "127.0.0.1", "authorization": "Bearer ann", **changed}
@@ -95,13 +98,13 @@ async def send(app: ASGIApp, path: str, body: str = "", kind: str = "", **header
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
     }  # fmt: skip
 
-    async def receive() -> Message:
+    async def whole() -> Message:
         return {"type": "http.request", "body": body.encode()}
 
     async def note(message: Message) -> None:
         sent.append(message)
 
-    await app(scope, receive, note)
+    await app(scope, receive or whole, note)
     return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:]).decode()
 
 
@@ -188,6 +191,30 @@ async def test_users_who_may_only_enqueue_push_no_record_of_others_out(page: Pag
     assert len(log) == 2000
     assert [(one.actor, one.action, one.count) for one in log if one.actor == "bob"] == [("bob", "flush", 9)]
     assert [one.action for one in log if one.actor == "ann"] == ["enqueue"] * 3
+
+
+async def test_requests_without_their_bodies_keep_no_enqueue_of_others_out(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "_ENQUEUE_SECONDS", PATIENCE)
+    app, reading = page.allowing(LOOK, ("create", "items")), asyncio.Semaphore(0)
+
+    async def nothing() -> Message:
+        reading.release()
+        return await asyncio.Future()
+
+    async with asyncio.TaskGroup() as group:
+        silent = [
+            group.create_task(
+                send(app, f"{PATH}/enqueue", NEW, JSON, nothing, authorization=f"Bearer eve{n % 4}")
+            )
+            for n in range(8)
+        ]
+        await reading.acquire()
+        assert (await send(app, f"{PATH}/enqueue", NEW, JSON))[0] == 200
+        assert not any(one.done() for one in silent)
+        for one in silent:
+            one.cancel()
 
 
 async def _has_ended(queue: claimq.ReliableQueue) -> bool:

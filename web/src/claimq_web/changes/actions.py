@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from urllib.parse import urlencode
 
@@ -21,6 +22,7 @@ from claimq_admin.reads import documents
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_admin.text import count
 from claimq_process.duration import parse_duration
+from claimq_web.changes.bodies import Bodies
 from claimq_web.changes.filter_forms import CHANGEABLE, LONGEST_TEXT, filter_of
 from claimq_web.changes.new_items import items_of
 from claimq_web.changes.queue_changes import change_queue, right_of
@@ -28,7 +30,7 @@ from claimq_web.changes.runs import Run, Runs
 from claimq_web.queues.queues import Queues
 from claimq_web.rendering import answer, no_queue
 from claimq_web.users.access import Access, Right
-from claimq_web.users.forms import Form, checked_form, read_body
+from claimq_web.users.forms import Form, checked_form
 from claimq_web.users.limits import AtOnce, answering
 from claimq_web.users.login import Session
 
@@ -36,6 +38,8 @@ _ENQUEUE_SECONDS = 20.0
 _ACTION_SECONDS = 60.0
 _ENQUEUES_OF_A_QUEUE, _ENQUEUES_OF_A_USER, _ENQUEUES_OF_A_NAMESPACE, _ENQUEUES_AT_ONCE = 2, 2, 4, 8
 """How many requests have items in memory at the same time: each can have megabytes."""
+_MOST_BODY_BYTES = 32 * 1024 * 1024
+"""Of the bodies of all enqueues that have no slot yet."""
 _CANCELLED = "cancelled by hand"
 
 
@@ -49,6 +53,7 @@ class Actions:
         self._enqueues = AtOnce(
             _ENQUEUES_OF_A_QUEUE, _ENQUEUES_OF_A_USER, _ENQUEUES_OF_A_NAMESPACE, _ENQUEUES_AT_ONCE
         )
+        self._bodies = Bodies(_MOST_BODY_BYTES)
 
     def routes(self) -> list[Route]:
         """The routes of the changes."""
@@ -84,9 +89,11 @@ class Actions:
         session: Session = request.state.session
         name = str(request.path_params["name"])
         queue = await self._queue(session, name, Right.ADD)
-        async with self._enqueues.slot(name, session.user):
+        async with AsyncExitStack() as held:
+            async with self._bodies.one(request, session.user, _ENQUEUE_SECONDS) as body:
+                await held.enter_async_context(self._enqueues.slot(name, session.user))
             try:
-                new = items_of(await read_body(request, _ENQUEUE_SECONDS))
+                new = items_of(body)
                 record = self._queues.recorder(name, session.user, adds=True)
                 await record("enqueue", count=len(new))
                 async with asyncio.timeout(_ENQUEUE_SECONDS):

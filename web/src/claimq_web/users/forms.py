@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -50,10 +50,16 @@ def fields_once(pairs: Iterable[tuple[str, str]]) -> Form:
     return found
 
 
-async def read_body(request: Request, seconds: float) -> bytes:
-    """The body of a request. Answers with status 408 if it does not arrive within so many seconds."""
+async def read_body(request: Request, seconds: float, arrived: Callable[[int], None] | None = None) -> bytes:
+    """The body of a request. Answers with status 408 if it does not arrive within so many seconds. ``arrived``: is
+    called with the size of each part."""
+    body = bytearray()
     try:
         async with asyncio.timeout(seconds):
-            return await request.body()
+            async for part in request.stream():
+                body += part
+                if arrived is not None:
+                    arrived(len(part))
+            return bytes(body)
     except TimeoutError:
         raise HTTPException(408, "the body of the request did not arrive in time") from None

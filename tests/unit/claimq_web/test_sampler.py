@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
 from typing import cast
 
 import pytest
@@ -92,3 +94,33 @@ def test_servers_that_do_not_answer_make_only_the_first_pass_long() -> None:
     asked = Counter(queues.asked)
     assert asked.pop("ann.orders") == 11
     assert set(asked.values()) == {2}
+
+
+class Timed(Sampler):
+    """Samples the queues of `Hanging` when they would answer, and notes when the one of ann was sampled."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(Hanging(), Samples())
+        self._seconds = seconds
+        self.sampled_at: list[float] = []
+
+    async def sample(self, name: str) -> None:
+        if name.startswith("eve."):
+            await asyncio.sleep(self._seconds)
+        else:
+            self.sampled_at.append(asyncio.get_running_loop().time())
+
+
+@pytest.mark.parametrize(("seconds", "longest"), [(1e9, 5.0), (1.5, 1.5)])
+def test_late_queues_do_not_make_the_pause_longer(seconds: float, longest: float) -> None:
+    sampler = Timed(seconds)
+
+    async def ten_minutes() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(600):
+                await sampler.run()
+
+    run_skipping(ten_minutes())
+    pauses = [later - earlier for earlier, later in pairwise(sampler.sampled_at)]
+    assert len(pauses) > 50
+    assert max(pauses) <= longest + 2.3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Sequence
 
 from claimq.concurrency.background_work import run_every
@@ -16,13 +15,17 @@ from claimq_web.users.limits import answering
 
 _PERIOD = 2.0
 _LEAST_SHARE = 5
-"""The pause after a pass is this many times as long as the pass, so that 10,000 queues keep no server busy."""
+"""The pause after a pass is this many times as long as its prompt queues took, so that 10,000 queues keep no server
+busy."""
 _AT_ONCE = 16
 _WARNINGS_EVERY = 60.0
 _SAMPLE_SECONDS = 5.0
 """How long a pass waits for the answers of one queue."""
-_FAILING_SECONDS = 1.0
-"""How long a pass goes on with queues that failed in the last one. The next pass begins with those that are left."""
+_LATE_SECONDS = 1.0
+"""A queue that fails or takes longer is late: the next pass takes it last, and its time does not make the pause longer.
+So one tenant with hundreds of bad servers delays no others."""
+_SECONDS_FOR_LATE = 1.0
+"""How long a pass goes on with late queues. The next pass begins with those that are left."""
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +42,8 @@ class Sampler:
         self.unsampled_count = 0
         """Queues for which the memory had no room."""
         self._queues = queues
+        self._late: Sequence[str] = ()
+        self._prompt_seconds = 0.0
         self._warned_at = -_WARNINGS_EVERY
         self._logged: dict[str, str] = {}
         """The last error of queues where users do not see the cause."""
@@ -48,23 +53,19 @@ class Sampler:
         await run_every(_PERIOD, self._pass, name="samples for the web page", stop=asyncio.Event())
 
     async def _pass(self) -> bool:
-        began = time.monotonic()
         try:
             await self.sample_all()
-            await self._read_warnings(began)
+            await self._read_warnings()
         except StoreUnavailable:
             if any(self._queues.servers()):
                 raise
             # `claimq up` stops: its connections were closed during this pass.
-        await asyncio.sleep(max(0.0, _LEAST_SHARE * (time.monotonic() - began) - _PERIOD))
+        await asyncio.sleep(max(0.0, _LEAST_SHARE * self._prompt_seconds - _PERIOD))
         return False
 
     async def sample_all(self) -> None:
-        """One pass. Raises StoreUnavailable or StoreMisused if no queue can be read.
-
-        Queues that failed in the last pass come last, and share a time: one tenant may have hundreds of servers that
-        do not answer.
-        """
+        """One pass. Raises StoreUnavailable or StoreMisused if no queue can be read."""
+        self._prompt_seconds = 0.0
         try:
             names = await self._queues.names()
         except ClaimqError as error:
@@ -72,16 +73,19 @@ class Sampler:
             raise
         self.problem = ""
         sampled, before = names[: self.samples.most_queues], self.problems
+        late, self._late = dict.fromkeys(self._late), []
         self.unsampled_count = len(names) - len(sampled)
         results: dict[str, Sample | ClaimqError | None] = {}
-        await self._sample_each([name for name in sampled if name not in before], results, math.inf)
+        await self._sample_each([name for name in sampled if name not in late], results, math.inf)
         known = set(sampled)
         self._logged = {name: text for name, text in self._logged.items() if name in known}
-        failing = [name for name in before if name in known]
-        left = await self._sample_each(failing, results, _FAILING_SECONDS)
+        left = await self._sample_each([name for name in late if name in known], results, _SECONDS_FOR_LATE)
+        self._late = [*left, *self._late]
         self.samples.keep_only({name for name, result in results.items() if result is not None} | {*left})
         errors = {name: result for name, result in results.items() if isinstance(result, ClaimqError)}
-        self.problems = {name: before[name] for name in left} | {name: str(errors[name]) for name in errors}
+        self.problems = {name: before[name] for name in left if name in before} | {
+            name: str(errors[name]) for name in errors
+        }
         if errors and len(self.problems) == len(sampled):
             raise next(iter(errors.values()))
 
@@ -95,8 +99,24 @@ class Sampler:
             if loop.time() >= due:
                 return names[begin:]
             page = names[begin : begin + _AT_ONCE]
-            results.update(zip(page, await asyncio.gather(*map(self._try_sample, page)), strict=True))
+            timed = dict(zip(page, await asyncio.gather(*map(self._timed_sample, page)), strict=True))
+            results.update((name, result) for name, (result, _) in timed.items())
+            late = {
+                name
+                for name, (result, took) in timed.items()
+                if isinstance(result, ClaimqError) or took > _LATE_SECONDS
+            }
+            self._late = [*self._late, *(name for name in page if name in late)]
+            self._prompt_seconds += max(
+                (took for name, (_, took) in timed.items() if name not in late), default=0.0
+            )
         return []
+
+    async def _timed_sample(self, name: str) -> tuple[Sample | ClaimqError | None, float]:
+        """The sample of a queue or why there is none, and how many seconds it took."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        return await self._try_sample(name), loop.time() - began
 
     async def _try_sample(self, name: str) -> Sample | ClaimqError | None:
         try:
@@ -124,7 +144,8 @@ class Sampler:
         self.samples.add(name, sample)
         return sample
 
-    async def _read_warnings(self, now: float) -> None:
+    async def _read_warnings(self) -> None:
+        now = asyncio.get_running_loop().time()
         if now - self._warned_at < _WARNINGS_EVERY:
             return
         self._warned_at = now

@@ -20,6 +20,13 @@ class Endless:
         await stop.wait()
 
 
+class Short:
+    """An action that ends at once."""
+
+    async def run(self, *_: object) -> None:
+        return
+
+
 class Broken:
     """An action whose server sends an answer that cannot be read."""
 
@@ -82,4 +89,23 @@ async def test_the_users_of_one_namespace_do_not_use_all_that_may_run() -> None:
     begun = [bool(found.start(run_of(f"user-{n}", queue=f"shop.queue-{n}"))) for n in range(16)]
     assert sum(begun) == 4
     assert found.start(run_of("ann", queue="bank.orders"))
+    await found.close()
+
+
+@pytest.mark.parametrize("users", [1, 50])
+async def test_ended_runs_of_one_user_or_namespace_push_none_of_others_out(users: int) -> None:
+    found = Runs()
+    kept = found.start(run_of("ann", action=Short(), queue="bank.orders"))
+    mine = list[str | None]()
+    for number in range(250):
+        queue = f"shop-{number}.orders" if users == 1 else "shop.orders"
+        mine.append(found.start(run_of(f"eve-{number % users}", action=Short(), queue=queue)))
+        await found.close()
+    assert kept
+    assert found.find(kept, "bank.orders")
+    found.start(run_of("ann"))
+    queues = {run.queue for run in found._runs.values() if not run.is_running}
+    assert len(found._runs) == 101
+    assert len(queues) == (100 if users == 1 else 2)
+    assert found.find(mine[-1] or "", queue)
     await found.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ _MOST_RUNNING, _MOST_OF_A_NAMESPACE, _MOST_OF_A_USER = 16, 4, 3
 _CHECK_EVERY = 20.0
 """Seconds between two checks that the user of a run may still change the queue."""
 _MOST_KEPT = 100
+"""Runs that have ended, for their users to see. Beyond it the user or the namespace with the most loses the oldest."""
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Runs:
     """The runs of a web page. They end with its process; a run that is started again continues with the rest."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, run: Run) -> str | None:
@@ -100,12 +101,23 @@ class Runs:
             return None
         run_id = secrets.token_urlsafe(9)
         self._runs[run_id] = run
-        for old in [one for one, known in self._runs.items() if not known.is_running][: -_MOST_KEPT or None]:
-            del self._runs[old]
+        self._forget_ended()
         task = in_background(run.carry_out(), name="changing items")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return run_id
+
+    def _forget_ended(self) -> None:
+        ended = {
+            run_id: {("user", run.user), ("namespace", run.namespace)}
+            for run_id, run in self._runs.items()
+            if not run.is_running
+        }
+        while len(ended) > _MOST_KEPT:
+            counts = Counter(owner for owners in ended.values() for owner in owners)
+            [(largest, _)] = counts.most_common(1)
+            oldest = next(run_id for run_id, owners in ended.items() if largest in owners)
+            del self._runs[oldest], ended[oldest]
 
     def find(self, run_id: str, queue: str) -> Run | None:
         """The run of this id on this queue."""

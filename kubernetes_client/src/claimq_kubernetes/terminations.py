@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq.codec import kept_error
 from claimq.model import Reason, WorkerInfo
 from claimq_kubernetes.port import part, parts
 from claimq_kubernetes.worker_pods import claiming_containers, ending_reason, finished_at, is_finished
@@ -28,6 +29,9 @@ _INTERRUPTED = (
 _EVICTED = "Evicted"
 _REJECTED = "Pod was rejected"
 """The kubelet begins the message of a pod so if it does not admit the pod, also a running one after its own restart."""
+_LONGEST_NAME = 200
+"""Characters of a container's id and of a worker's name. The operator keeps both, and users who may write the status
+of a pod choose them, so longer ones prove nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,10 @@ def _termination(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termin
     state = part(container, "state")
     terminated = state.get("terminated") or part(part(container, "lastState"), "terminated")
     container_id, ended = terminated.get("containerID"), finished_at(terminated)
-    if not container_id or ended is None:
+    if not container_id or len(container_id) > _LONGEST_NAME or ended is None:
         return None
     is_sidecar = container["name"] == SIDECAR_CONTAINER
+    worker = terminated.get("message", "").strip() if is_sidecar else ""
     metadata = pod["metadata"]
     return Termination(
         container_id=container_id,
@@ -102,7 +107,7 @@ def _termination(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Termin
         reason=_reason(pod),
         is_last=_is_last(pod, state),
         ended_at=ended,
-        worker=terminated.get("message", "").strip() if is_sidecar else "",
+        worker=worker if len(worker) <= _LONGEST_NAME else "",
     )
 
 
@@ -135,7 +140,8 @@ def _reason(pod: Mapping[str, Any]) -> Reason:
 
 
 def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Mapping[str, Any]) -> str:
-    """One line for the item: the container, how it ended, the node, the image, and the number of the run."""
+    """One line for the item: the container, how it ended, the node, the image, and the number of the run; at most what
+    an item keeps."""
     status, name = part(pod, "status"), container["name"]
     how: list[str] = []
     if status.get("reason") == _EVICTED:
@@ -150,7 +156,8 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
     is_next = "running" in part(container, "state") or "waiting" in part(container, "state")
     run = container.get("restartCount", 0) + (0 if is_next else 1)
     image = container.get("image") or "unknown"
-    return f"{name} ended: {', '.join(how)}; pod {pod['metadata']['name']}, node {node}, image {image}, run {run}"
+    pod_name = pod["metadata"]["name"]
+    return kept_error(f"{name} ended: {', '.join(how)}; pod {pod_name}, node {node}, image {image}, run {run}")
 
 
 def terminated_workers(termination: Termination, workers: Iterable[WorkerInfo]) -> tuple[str, ...]:

@@ -308,3 +308,13 @@ def test_an_eviction_counts_even_without_a_final_container_status() -> None:
     )
     del body["status"]["phase"]  # it is being ended
     assert terminations_of(body) == ()
+
+
+def test_a_termination_keeps_no_more_of_a_status_than_an_item_does() -> None:
+    ended = {"terminated": {**ENDED, "reason": "x" * 20_000, "message": "y" * 20_000}}
+    body = pod(sidecar={"state": ended, "restartCount": 0, "image": "z" * 20_000})
+    termination = only(body)
+    assert termination.cause == f"claimq-sidecar ended: {'x' * 978}"
+    assert termination.worker == ""
+    ended["terminated"]["containerID"] = "containerd://" + "0" * 200
+    assert terminations_of(body) == ()

@@ -243,7 +243,7 @@ async def test_bodies_that_are_no_items_are_refused_and_nothing_is_enqueued(page
             )
         ),
     ):  # fmt: skip
-        answered, text = await send(app, f"{PATH}/enqueue", body, kind, **headers)
+        answered, text = await send(app, f"{PATH}/enqueue", body, kind, None, **headers)
         assert (answered, [*json.loads(text)]) == (status, ["message"]), (body[:100], headers)
     for kind, status in ((JSON, 415), (FORM, 403)):  # a form of a browser has no such path
         assert (await send(app, "/queues/shop.orders/enqueue", NEW, kind))[0] == status

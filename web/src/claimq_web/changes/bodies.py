@@ -39,9 +39,10 @@ class Bodies:
         """The body of a request, which must arrive within so many seconds. Inside the block, wait for the slot; then
         leave it. Raises TooManyRequests if others need the room before.
         """
+        end = asyncio.timeout(None)
+        body = _Body(group_of(user), end)
         try:
-            async with asyncio.timeout(None) as end:
-                body = _Body(group_of(user), end)
+            async with end:
                 self._bodies.add(body)
                 try:
                     yield await read_body(request, seconds, lambda count: self._add(body, count))

@@ -73,7 +73,7 @@ class Sampler:
             raise
         self.problem = ""
         sampled, before = names[: self.samples.most_queues], self.problems
-        late, self._late = dict.fromkeys(self._late), []
+        late, self._late = dict.fromkeys(self._late), ()
         self.unsampled_count = len(names) - len(sampled)
         results: dict[str, Sample | ClaimqError | None] = {}
         await self._sample_each([name for name in sampled if name not in late], results, math.inf)

@@ -157,7 +157,9 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
     run = container.get("restartCount", 0) + (0 if is_next else 1)
     image = container.get("image") or "unknown"
     pod_name = pod["metadata"]["name"]
-    return kept_error(f"{name} ended: {', '.join(how)}; pod {pod_name}, node {node}, image {image}, run {run}")
+    return kept_error(
+        f"{name} ended: {', '.join(how)}; pod {pod_name}, node {node}, image {image}, run {run}"
+    )
 
 
 def terminated_workers(termination: Termination, workers: Iterable[WorkerInfo]) -> tuple[str, ...]:

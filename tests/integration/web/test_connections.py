@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -86,3 +86,23 @@ async def test_health_is_answered_while_all_requests_are_in_progress(
                 assert await status("/healthz") == b"200"
             ends.set()
             assert set(await asyncio.gather(*held)) == {b"200"}
+
+
+async def test_no_connection_outlives_the_server() -> None:
+    loop = asyncio.get_running_loop()
+    with ExitStack() as sockets:
+        listening = sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # of its connections too
+        listening.setblocking(False)
+        slow = sockets.enter_context(socket.socket())
+        slow.setblocking(False)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        async with server.served(app, listening), asyncio.timeout(PATIENCE):
+            await loop.sock_connect(slow, listening.getsockname())
+            await loop.sock_sendall(slow, WRITTEN)
+            begin = await loop.sock_recv(slow, 1)
+        received = len(begin)
+        with suppress(ConnectionResetError):
+            while part := await loop.sock_recv(slow, 65536):
+                received += len(part)
+    assert 0 < received < len(LARGE)

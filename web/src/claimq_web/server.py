@@ -132,3 +132,6 @@ async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]
         yield
     finally:
         await server.shutdown(sockets=[listening])
+        for left in [*connections]:  # whose clients do not read
+            left.abort()
+        await asyncio.sleep(0)  # closes them

@@ -70,3 +70,8 @@ def test_a_script_names_each_command_that_it_runs_as_a_literal(path: Path) -> No
 def test_a_script_opens_its_queue_before_anything_else(path: Path) -> None:
     text = "\n".join(line for line in path.read_text().splitlines() if not line.startswith("--"))
     assert -1 < text.find("open(") < text.find("redis.call(") or "redis.call(" not in text
+
+
+@pytest.mark.parametrize("path", LUA, ids=shown)
+def test_a_line_of_a_script_has_at_most_110_characters(path: Path) -> None:
+    assert [line for line in path.read_text().splitlines() if len(line) > 110] == []

@@ -29,6 +29,6 @@ def writes_of(text: str) -> list[str]:
 
 def declared_writes(name: str) -> list[str]:
     """The commands for which a script checks the permission when it opens a queue."""
-    declared = re.search(r"(?:open\(KEYS\[1\], |local WRITES = )\{(.*)\}", code_of(script(name).text))
+    declared = re.search(r"(?:open\(KEYS\[1\], |local WRITES = )\{([^}]*)\}", code_of(script(name).text))
     assert declared is not None
     return re.findall("'([A-Z]+)'", declared[1])

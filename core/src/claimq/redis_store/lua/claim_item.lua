@@ -1,17 +1,23 @@
 #!lua flags=allow-oom
--- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is paused.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases, claims, workers, present, delayed (ZSET),
---   busy:WORKER, config, levels, exclusive, stats, calls:INSTANCE (HASH)
--- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position as find returned it
--- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places of the position any more; {"FAR", items before it}:
---   the server would take too long to remove it from its list. With MOVED and FAR nothing is written.
--- Cost: finding and removing it from its list: O(places to the nearer end), at most 100,000; O(log delayed) in delayed
+-- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is
+--   paused.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases,
+--   claims, workers, present, delayed (ZSET), busy:WORKER, config, levels, exclusive, stats, calls:INSTANCE
+--   (HASH)
+-- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position
+--   as find returned it
+-- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places
+--   of the position any more; {"FAR", items before it}: the server would take too long to remove it from its
+--   list. With MOVED and FAR nothing is written.
+-- Cost: finding and removing it from its list: O(places to the nearer end), at most 100,000; O(log delayed)
+--   in delayed
 -- include limits queue types sizes slices read_within read_oldest id_check keeper touch close wake expired
 -- include call stored delay levels oldest forget read_waiting lengths leave_ring settle_client write_keys
 -- include lease
 
 local NEAR, FAR = 100, 100000
-local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'PEXPIRE', 'ZADD', 'ZREM'})
+local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'PEXPIRE', 'ZADD',
+  'ZREM'})
 local worker, nonce, id, state, client = ARGV[4], ARGV[6], ARGV[8], ARGV[9], ARGV[10]
 local position = tonumber(ARGV[11])
 local again = kept_reply(q)
@@ -41,7 +47,8 @@ if state == 'main' then
   local count, list, at, length = length_of(q, client), list_at(q, client, place)
   local to_nearer_end = math.min(at, length - 1 - at)
   if to_nearer_end > FAR then return {'FAR', to_nearer_end} end
-  -- A list has no command that removes the element at an index: give it a value that no other has, and remove that.
+  -- A list has no command that removes the element at an index: give it a value that no other has, and remove
+  -- that.
   redis.call('LSET', list, whole(-1 - at), nonce)
   redis.call('LREM', list, to_nearer_end == at and -1 or 1, nonce)
   q.lengths[client] = count - 1

@@ -2,8 +2,9 @@
 -- Purpose: ends claims whose work is finished; their items are gone.
 -- KEYS: 1 cq:{NAME}:main; derived: leases (ZSET), busy:WORKER, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims as lib/claims.lua reads them
--- Replies: {"OK", "VERDICT..."}: done, lost, or later (left for another call) for each claim; then "|replicated:N" or "|fsynced:N" if the caller must wait
---   for that; {"STALE"}. If all are lost nothing is written.
+-- Replies: {"OK", "VERDICT..."}: done, lost, or later (left for another call) for each claim; then
+--   "|replicated:N" or "|fsynced:N" if the caller must wait for that; {"STALE"}. If all are lost nothing is
+--   written.
 -- Cost: O(claims log busy); at most 8 MiB of items, or the item that reaches that
 -- include limits queue types counts touch close call durability claims end_held verdicts
 

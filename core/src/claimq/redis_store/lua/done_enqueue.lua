@@ -1,22 +1,29 @@
 #!lua
--- Purpose: ends claims and, in the same step, enqueues the items that follow from them; what follows from a lost claim is not enqueued.
--- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (at most 100, which may be the first again). Derived keys as in done and enqueue
--- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position of their claim, from 1
--- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
--- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that, and 250 groups of followers, or all of one claim
+-- Purpose: ends claims and, in the same step, enqueues the items that follow from them; what follows from a
+--   lost claim is not enqueued.
+-- KEYS: 1 cq:{NAME}:main of the claims; then one of each queue that gets items (at most 100, which may be the
+--   first again). Derived keys as in done and enqueue
+-- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position
+--   of their claim, from 1
+-- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with
+--   OK.
+-- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that, and 250
+--   groups of followers, or all of one claim
 -- include limits queue types counts sizes slices touch close wake call durability levels lengths main claims
 -- include find_held end_claims verdicts enqueue
 
 local FOLLOWER_GROUPS = 250
 
--- The position of the first claim whose followers are more groups than a call adds, with those of the claims before it. One claim is never divided.
+-- The position of the first claim whose followers are more groups than a call adds, with those of the claims
+-- before it. One claim is never divided.
 local function after_groups(groups)
   for i = FOLLOWER_GROUPS + 1, #groups do
     if groups[i].guard > groups[i - 1].guard then return groups[i].guard end
   end
 end
 
--- Keeps the first `count` tokens of all groups; returns the number of the others, which are left for later calls.
+-- Keeps the first `count` tokens of all groups; returns the number of the others, which are left for later
+-- calls.
 local function keep_first(groups, count)
   local left = 0
   for _, group in ipairs(groups) do

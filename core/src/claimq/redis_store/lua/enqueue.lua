@@ -1,10 +1,12 @@
 #!lua
 -- Purpose: adds new items at the tail of main, or to delayed, of one or more queues, all or none.
--- KEYS: one cq:{NAME}:main (LIST) for each queue (at most 100); the others are derived from it: main:CLIENT, their levels, clients (LIST), heads, delayed, ids (ZSET),
---   config, levels, exclusive, stats, calls:INSTANCE (HASH), wake (LIST)
+-- KEYS: one cq:{NAME}:main (LIST) for each queue (at most 100); the others are derived from it: main:CLIENT,
+--   their levels, clients (LIST), heads, delayed, ids (ZSET), config, levels, exclusive, stats,
+--   calls:INSTANCE (HASH), wake (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
--- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items whose id is known)
---   with "|replicated:N" or "|fsynced:N" at its end if the caller must wait for that; {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
+-- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items
+--   whose id is known) with "|replicated:N" or "|fsynced:N" at its end if the caller must wait for that;
+--   {"TOO_LARGE", position, size, limit}, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
 -- include limits fast_enqueue queue types counts sizes slices touch close wake call durability levels lengths
 -- include main enqueue
@@ -27,6 +29,7 @@ for _, q in ipairs(queues) do
   end
   reply[#reply + 1] = whole(q.lengths['-'] + q.client_items)
 end
-local text = whole(queues[1].seq) .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | ' .. table.concat(duplicates, ' ') .. strictest(queues)
+local text = whole(queues[1].seq) .. ' ' .. whole(queues[1].now) .. ' ' .. table.concat(reply, ' ') .. ' | '
+  .. table.concat(duplicates, ' ') .. strictest(queues)
 keep_reply(queues[1], text)
 return {'OK', text}

@@ -1,18 +1,23 @@
 #!lua flags=allow-oom
--- Purpose: adds the cause of a crash to items that a worker has just given back as crashed. The kubelet reports the cause a moment after the crash.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST), delayed, failed, leases (ZSET), failed:items, busy:WORKER (HASH)
--- ARGV: 1 worker, 2 cause, 3 longest time since the crash (ms), 4 limit: how many of the newest items of each list and state to look at, 5 when the
---   process of this cause ended (s; inf: unknown), 6 how many items earlier calls have looked at
---   An item has a cause already if its last error begins like this one, up to the first ":". A crash from after 5 gets this one instead: the call for
---   an earlier end came late, and took the crash for its own.
--- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent again it changes no item twice.
+-- Purpose: adds the cause of a crash to items that a worker has just given back as crashed. The kubelet
+--   reports the cause a moment after the crash.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST), delayed, failed, leases
+--   (ZSET), failed:items, busy:WORKER (HASH)
+-- ARGV: 1 worker, 2 cause, 3 longest time since the crash (ms), 4 limit: how many of the newest items of each
+--   list and state to look at, 5 when the process of this cause ended (s; inf: unknown), 6 how many items
+--   earlier calls have looked at
+--   An item has a cause already if its last error begins like this one, up to the first ":". A crash from
+--   after 5 gets this one instead: the call for an earlier end came late, and took the crash for its own.
+-- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent
+--   again it changes no item twice.
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
 -- include limits queue types counts sizes check_text walk touch stored envelope levels
 
 local q = open(KEYS[1], {'HSET', 'LSET', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 check_text(cause)
-local mark, kept, ended, writes = string.match(cause, '^[^:]*:?'), string.sub(cause, 1, 200), tonumber(ARGV[5]), {}
+local mark, kept, ended, writes = string.match(cause, '^[^:]*:?'), string.sub(cause, 1, 200),
+  tonumber(ARGV[5]), {}
 
 -- The envelope with the cause, or nil unless this worker has just given the item back as crashed.
 local function with_cause(envelope)
@@ -22,7 +27,9 @@ local function with_cause(envelope)
   local last = item.meta.history and item.meta.history[#item.meta.history]
   if type(last) ~= 'table' or last.kind ~= 'crash' or last.worker ~= worker then return nil end
   local at, error = tonumber(last.at) or 0, tostring(last.error)
-  if at < since or error == kept or (string.sub(error, 1, #mark) == mark and at < ended * 1000) then return nil end
+  if at < since or error == kept or (string.sub(error, 1, #mark) == mark and at < ended * 1000) then
+    return nil
+  end
   last.error, item.meta.error = kept, cause
   return format(item)
 end
@@ -43,11 +50,16 @@ for _, client in ipairs(redis.call('LRANGE', q.clients, 0, 99)) do
   known[client] = true
 end
 for _, list in ipairs(lists) do
-  look_at(math.min(limit, redis.call('LLEN', list)), function(i) return try_item(redis.call('LINDEX', list, whole(i)), 'LSET', list, whole(i)) end)
+  look_at(math.min(limit, redis.call('LLEN', list)), function(i)
+    return try_item(redis.call('LINDEX', list, whole(i)), 'LSET', list, whole(i))
+  end)
 end
-local failed, stored = redis.call('ZRANGE', q.base .. 'failed', 0, whole(limit - 1), 'REV'), q.base .. 'failed:items'
+local failed, stored = redis.call('ZRANGE', q.base .. 'failed', 0, whole(limit - 1), 'REV'),
+  q.base .. 'failed:items'
 expect_hash(stored)
-look_at(#failed, function(i) return try_item(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1]) end)
+look_at(#failed, function(i)
+  return try_item(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1])
+end)
 local tokens = redis.call('ZRANGE', q.leases, '(inf', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, whole(limit))
 look_at(#tokens, function(i)
   local token = tokens[i + 1]

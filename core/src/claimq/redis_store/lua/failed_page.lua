@@ -1,10 +1,13 @@
 #!lua flags=no-writes
--- Purpose: a page of a walk through the failed items that filters choose, for a caller that removes them by name after it has them.
+-- Purpose: a page of a walk through the failed items that filters choose, for a caller that removes them by
+--   name after it has them.
 -- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items (HASH)
--- ARGV: 1 instant in ms at or before which they failed, or "" for now, 2 at least so many ms ago, 3 least times given up,
---   4 from which instant (-inf: the oldest), 5 how many of that instant were skipped before, 6 chunk
--- Replies: {"CHOSEN LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 4 and 5 of the next call, if the chosen are removed before it;
---   MORE is 1 if that call may find more; a page ends after 2 MiB), then FAILED_AT, FIELD, ENVELOPE of each that is chosen}
+-- ARGV: 1 instant in ms at or before which they failed, or "" for now, 2 at least so many ms ago, 3 least
+--   times given up, 4 from which instant (-inf: the oldest), 5 how many of that instant were skipped before,
+--   6 chunk
+-- Replies: {"CHOSEN LOOKED_AT NOW FROM SKIP MORE" (FROM and SKIP are 4 and 5 of the next call, if the chosen
+--   are removed before it; MORE is 1 if that call may find more; a page ends after 2 MiB), then FAILED_AT,
+--   FIELD, ENVELOPE of each that is chosen}
 -- Cost: O(log failed + chunk)
 -- include limits queue counts sizes stored envelope failed
 
@@ -22,5 +25,5 @@ for i, id in ipairs(ids) do
   else from, skip = passed(from, skip, scores[i]) end
   if not has_room(q, #(envelope or '')) then break end
 end
-reply[1] = format_text('%d %d %d ', chosen, looked, q.now) .. from .. ' ' .. whole(skip) .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
+reply[1] = walk_text(q, chosen, looked, from, skip, looked < #ids or looked >= chunk)
 return reply

@@ -1,8 +1,10 @@
 #!lua flags=no-writes
 -- Purpose: looks for an item by id in one bounded stretch of a state.
--- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels (LIST), leases, delayed (ZSET), busy:WORKER (HASH)
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels (LIST), leases, delayed (ZSET), busy:WORKER
+--   (HASH)
 -- ARGV: 1 id, 2 state (main, busy or delayed), 3 client or "-", 4 skip, 5 count
--- Replies: {"FOUND", position, NAME (token or ""), score in ms or "", envelope} or {"NEXT", looked at, 0|1 whether there may be more}: it stops after 2 MiB
+-- Replies: {"FOUND", position, NAME (token or ""), score in ms or "", envelope} or {"NEXT", looked at, 0|1
+--   whether there may be more}: it stops after 2 MiB
 -- Cost: O(count), and finding them in a list of main, which counts as bytes of the 2 MiB
 -- include limits queue counts sizes read_within read_oldest id_check keeper levels unknown read_waiting
 
@@ -11,7 +13,8 @@ local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[4]), count_of(ARG
 local is_it = new_id_check(id)
 if state == 'busy' then
   local wanted = math.min(count, busy_count(q) - skip)  -- the last of the leases is KEEPER
-  local page = wanted > 0 and redis.call('ZRANGE', q.leases, whole(skip), whole(skip + wanted - 1), 'WITHSCORES') or {}
+  local page = wanted > 0 and redis.call('ZRANGE', q.leases, whole(skip), whole(skip + wanted - 1),
+    'WITHSCORES') or {}
   local looked = 0
   for i = 1, #page, 2 do
     local envelope = redis.call('HGET', q.base .. 'busy:' .. (string.match(page[i], '^(.*)/') or ''), page[i])

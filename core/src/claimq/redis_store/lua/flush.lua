@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Purpose: removes items in all states, and the log of removed items. The policy, the counters and the numbering of tokens stay, so that an old
---   token never names a new claim.
+-- Purpose: removes items in all states, and the log of removed items. The policy, the counters and the
+--   numbering of tokens stay, so that an old token never names a new claim.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: every key of the queue but config and calls:INSTANCE
 -- ARGV: 1 instance, 2 lane, 3 call number
--- Replies: {"OK", "MAIN BUSY DELAYED FAILED MORE"}: how many items this call removed from each state; MORE is 1 if another call is needed; {"STALE"}
--- Cost: at most 1,000 claims, 500 clients and 8 MiB that the server frees at once; it frees the rest in the background
+-- Replies: {"OK", "MAIN BUSY DELAYED FAILED MORE"}: how many items this call removed from each state; MORE is
+--   1 if another call is needed; {"STALE"}
+-- Cost: at most 1,000 claims, 500 clients and 8 MiB that the server frees at once; it frees the rest in the
+--   background
 -- include limits queue types keeper touch close call levels flush
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LTRIM', 'PEXPIRE', 'UNLINK', 'ZREM'})
@@ -17,7 +19,6 @@ if plan.is_last then
   redis.call('HSET', q.stats, 'client_items', 0, 'main_in_ring', '0')
   redis.call('HDEL', q.stats, 'levels', 'exclusive')
 end
-local counts = plan.counts
-local text = format_text('%d %d %d %d %d', counts[1], counts[2], counts[3], counts[4], plan.is_last and 0 or 1)
+local text = format_text('%d %d %d %d', unpack(plan.counts)) .. (plan.is_last and ' 0' or ' 1')
 keep_reply(q, text)
 return {'OK', text}

@@ -1,9 +1,11 @@
 #!lua flags=allow-oom
 -- Purpose: removes all items of one client that wait in main. Those that are busy, delayed or failed stay.
--- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels, clients (LIST), heads (ZSET), levels, stats, calls:INSTANCE (HASH)
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels, clients (LIST), heads (ZSET), levels, stats,
+--   calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 client
 -- Replies: {"OK", number of items removed}; {"STALE"}. Without any item nothing is written.
--- Cost: the server frees the items in the background (up to 64 of them at once), and searches a ring of up to 500,000 entries
+-- Cost: the server frees the items in the background (up to 64 of them at once), and searches a ring of up to
+--   500,000 entries
 -- include limits queue types touch close call levels forget lengths leave_ring
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LREM', 'PEXPIRE', 'UNLINK', 'ZREM'})

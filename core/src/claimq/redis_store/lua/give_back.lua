@@ -1,11 +1,14 @@
 #!lua flags=allow-oom
--- Purpose: gives claims back with the verdict fail, permanent, drop, requeue, crash or interrupt: each item goes where its counters and the policy say.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET),
---   busy:WORKER, failed:items, config, levels, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail (8 KiB each at most), 7 delay in ms, or "" for the policy's, 8.. claims as lib/claims.lua reads them
--- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for another call) for each claim; {"STALE"}.
---   If all are lost nothing is written.
--- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000 items (2 MiB) that were given back before
+-- Purpose: gives claims back with the verdict fail, permanent, drop, requeue, crash or interrupt: each item
+--   goes where its counters and the policy say.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads,
+--   leases, delayed, failed (ZSET), busy:WORKER, failed:items, config, levels, stats, calls:INSTANCE (HASH)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail (8 KiB each at most), 7 delay in ms,
+--   or "" for the policy's, 8.. claims as lib/claims.lua reads them
+-- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for
+--   another call) for each claim; {"STALE"}. If all are lost nothing is written.
+-- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000
+--   items (2 MiB) that were given back before
 -- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
 -- include levels oldest enter_level lengths main expect_entry claims find_held end_claims removed put_failed
 -- include settle
@@ -15,8 +18,9 @@ local again = kept_reply(q)
 if again then return again end
 check_text(ARGV[5], ARGV[6])
 
--- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest first, since what goes to the head later
--- stands before what went there earlier: those that are left for another call must be older.
+-- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest
+-- first, since what goes to the head later stands before what went there earlier: those that are left for
+-- another call must be older.
 local function give_back(q, at, kind, error, detail, delay)
   local groups = read_claims(q, at)
   local verdicts, lost = find_held(q, groups)
@@ -27,13 +31,15 @@ local function give_back(q, at, kind, error, detail, delay)
     for i, token in ipairs(group.tokens) do
       local position = group.first + i
       if verdicts[position] == '' then
-        verdicts[position], held[#held + 1] = 'later', {group = group, token = token, number = tonumber(number_of(token)), position = position}
+        verdicts[position], held[#held + 1] = 'later',
+          {group = group, token = token, number = tonumber(number_of(token)), position = position}
       end
     end
     group.live = {}
   end
   local newest_first = kind == 'interrupt'
-  table.sort(held, function(a, b) if newest_first then return a.number > b.number end return a.number < b.number end)
+  table.sort(held,
+    function(a, b) if newest_first then return a.number > b.number end return a.number < b.number end)
   for i, claim in ipairs(held) do
     local group, position = claim.group, claim.position
     local envelope = redis.call('HGET', group.busy, claim.token)
@@ -44,7 +50,9 @@ local function give_back(q, at, kind, error, detail, delay)
       item.number = claim.number
       item.verdict = settle(q, policy, item, kind, error, group.worker, delay, detail)
       verdicts[position], items[#items + 1] = item.verdict, item
-      if item.delay and item.delay > 0 then verdicts[position] = verdicts[position] .. ':' .. whole(item.delay) end
+      if item.delay and item.delay > 0 then
+        verdicts[position] = verdicts[position] .. ':' .. whole(item.delay)
+      end
       if not has_room(q, #envelope * weight_of(item.verdict)) or #items == CALL_MOVES then break end
     end
   end

@@ -3,7 +3,8 @@
 -- KEYS: 1 cq:{NAME}:main; derived: busy:WORKER (HASH)
 -- ARGV: 1 worker, 2 cursor: "0" at first, then that of the last reply
 -- Replies: {cursor ("0": no more), token...}
--- Cost: O(tokens): all of them if the worker holds at most 5,000; else about 1,000, or 2 MiB of their items where HSCAN reads them too
+-- Cost: O(tokens): all of them if the worker holds at most 5,000; else about 1,000, or 2 MiB of their items
+--   where HSCAN reads them too
 -- include limits queue sizes scan
 
 local ALL_AT_ONCE = 5000

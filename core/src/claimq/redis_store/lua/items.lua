@@ -1,8 +1,10 @@
 #!lua flags=no-writes
--- Purpose: a page of the items of busy, delayed or failed, oldest first (busy by lease end, delayed by due time, failed by failing).
+-- Purpose: a page of the items of busy, delayed or failed, oldest first (busy by lease end, delayed by due
+--   time, failed by failing).
 -- KEYS: 1 cq:{NAME}:main; derived: leases, delayed, failed (ZSET), busy:WORKER, failed:items (HASH)
 -- ARGV: 1 state, 2 skip, 3 count
--- Replies: {0|1 whether it stopped at 2 MiB before the end of the page, then for each: NAME (token, field in failed, or ""), score in ms, envelope or false}
+-- Replies: {0|1 whether it stopped at 2 MiB before the end of the page, then for each: NAME (token, field in
+--   failed, or ""), score in ms, envelope or false}
 -- Cost: O(log n + count)
 -- include limits queue counts sizes read_within keeper
 
@@ -22,7 +24,8 @@ if state == 'delayed' then
   return reply
 end
 if state == 'busy' then count = math.min(count, busy_count(q) - skip) end  -- the last of the leases is KEEPER
-local page = count > 0 and redis.call('ZRANGE', state == 'busy' and q.leases or q.base .. 'failed', whole(skip), whole(skip + count - 1), 'WITHSCORES') or {}
+local page = count > 0 and redis.call('ZRANGE', state == 'busy' and q.leases or q.base .. 'failed',
+  whole(skip), whole(skip + count - 1), 'WITHSCORES') or {}
 for i = 1, #page, 2 do
   local name = page[i]
   local key = state == 'busy' and 'busy:' .. (string.match(name, '^(.*)/') or '') or 'failed:items'

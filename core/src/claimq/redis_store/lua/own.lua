@@ -1,10 +1,13 @@
 #!lua flags=allow-oom
--- Purpose: records the owner of a queue, once. A queue with an owner gets another one only if the caller names that owner, or if both
---   records name the same place: an object that was made again at its old place keeps its queue.
+-- Purpose: records the owner of a queue, once. A queue with an owner gets another one only if the caller
+--   names that owner, or if both records name the same place: an object that was made again at its old place
+--   keeps its queue.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: config (HASH)
--- ARGV: 1 the caller, "CLUSTER NAMESPACE NAME UID"; 2 the owner to take over from, as this script replies it, or ""
--- Replies: {"OWNED", owner} if the caller is the owner now, {"OTHER", owner} if another is, and nothing has changed. The owner is
---   "CLUSTER NAMESPACE NAME UID NUMBER"; the number grows with each change of owner, so a permission to take over holds once.
+-- ARGV: 1 the caller, "CLUSTER NAMESPACE NAME UID"; 2 the owner to take over from, as this script replies it,
+--   or ""
+-- Replies: {"OWNED", owner} if the caller is the owner now, {"OTHER", owner} if another is, and nothing has
+--   changed. The owner is "CLUSTER NAMESPACE NAME UID NUMBER"; the number grows with each change of owner, so
+--   a permission to take over holds once.
 -- Cost: O(1)
 -- include limits queue
 

@@ -1,10 +1,13 @@
 #!lua flags=no-writes
--- Purpose: items of main, or those of one client, in the order in which they would be claimed now, but for the turns of lower priorities; changes nothing.
+-- Purpose: items of main, or those of one client, in the order in which they would be claimed now, but for
+--   the turns of lower priorities; changes nothing.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST)
--- ARGV: 1 where to begin: a number of items to skip, or the place that the last call replied; 2 count; 3 a client, or nothing for all
+-- ARGV: 1 where to begin: a number of items to skip, or the place that the last call replied; 2 count; 3 a
+--   client, or nothing for all
 -- Replies: {0|1 whether another call may find more, the place to begin that call, envelope...}
--- Cost: O(count) within the first turn of the ring, for one client and for a queue without clients; else O(clients log skip + count) for up to 1,000 clients. More
---   clients are gone over turn by turn, 2,000 lists in a call. Ends after 2 MiB, to which finding items in their lists adds.
+-- Cost: O(count) within the first turn of the ring, for one client and for a queue without clients; else
+--   O(clients log skip + count) for up to 1,000 clients. More clients are gone over turn by turn, 2,000 lists
+--   in a call. Ends after 2 MiB, to which finding items in their lists adds.
 -- include limits queue counts sizes read_within read_oldest keeper levels unknown read_waiting
 
 local PLACES = 2000
@@ -29,9 +32,12 @@ local function item_at(client, place)
 end
 
 local function reply(more, next_place) return {more and 1 or 0, next_place, unpack(got)} end
-local function reply_after(skipped) return reply(#got == count or not has_room(q, 0), whole(skipped + #got)) end
+local function reply_after(skipped)
+  return reply(#got == count or not has_room(q, 0), whole(skipped + #got))
+end
 
--- Clients in the order of their turns, from a place of the ring on; the list without a client joins the ring as the last.
+-- Clients in the order of their turns, from a place of the ring on; the list without a client joins the ring
+-- as the last.
 local function turn(from, size)
   local names, page = {}, redis.call('LRANGE', q.clients, whole(-(from + size)), whole(-(from + 1)))
   for i = #page, 1, -1 do names[#names + 1] = page[i] end

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted after the server was replaced), then delayed
---   items that are due to the tail of main.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, present, delayed, failed (ZSET),
---   busy:WORKER, failed:items, config, levels, stats (HASH)
--- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there is more)
+-- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted
+--   after the server was replaced), then delayed items that are due to the tail of main.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads,
+--   leases, present, delayed, failed (ZSET), busy:WORKER, failed:items, config, levels, stats (HASH)
+-- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there
+--   is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n + claims of the workers of up to 100 processes that are gone, 5,000 at most)
 -- include limits queue types counts sizes slices read_within touch close wake expired stored delay envelope
@@ -13,9 +14,11 @@
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
-local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES', 'LIMIT', 0, whole(limit))
--- A lease that began with another server process: its verdict or its renewals may have been lost with that. So nothing is counted, and its
--- item goes back to the head. These have the earliest ends; a sweep ends either them or others. The second is what seen_at may be behind.
+local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES', 'LIMIT', 0,
+  whole(limit))
+-- A lease that began with another server process: its verdict or its renewals may have been lost with that.
+-- So nothing is counted, and its item goes back to the head. These have the earliest ends; a sweep ends
+-- either them or others. The second is what seen_at may be behind.
 local began_before = (q.server_since or number_in(q.stored_since, 0, q.now)) + policy.expiry + 1000
 local is_lost, expired = page[2] and tonumber(page[2]) <= began_before, {}
 for i = 1, #page, 2 do
@@ -41,7 +44,8 @@ for _, token in ipairs(expired) do
     local item = parse(q, envelope, number_of(token))
     expect_entry(q, item)
     item.number = tonumber(number_of(token))
-    local why = 'the lease of ' .. worker .. ' ran out' .. (is_lost and ' after the server was replaced' or '')
+    local why = 'the lease of ' .. worker .. ' ran out'
+      .. (is_lost and ' after the server was replaced' or '')
     if is_gone[token] then why = 'the process of ' .. worker .. ' is gone: its connection closed' end
     local verdict = settle(q, policy, item, kind, why, worker)
     items[#items + 1], verdicts[#verdicts + 1] = item, verdict
@@ -52,7 +56,8 @@ for _, token in ipairs(expired) do
 end
 local arrived = {}
 local due = read_within(q, limit - #ended, function(skip, count)
-  local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', whole(skip), whole(count))
+  local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', whole(skip),
+    whole(count))
   local bytes = 0
   for _, envelope in ipairs(page) do
     local item = parse(q, envelope, '0')
@@ -69,11 +74,14 @@ if not room then found.away, found.more = {}, true end  -- claims of these may b
 note_looks(q, found)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. worker_of(token), {token}) end
 sliced(due, function(...) redis.call('ZREM', q.delayed, ...) end)
-for _, item in ipairs(arrived) do tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta))) end
+for _, item in ipairs(arrived) do
+  tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
+end
 if q.entering then enter_ring(q) end
 if #arrived > 0 then leave_wake_token(q) end
 local crashes = is_lost and 0 or #items
 q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, crashes, crashes
 q.counts.due, q.counts.repaired = #due, orphans
 if #ended + #due > 0 then close(q, q.counts) else touch(q) end
-return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or is_cut or found.more or not has_room(q, 0)) and 1 or 0, unpack(reply)}
+return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or is_cut or found.more
+  or not has_room(q, 0)) and 1 or 0, unpack(reply)}

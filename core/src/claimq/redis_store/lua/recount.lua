@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
--- Purpose: counts as crashes what a worker gave back as interrupted, when the kubelet reports a moment later that the worker itself was the cause.
---   An item that waits goes to the tail or to failed; one that another worker holds stays there, and goes to failed at its next give-back if it
---   is at its limit (meta.spent).
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads, leases, delayed, failed (ZSET), busy:WORKER, failed:items,
---   config, levels, stats (HASH)
--- ARGV: 1 worker, 2 cause, 3 longest time since the interruption (ms), 4 limit: how many of the next items of each list and of the newest claims
---   and of delayed to look at, 5 how many items earlier calls have looked at
--- Replies: {"OK", number of items counted, 5 of the next call, 1 if that call may find more, else 0}. Sent again it counts no item twice: the
---   interruption is gone from the item's history.
--- Cost: O(limit log n); clients are looked for among the 100 next ones only; at most 2,000 items or 2 MiB in a call
+-- Purpose: counts as crashes what a worker gave back as interrupted, when the kubelet reports a moment later
+--   that the worker itself was the cause. An item that waits goes to the tail or to failed; one that another
+--   worker holds stays there, and goes to failed at its next give-back if it is at its limit (meta.spent).
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads,
+--   leases, delayed, failed (ZSET), busy:WORKER, failed:items, config, levels, stats (HASH)
+-- ARGV: 1 worker, 2 cause, 3 longest time since the interruption (ms), 4 limit: how many of the next items of
+--   each list and of the newest claims and of delayed to look at, 5 how many items earlier calls have looked
+--   at
+-- Replies: {"OK", number of items counted, 5 of the next call, 1 if that call may find more, else 0}. Sent
+--   again it counts no item twice: the interruption is gone from the item's history.
+-- Cost: O(limit log n); clients are looked for among the 100 next ones only; at most 2,000 items or 2 MiB in
+--   a call
 -- include limits queue types counts sizes check_text walk slices touch close wake stored delay envelope
 -- include levels oldest forget enter_level lengths main expect_entry settle_client removed put_failed settle
 
@@ -31,7 +33,8 @@ local function interrupted(envelope)
   return item
 end
 
--- What was interrupted stands at the head, and a client that has items again has the next turn: at the right end of the ring.
+-- What was interrupted stands at the head, and a client that has items again has the next turn: at the right
+-- end of the ring.
 local waiting_again, claims, clients, known = {}, {}, {'-'}, {['-'] = true}
 for _, client in ipairs(redis.call('LRANGE', q.clients, -100, -1)) do
   if not known[client] then clients[#clients + 1] = client end
@@ -84,7 +87,9 @@ for i, item in ipairs(waiting_again) do
   if item.list then
     redis.call('LREM', item.list, -1, item.envelope)
     q.lengths[item.client] = q.lengths[item.client] - 1
-    if item.client ~= '-' and not settle_client(q, item.client, 1) then redis.call('LREM', q.clients, -1, item.client) end
+    if item.client ~= '-' and not settle_client(q, item.client, 1) then
+      redis.call('LREM', q.clients, -1, item.client)
+    end
   else redis.call('ZREM', q.delayed, item.envelope) end
   verdicts[i] = settle(q, policy, item, 'crash', cause, worker)
 end

@@ -1,9 +1,12 @@
 #!lua flags=allow-oom
--- Purpose: gives back what a dead worker holds: crashed items counted and to the tail, interrupted ones uncounted and to the head, in order.
+-- Purpose: gives back what a dead worker holds: crashed items counted and to the tail, interrupted ones
+--   uncounted and to the head, in order.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived as in give_back
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the worker (at most 1,000) in the order of claiming
--- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED LOOKED_AT"} of those that are still held, {"STALE"}. LOOKED_AT: how many tokens were
---   looked at, the last ones of an interrupted worker and the first ones of a crashed one; there was no room for the others
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 kind (crash or interrupt), 6 error, 7.. tokens of the
+--   worker (at most 1,000) in the order of claiming
+-- Replies: {"OK", "REQUEUED DELAYED FAILED UNCLAIMED LOOKED_AT"} of those that are still held, {"STALE"}.
+--   LOOKED_AT: how many tokens were looked at, the last ones of an interrupted worker and the first ones of a
+--   crashed one; there was no room for the others
 -- Cost: O(tokens log n); for the head also reading up to 1,000 items (2 MiB) that were given back before
 -- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
 -- include levels oldest enter_level lengths main expect_entry end_claims removed put_failed settle
@@ -39,7 +42,8 @@ for i, item in ipairs(items) do verdicts[i] = settle(q, policy, item, kind, ARGV
 place(q, policy, items, verdicts)
 end_claims(q, busy, held)
 local n = q.counts
-local text = format_text('%d %d %d %d %d', n.requeued or 0, n.delayed or 0, n.failed or 0, n.unclaimed or 0, looked_at)
+local text = format_text('%d %d %d %d %d', n.requeued or 0, n.delayed or 0, n.failed or 0, n.unclaimed or 0,
+  looked_at)
 if kind == 'crash' then n.crashes = #items end
 close(q, n)
 keep_reply(q, text)

@@ -2,7 +2,8 @@
 -- Purpose: moves the ends of leases to one busy expiry from now.
 -- KEYS: 1 cq:{NAME}:main; derived: leases, workers (ZSET), busy:WORKER, config, stats (HASH)
 -- ARGV: 1.. claims as lib/claims.lua reads them
--- Replies: {"OK", "LEASE_END VERDICT..."}: renewed or lost for each claim. Sending it again is harmless by nature.
+-- Replies: {"OK", "LEASE_END VERDICT..."}: renewed or lost for each claim. Sending it again is harmless by
+--   nature.
 -- Cost: O(claims log busy)
 -- include limits queue types counts slices touch close claims find_held
 

@@ -1,12 +1,16 @@
 #!lua
--- Purpose: sends failed items back to the tail of main; their counters restart, a deadline that has passed ends, their history stays.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, failed (ZSET), failed:items, levels, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many ms ago,
---   7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant were skipped before, 10 chunk
--- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE is 1 if that call may find more), {"STALE"}
+-- Purpose: sends failed items back to the tail of main; their counters restart, a deadline that has passed
+--   ends, their history stays.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, failed
+--   (ZSET), failed:items, levels, stats, calls:INSTANCE (HASH)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many
+--   ms ago, 7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant
+--   were skipped before, 10 chunk
+-- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE
+--   is 1 if that call may find more), {"STALE"}
 -- Cost: O(chunk log failed)
--- include limits queue types counts sizes touch close wake call stored envelope levels enter_level lengths
--- include main expect_entry failed
+-- include limits queue types counts sizes slices touch close wake call stored envelope levels enter_level
+-- include lengths main expect_entry failed
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 'ZREM'})
 local again = kept_reply(q)
@@ -17,7 +21,7 @@ local chunk = math.min(count_of(ARGV[10], 1), CALL_MOVES)
 local most, ids, scores, from, skip = tonumber(ARGV[7]), nil, {}, ARGV[8], tonumber(ARGV[9])
 if ARGV[4] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[4]) and {ARGV[4]} or {}
 else ids, scores = page_of(failed, from, skip, until_ms, chunk) end
-if #ids == 0 then return {'OK', '0 0 ' .. whole(q.now) .. ' ' .. from .. ' ' .. whole(skip) .. ' 0'} end
+if #ids == 0 then return {'OK', walk_text(q, 0, 0, from, skip)} end
 local chosen, fields, looked = {}, {}, 0
 expect_list(q.base .. 'wake')
 expect_hash(stored)
@@ -32,7 +36,8 @@ for i, id in ipairs(ids) do
     local meta = item.meta
     remember(item, q.now, 'requeue_failed', '', '')
     restart_wait(item, q.now)
-    meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error, meta.detail, meta.spent = nil, nil, nil, nil, nil, nil, nil
+    meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error, meta.detail, meta.spent = nil, nil,
+      nil, nil, nil, nil, nil
     if is_past_deadline(meta, q.now) then
       meta.options.deadline = nil
       if not next(meta.options) then meta.options = nil end
@@ -51,6 +56,6 @@ if #chosen > 0 then
   leave_wake_token(q)
   close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
 end
-local text = format_text('%d %d %d ', #chosen, looked, q.now) .. from .. ' ' .. whole(skip) .. ((looked < #ids or looked >= chunk) and ' 1' or ' 0')
+local text = walk_text(q, #chosen, looked, from, skip, looked < #ids or looked >= chunk)
 if #chosen > 0 then keep_reply(q, text) end
 return {'OK', text}

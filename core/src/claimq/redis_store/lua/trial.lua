@@ -1,18 +1,23 @@
 #!lua flags=allow-oom
--- Purpose: makes the kinds of calls that the other scripts make, and writes nothing. A server that refuses it cannot run them.
+-- Purpose: makes the kinds of calls that the other scripts make, and writes nothing. A server that refuses it
+--   cannot run them.
 -- KEYS: cq:{NAME}:main (LIST) of a queue, which need not exist; derived: stats (HASH)
 -- ARGV: none
--- Replies: {"OK"}; {"UNKNOWN", COMMAND...}: the server does not know these commands; errors: NOPERM, WRONGTYPE
+-- Replies: {"OK"}; {"UNKNOWN", COMMAND...}: the server does not know these commands; errors: NOPERM,
+--   WRONGTYPE
 -- Cost: O(1)
 -- include limits queue
 
 local base, unknown, probes = string.sub(KEYS[1], 1, -5), {}, {}
 for _, write in ipairs({
-  'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'UNLINK', 'ZADD', 'ZREM',
+  'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'UNLINK',
+    'ZADD', 'ZREM',
 }) do probes[#probes + 1] = {write, base, base, base} end
 for _, words in ipairs({
-  {'HEXISTS', base, '0'}, {'HGET', base, '0'}, {'HGETALL', base}, {'HKEYS', base}, {'HLEN', base}, {'HMGET', base, '0'},
-  {'HSCAN', base, '0'}, {'HSTRLEN', base, '0'}, {'LINDEX', base, '0'}, {'LLEN', base}, {'LRANGE', base, '0', '0'},
+  {'HEXISTS', base, '0'}, {'HGET', base, '0'}, {'HGETALL', base}, {'HKEYS', base}, {'HLEN', base},
+    {'HMGET', base, '0'},
+  {'HSCAN', base, '0'}, {'HSTRLEN', base, '0'}, {'LINDEX', base, '0'}, {'LLEN', base},
+    {'LRANGE', base, '0', '0'},
   {'PUBSUB', 'NUMSUB', base}, {'TIME'}, {'ZCARD', base}, {'ZCOUNT', base, '0', '0'}, {'ZMSCORE', base, '0'},
   {'ZRANGE', base, '0', '0'}, {'ZRANGEBYSCORE', base, '0', '0'}, {'ZRANK', base, '0'}, {'ZSCAN', base, '0'},
   {'ZSCORE', base, '0'}, unpack(probes),

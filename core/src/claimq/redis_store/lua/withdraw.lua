@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Purpose: withdraws an earlier claim call of the lane: if that call has not run, it never will; if it has, the reply says what it claimed.
+-- Purpose: withdraws an earlier claim call of the lane: if that call has not run, it never will; if it has,
+--   the reply says what it claimed.
 -- KEYS: 1 cq:{NAME}:main; derived: stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 number of the call to withdraw
 -- Replies: {"OK", the reply of that call, or "" if it has not run}, {"STALE"}

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- Purpose: a page of the workers that claimed or renewed within the last hour, or hold claims, the one seen longest ago first.
+-- Purpose: a page of the workers that claimed or renewed within the last hour, or hold claims, the one seen
+--   longest ago first.
 -- KEYS: 1 cq:{NAME}:main; derived: workers (ZSET), busy:WORKER (HASH)
 -- ARGV: 1 how many to skip, 2 how many to return (at most 1,000)
 -- Replies: {worker, last seen in ms, number of claims held, ...}
@@ -10,6 +11,7 @@ local q = open(KEYS[1], {})
 local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {}
 local seen = redis.call('ZRANGE', q.workers, whole(skip), whole(skip + count - 1), 'WITHSCORES')
 for i = 1, #seen, 2 do
-  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = seen[i], seen[i + 1], redis.call('HLEN', q.base .. 'busy:' .. seen[i])
+  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = seen[i], seen[i + 1],
+    redis.call('HLEN', q.base .. 'busy:' .. seen[i])
 end
 return reply

@@ -1,6 +1,6 @@
--- A mutating call carries (instance, lane, number) in ARGV[1..3]. Its reply is kept until the lane's next call, so that
--- sending it again after a lost reply changes nothing and is answered as the first time. An instance's replies are forgotten
--- after an hour without a call; each lane puts that off every ten minutes.
+-- A mutating call carries (instance, lane, number) in ARGV[1..3]. Its reply is kept until the lane's next
+-- call, so that sending it again after a lost reply changes nothing and is answered as the first time. An
+-- instance's replies are forgotten after an hour without a call; each lane puts that off every ten minutes.
 
 local function keep_reply(q, reply)
   local late = not q.refreshed or q.now - tonumber(q.refreshed) > REFRESH_MS
@@ -9,7 +9,8 @@ local function keep_reply(q, reply)
   if late then redis.call('PEXPIRE', q.calls, KEEP_MS) end
 end
 
--- The reply to a call that was sent again; nil for a new call. A call older than the lane's last does not run.
+-- The reply to a call that was sent again; nil for a new call. A call older than the lane's last does not
+-- run.
 local function kept_reply(q)
   q.calls = q.base .. 'calls:' .. ARGV[1]
   local last = redis.call('HGET', q.calls, ARGV[2])

@@ -1,6 +1,7 @@
--- The log of claim calls: a sorted set of "FIRST COUNT NONCE WORKER" by the instant of the call. Calls that have ended stay in it until repair
--- forgets them. This looks through a page of the log (members and scores). It returns the calls that have ended, the instant of the first one that
--- has not (or nil), how many calls it looked at, and a table: worker -> number of its items in busy. It stops after 2,000 tokens, and then counts
+-- The log of claim calls: a sorted set of "FIRST COUNT NONCE WORKER" by the instant of the call. Calls that
+-- have ended stay in it until repair forgets them. This looks through a page of the log (members and scores).
+-- It returns the calls that have ended, the instant of the first one that has not (or nil), how many calls it
+-- looked at, and a table: worker -> number of its items in busy. It stops after 2,000 tokens, and then counts
 -- the call where it stops as live.
 local function look_through(q, page, stop_at_live)
   local ended, live_at, tokens, held = {}, nil, 0, {}
@@ -14,7 +15,10 @@ local function look_through(q, page, stop_at_live)
         for n = 0, math.min(tonumber(count), CALL_ITEMS) - 1 do
           tokens = tokens + 1
           if tokens > 2000 then return ended, live_at or page[i + 1], (i - 1) / 2, held end
-          if redis.call('HEXISTS', busy, worker .. '/' .. whole(first + n) .. '.' .. nonce) == 1 then live = true; break end
+          if redis.call('HEXISTS', busy, worker .. '/' .. whole(first + n) .. '.' .. nonce) == 1 then
+            live = true
+            break
+          end
         end
       end
     end

@@ -1,5 +1,4 @@
--- The end of a transition.
--- Takes the sequence number of this transition and adds to the counters: a table of name -> how many more.
+-- Ends a transition: writes its sequence number and adds to the counters. counts: counter -> how many more.
 local function close(q, counts)
   touch(q)
   local stats, totals, known = q.stats, q.totals, {'seq', whole(q.seq)}
@@ -8,8 +7,11 @@ local function close(q, counts)
       -- A counter that another client has set to anything else than a whole number begins again.
       if totals[name] then
         local total = totals[name] + more
-        known[#known + 1] = name; known[#known + 1] = whole(total >= more and total <= LAST_NUMBER and total or more)
-      elseif type(redis.pcall('HINCRBY', stats, name, whole(more))) == 'table' then redis.call('HSET', stats, name, whole(more)) end
+        known[#known + 1] = name; known[#known + 1] = whole(total >= more and total <= LAST_NUMBER and total
+          or more)
+      elseif type(redis.pcall('HINCRBY', stats, name, whole(more))) == 'table' then
+        redis.call('HSET', stats, name, whole(more))
+      end
     end
   end
   if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end

@@ -1,5 +1,4 @@
--- Ends claims one by one.
--- Ends claims: removes them from leases and from the busy hash of their worker.
+-- Removes claims from leases and from the busy hash of their worker.
 local function end_claims(q, busy, tokens)
   sliced(tokens, function(...)
     redis.call('ZREM', q.leases, ...)
@@ -7,7 +6,8 @@ local function end_claims(q, busy, tokens)
   end)
 end
 
--- The number of a token, as text; it orders the claims of a queue. The pattern begins at the start of the text: else a long one takes minutes.
+-- The number of a token, as text; it orders the claims of a queue. The pattern begins at the start of the
+-- text: else a long one takes minutes.
 local function number_of(token)
   return string.match(token, '^.*/(%d+)') or '0'
 end

@@ -1,6 +1,6 @@
--- Ends claims at once.
--- Ends all claims of the groups that are held, and returns 'done' or 'lost' for each. Removing a claim that is not held changes nothing, so all are
--- removed at once; one by one only if some had no lease: then their items in busy say which of them were held.
+-- Ends the claims of the groups that are held. Returns 'done' or 'lost' for each, and how many are lost. All
+-- claims are removed at once, since to remove one that is not held changes nothing. Where a claim has no
+-- lease they are removed one by one: the items in busy show which claims were held.
 local function end_held(q, groups)
   local verdicts, lost = {}, 0
   for _, group in ipairs(groups) do

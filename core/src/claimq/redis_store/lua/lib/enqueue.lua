@@ -1,25 +1,29 @@
--- Reads groups of new items from ARGV, checks all of them, and only then writes any.
--- A group: QUEUE (index in KEYS), GUARD (index of a token of this call, or 0), CLIENT or "-", DUE ("" now, "+MS" from now, or an
--- instant in ms), PREFIX, FIRST, COUNT, then COUNT payloads with ids PREFIX..FIRST and on; with PREFIX "" COUNT pairs of id and payload.
--- With -COUNT the items have options: a JSON object before each payload, whose bytes count HEADER_WEIGHT times.
+-- Reads groups of new items from ARGV, checks all of them, and only then writes any. A group: QUEUE (index in
+-- KEYS), GUARD (index of a token of this call, or 0), CLIENT or "-", DUE ("" now, "+MS" from now, or an
+-- instant in ms), PREFIX, FIRST, COUNT, then COUNT payloads with ids PREFIX..FIRST and on; with PREFIX ""
+-- COUNT pairs of id and payload. With -COUNT the items have options: a JSON object before each payload, whose
+-- bytes count HEADER_WEIGHT times.
 local ENQUEUE_BYTES, ENQUEUE_QUEUES = 5242880, 100
 
--- The queues of KEYS by their place there. The first key names one that is open already.
--- In a cluster every call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot is being
--- moved key by key, and no script sees half of a queue or stops halfway at a missing key.
+-- The queues of KEYS by their place there. The first key names one that is open already. In a cluster every
+-- call also names the key cq:{NAME}:absent, which never is: the server then answers TRYAGAIN while the slot
+-- is being moved key by key, and no script sees half of a queue or stops halfway at a missing key.
 local function open_others(q, writes)
   local queues, count = {q}, 1
   for i = 2, #KEYS do
     if string.sub(KEYS[i], -5) == ':main' then
       count = count + 1
-      if count > ENQUEUE_QUEUES + 1 then error({err = 'ERR one call takes ' .. ENQUEUE_QUEUES .. ' queues'}) end
+      if count > ENQUEUE_QUEUES + 1 then
+        error({err = 'ERR one call takes ' .. ENQUEUE_QUEUES .. ' queues'})
+      end
       queues[i] = KEYS[i] == KEYS[1] and q or open(KEYS[i], writes)
     end
   end
   return queues
 end
 
--- When a group is due, in words. Anything else than '', "+MS" or an instant in ms would fail after the first write.
+-- When a group is due, in words. Anything else than '', "+MS" or an instant in ms would fail after the first
+-- write.
 local function check_due(word)
   if word ~= '' and (#word > 16 or not string.find(word, '^[+-]?%d+$')) then
     error({err = 'ERR an item is due now, after +MS or at an instant in ms, not ' .. string.sub(word, 1, 40)})
@@ -39,8 +43,10 @@ local function read_groups(queues, at)
       for i = 1, count do bytes = bytes + (HEADER_WEIGHT - 1) * #ARGV[at + 5 + i * step] end
     end
     groups[count_of(#groups + 1, 1)] = {
-      queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2], due = check_due(ARGV[at + 3]), prefix = prefix,
-      first = tonumber(ARGV[at + 5]), count = count, at = at + 7, step = step, has_options = has_options, index = index, own = is_own, envelopes = {},
+      queue = queues[tonumber(ARGV[at])], guard = tonumber(ARGV[at + 1]), client = ARGV[at + 2],
+        due = check_due(ARGV[at + 3]), prefix = prefix,
+      first = tonumber(ARGV[at + 5]), count = count, at = at + 7, step = step, has_options = has_options,
+        index = index, own = is_own, envelopes = {},
       new_ids = is_own and {},
     }
     bytes = bytes + count * (#ARGV[at + 2] + #prefix)  -- each item has them
@@ -50,7 +56,8 @@ local function read_groups(queues, at)
     count_of(index, 0)
   end
   if index > 1 and bytes > ENQUEUE_BYTES then
-    error({err = 'ERR one call takes ' .. ENQUEUE_BYTES .. ' bytes of items, or a single item, not ' .. bytes})
+    error({err = 'ERR one call takes ' .. ENQUEUE_BYTES .. ' bytes of items, or a single item, not '
+      .. bytes})
   end
   return groups
 end
@@ -58,14 +65,17 @@ end
 local function read_limits(q, group)
   if not q.limit then
     local config = redis.call('HMGET', q.config, 'max_payload', 'id_window_ms', 'durability')
-    q.limit, q.id_window = setting(config[1], DEFAULT_MAX_PAYLOAD, 1, HIGHEST_MAX_PAYLOAD), setting(config[2], 3600000, 1000, 31622400000)
+    q.limit, q.id_window = setting(config[1], DEFAULT_MAX_PAYLOAD, 1, HIGHEST_MAX_PAYLOAD),
+      setting(config[2], 3600000, 1000, 31622400000)
     q.durability = durability(q, config[3])
     q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
   end
   if group.due ~= '' then redis.call('ZCARD', q.delayed) end  -- or WRONGTYPE
   if group.own then
-    if not q.old_ids then  -- more than this call adds, so that they become fewer, but few for each of many queues
-      q.old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', whole(q.now), 'LIMIT', 0, whole(q.own_ids + math.ceil(100 / #KEYS)))
+    -- more than this call adds, so that they become fewer, but few for each of many queues
+    if not q.old_ids then
+      q.old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', whole(q.now), 'LIMIT', 0,
+        whole(q.own_ids + math.ceil(100 / #KEYS)))
     end
     q.known = q.known or {}
   end
@@ -73,8 +83,9 @@ local function read_limits(q, group)
   if group.client ~= '-' then length_of(q, group.client) end
 end
 
--- The headers' last part for each item of a group of new items with options, or the call is refused. A deadline "+MS" is from now. The second
--- value is the priority of each that has one, by its position; nil if none has.
+-- The headers' last part for each item of a group of new items with options, or the call is refused. A
+-- deadline "+MS" is from now. The second value is the priority of each that has one, by its position; nil if
+-- none has.
 local function metas_of(group)
   -- include stored envelope enter_level
   local metas, priorities, now = {}, {}, group.queue.now
@@ -84,7 +95,8 @@ local function metas_of(group)
     local text = '{"options":' .. word .. '}'
     local meta = read_meta(text)
     if not meta or next(meta) ~= 'options' or next(meta, 'options') then
-      error({err = 'ERR the options of an item are a JSON object as the library writes it, not ' .. string.sub(word, 1, 40)})
+      error({err = 'ERR the options of an item are a JSON object as the library writes it, not '
+        .. string.sub(word, 1, 40)})
     end
     metas[i], priorities[i] = text .. '\n', priority_of(meta)
     if meta.options.exclusive then group.queue.has_keys = true end
@@ -112,7 +124,8 @@ local function check_own(group, duplicates, middle, metas, priorities)
   end
 end
 
--- Checks sizes, key types and known ids, and makes the groups' envelopes. Returns the refusal, if any. Writes nothing.
+-- Checks sizes, key types and known ids, and makes the groups' envelopes. Returns the refusal, if any. Writes
+-- nothing.
 local function check_groups(groups, duplicates)
   for _, group in ipairs(groups) do
     local q, envelopes = group.queue, group.envelopes
@@ -125,17 +138,20 @@ local function check_groups(groups, duplicates)
       local refusal = check_own(group, duplicates, middle, metas, priorities)
       if refusal then return refusal end
     else
-      local start, limit, number, at, step = 'cq1 ' .. group.prefix, q.limit, group.first - 1, group.at - 1, group.step
+      local start, limit, number, at, step = 'cq1 ' .. group.prefix, q.limit, group.first - 1, group.at - 1,
+        group.step
       for i = 1, group.count do
         local payload = ARGV[at + i * step]
         if #payload > limit then return {'TOO_LARGE', group.index + i - 1, #payload, limit} end
-        envelopes[i] = start .. format_text('%d', number + i) .. middle .. (metas and metas[i] or '') .. payload
+        envelopes[i] = start .. format_text('%d', number + i) .. middle .. (metas and metas[i] or '')
+          .. payload
       end
     end
   end
 end
 
--- The queue has items with keys from now on. The key `exclusive` says so too, so that repair finds out when the field of stats is lost.
+-- The queue has items with keys from now on. The key `exclusive` says so too, so that repair finds out when
+-- the field of stats is lost.
 local function begin_keys(q)
   if not q.has_exclusive then
     q.has_exclusive = true
@@ -159,10 +175,14 @@ end
 local function tail_by_priority(q, group)
   -- include enter_level
   local envelopes, client = {high = {}, normal = {}, low = {}}, group.client
-  for i, envelope in ipairs(group.envelopes) do table.insert(envelopes[group.priorities[i] or 'normal'], envelope) end
+  for i, envelope in ipairs(group.envelopes) do
+    table.insert(envelopes[group.priorities[i] or 'normal'], envelope)
+  end
   if #envelopes.normal > 0 then tail(q, client, envelopes.normal) end
   for _, priority in ipairs({'high', 'low'}) do
-    if #envelopes[priority] > 0 then tail(q, client, envelopes[priority], enter_level(q, client, priority)) end
+    if #envelopes[priority] > 0 then
+      tail(q, client, envelopes[priority], enter_level(q, client, priority))
+    end
   end
 end
 
@@ -179,7 +199,8 @@ local function write_group(group)
   else tail(q, group.client, group.envelopes) end
 end
 
--- What the caller must wait for: the strictest durability of its queues, on the most replicas that one of them asks for.
+-- What the caller must wait for: the strictest durability of its queues, on the most replicas that one of
+-- them asks for.
 local function strictest(queues)
   local strict, most = nil, 0
   for _, q in ipairs(queues) do

@@ -1,5 +1,4 @@
--- What is checked before an item enters main again.
--- Reads what must be known before an item enters main again.
+-- Reads what a call must know before an item enters main again.
 local function expect_entry(q, item)
   length_of(q, item.client)
   local priority = priority_of(item.meta)

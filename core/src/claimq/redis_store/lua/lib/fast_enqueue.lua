@@ -1,18 +1,26 @@
--- The fast path of an enqueue: one item without a client, options, a delay or an id of its own, for a queue whose clock was written less than a second ago.
--- It does what the rest of the script does for such a call, in half the time, since it makes no functions and few tables
--- (docs/decisions/scripts.md). If any condition does not hold, it leaves with `break`, having written nothing, and the rest of the script handles the call.
+-- The fast path of an enqueue: one item without a client, options, a delay or an id of its own, for a queue
+-- whose clock was written less than a second ago. It does what the rest of the script does for such a call,
+-- in half the time, since it makes no functions and few tables (docs/decisions/scripts.md). If any condition
+-- does not hold, it leaves with `break`, having written nothing, and the rest of the script handles the call.
 repeat
   local instance, lane, call, queue, _, client, due, prefix, first, count, payload, more = unpack(ARGV, 1, 12)
-  if more or not payload or queue ~= '1' or client ~= '-' or due ~= '' or prefix == '' or count ~= '1' then break end
+  if more or not payload or queue ~= '1' or client ~= '-' or due ~= '' or prefix == '' or count ~= '1' then
+    break
+  end
   first = tonumber(first)
   if not (first and first >= 0 and first < LAST_NUMBER and first % 1 == 0) then break end
   if #KEYS > 2 or KEYS[2] and string.sub(KEYS[2], -5) == ':main' then break end
   local main, base = KEYS[1], string.sub(KEYS[1], 1, -5)
-  if not redis.acl_check_cmd('HSET', base, base, base) or not redis.acl_check_cmd('LPUSH', base, base, base) then break end
+  if not redis.acl_check_cmd('HSET', base, base, base)
+    or not redis.acl_check_cmd('LPUSH', base, base, base) then
+    break
+  end
 
-  -- The queue's clock equals the server's and was written less than a second ago, by this server process; the queue has no priorities.
+  -- The queue's clock equals the server's and was written less than a second ago, by this server process; the
+  -- queue has no priorities.
   local stats, time = base .. 'stats', redis.call('TIME')
-  local seen = redis.call('HMGET', stats, 'server', 'levels', 'clock_offset', 'seen_at', 'seq', 'enqueued', 'largest', 'client_items')
+  local seen = redis.call('HMGET', stats, 'server', 'levels', 'clock_offset', 'seen_at', 'seq', 'enqueued',
+    'largest', 'client_items')
   local server, levels, clock_offset, seen_at, seq, enqueued, largest, client_items = unpack(seen)
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   if server ~= tostring(redis) or levels or (clock_offset and clock_offset ~= '0') then break end
@@ -26,10 +34,14 @@ repeat
   local last, refreshed = string.match(redis.call('HGET', calls, lane) or '', '^(%d+) (%d+) ')
   if not last or tonumber(last) >= tonumber(call) or now - tonumber(refreshed) > REFRESH_MS then break end
 
-  -- The payload is within the limit, the largest item stays the largest, and the caller need not wait for a replica.
+  -- The payload is within the limit, the largest item stays the largest, and the caller need not wait for a
+  -- replica.
   local config = redis.call('HMGET', base .. 'config', 'max_payload', 'durability')
   local limit = tonumber(config[1] or DEFAULT_MAX_PAYLOAD)
-  if not (limit and #payload <= limit and limit <= HIGHEST_MAX_PAYLOAD) or config[2] == 'replicated' or config[2] == 'fsynced' then break end
+  if not (limit and #payload <= limit and limit <= HIGHEST_MAX_PAYLOAD) or config[2] == 'replicated'
+    or config[2] == 'fsynced' then
+    break
+  end
   local envelope = 'cq1 ' .. prefix .. string.format('%d %d', first, now) .. ' - -\n' .. payload
   if not (largest and #envelope <= largest) then break end
   local wake = base .. 'wake'

@@ -1,16 +1,18 @@
--- Removes the items of a queue, for flush and delete. One call that removed everything would block the server: each claim and each client has entries
--- to remove, and the server frees a key of few large items before it goes on. So a large queue takes several calls, each with a part of the keys,
--- claims and clients. After each of them what is left is a whole queue.
+-- Removes the items of a queue, for flush and delete. One call that removed everything would block the
+-- server: each claim and each client has entries to remove, and the server frees a key of few large items
+-- before it goes on. So a large queue takes several calls, each with a part of the keys, claims and clients.
+-- After each of them what is left is a whole queue.
 local FLUSH_CLAIMS, FLUSH_CLIENTS, FLUSH_WORKERS = 1000, 500, 1000
 
 -- A key of another type counts as empty: it is removed with the rest.
 local function size_or_0(reply) return type(reply) == 'number' and reply or 0 end
 
--- Adds the bytes that the server frees at once with a key of so many items; it frees those of more than 64 parts in the background.
+-- Adds the bytes that the server frees at once with a key of so many items; it frees those of more than 64
+-- parts in the background.
 local function free_key(q, plan, count) plan.freed = plan.freed + math.min(count, 64) * q.largest end
 
--- The clients to remove next: those whose turn is next in the ring (field `size`: how many), and after the last one of the ring those that only
--- heads names. Field `has_all`: whether no client is left after them.
+-- The clients to remove next: those whose turn is next in the ring (field `size`: how many), and after the
+-- last one of the ring those that only heads names. Field `has_all`: whether no client is left after them.
 local function next_clients(q, ring)
   local turn, next_ones, known = redis.call('LRANGE', q.clients, -FLUSH_CLIENTS, -1), {}, {}
   for i = #turn, 1, -1 do next_ones[#next_ones + 1], known[turn[i]] = turn[i], true end
@@ -23,15 +25,18 @@ local function next_clients(q, ring)
   return next_ones
 end
 
--- What this call removes: claims {busy, token}, clients, turns (entries of the ring), keys; the count of items in each state; whether nothing is left after it. Reads only.
+-- What this call removes: claims {busy, token}, clients, turns (entries of the ring), keys; the count of
+-- items in each state; whether nothing is left after it. Reads only.
 local function plan_flush(q)
   local plan = {claims = {}, clients = {}, keys = {}, counts = {0, 0, 0, 0}, freed = 0, is_last = true}
   local held, ring = busy_count(q), redis.call('LLEN', q.clients)
-  local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed), redis.call('ZCARD', q.base .. 'failed')
+  local in_main, delayed, failed = redis.call('LLEN', q.main), redis.call('ZCARD', q.delayed),
+    redis.call('ZCARD', q.base .. 'failed')
   q.has_levels = true  -- also lists that are there although this is not known
   expect_zset(q.workers)
   check_permission(q.base, 'ZRANGE', '0', '0')
-  for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0, whole(math.min(held, FLUSH_CLAIMS) - 1)) or {}) do
+  for _, token in ipairs(held > 0 and redis.call('ZRANGE', q.leases, 0,
+    whole(math.min(held, FLUSH_CLAIMS) - 1)) or {}) do
     if plan.freed >= FREED_BYTES then break end
     local busy = q.base .. 'busy:' .. (string.match(token, '^(.*)/') or '')
     plan.claims[#plan.claims + 1] = {busy = busy, token = token}
@@ -54,7 +59,8 @@ local function plan_flush(q)
   plan.counts[1], plan.counts[2] = plan.of_clients, #plan.claims
   local high, low = list_of(q, '-', 'high'), list_of(q, '-', 'low')
   local in_high, in_low = size_or_0(redis.pcall('LLEN', high)), size_or_0(redis.pcall('LLEN', low))
-  for _, part in ipairs({{1, in_high, high}, {1, in_main, q.main}, {1, in_low, low}, {3, delayed, q.delayed}, {4, failed, q.base .. 'failed:items', q.base .. 'failed'}}) do
+  for _, part in ipairs({{1, in_high, high}, {1, in_main, q.main}, {1, in_low, low}, {3, delayed, q.delayed},
+    {4, failed, q.base .. 'failed:items', q.base .. 'failed'}}) do
     local state, count, key, index = unpack(part)
     if plan.freed >= FREED_BYTES and count > 0 then plan.is_last = false
     else
@@ -82,8 +88,13 @@ local function flush(q, plan)
   if plan.turns > 0 then redis.call('LTRIM', q.clients, 0, whole(-(plan.turns + 1))) end
   for _, key in ipairs(plan.keys) do redis.call('UNLINK', key) end
   if plan.is_last then  -- also what no lease and no ring leads to
-    for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do redis.call('UNLINK', q.base .. 'busy:' .. worker) end
-    for _, key in ipairs({q.clients, q.heads, q.leases, q.base .. 'claims', q.base .. 'removed', q.base .. 'wake', q.base .. 'ids', q.base .. 'levels', q.base .. 'exclusive'}) do redis.call('UNLINK', key) end
+    for _, worker in ipairs(redis.call('ZRANGE', q.workers, 0, FLUSH_WORKERS - 1)) do
+      redis.call('UNLINK', q.base .. 'busy:' .. worker)
+    end
+    for _, key in ipairs({q.clients, q.heads, q.leases, q.base .. 'claims', q.base .. 'removed',
+      q.base .. 'wake', q.base .. 'ids', q.base .. 'levels', q.base .. 'exclusive'}) do
+      redis.call('UNLINK', key)
+    end
   end
   local counts = plan.counts
   return counts[1] + counts[2] + counts[3] + counts[4]

@@ -1,4 +1,3 @@
--- Clients without items.
 -- Forgets clients that have no items left in main.
 local function forget(q, clients)
   redis.call('ZREM', q.heads, unpack(clients))

@@ -1,4 +1,3 @@
--- Ids of stored items.
 -- Returns a function that says whether a stored item has this id.
 local function new_id_check(id)
   local plain, marked = 'cq1 ' .. id .. ' ', 'cq1!' .. id .. ' '

@@ -1,30 +1,37 @@
--- Claiming, for the scripts that do: what a claim reads before anything is written, the leases of what it took, and its reply when it is sent again.
--- The record c: what the call knows of its worker and of the claims that are held.
--- Refuses what a claim of items with keys would refuse after its first write. Reads only.
-local function check_keys(q)
-  check_permission(q.base, 'HGET', '0')
-  check_permission(q.base, 'HEXISTS', '0')
-  check_permission(q.base, 'HSCAN', '0')
-  expect_hash(q.base .. 'exclusive')
-end
+-- Claiming: what a claim reads before its first write, the leases of the items that it took, and its reply
+-- when the call is sent again. The record c has what the call knows of its worker and of the claims that are
+-- held.
 
--- Reads all that a claim needs beside the items, and checks permissions and the types of the keys. Reads only.
+-- Reads all that a claim needs beside the items, and checks permissions and the types of the keys. Reads
+-- only.
 local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
-  local is_overdue = due and math.floor(tonumber(due)) <= q.now or redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0
+  local is_overdue = due and math.floor(tonumber(due)) <= q.now
+    or redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0
   local look_at = tonumber(redis.call('ZRANGE', q.base .. 'present', 0, 0, 'WITHSCORES')[2])
   if look_at and look_at <= q.now then is_overdue = is_overdue or may_look(q)
-  elseif look_at and look_at % 1 > 0 then due = math.min(tonumber(due) or look_at, look_at) end  -- a process that may be gone: look in time
+  elseif look_at and look_at % 1 > 0 then  -- a process may be gone: look in time
+    due = math.min(tonumber(due) or look_at, look_at)
+  end
   local last_seen = redis.call('ZSCORE', q.workers, worker)
   redis.call('HLEN', busy)  -- or WRONGTYPE
-  if q.has_exclusive then check_keys(q) end
+  if q.has_exclusive then
+    check_permission(q.base, 'HGET', '0')
+    check_permission(q.base, 'HEXISTS', '0')
+    check_permission(q.base, 'HSCAN', '0')
+    expect_hash(q.base .. 'exclusive')
+  end
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
-  q.incarnation = q.new_incarnation or q.stored_incarnation or ''  -- names this data on this server process; "" before its first claim
-  return {worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2], wait = config[3], due = due, overdue = is_overdue and 1 or 0,
-          is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls}
+  -- names this data on this server process; "" before its first claim
+  q.incarnation = q.new_incarnation or q.stored_incarnation or ''
+  return {
+    worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2],
+    wait = config[3], due = due, overdue = is_overdue and 1 or 0,
+    is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls,
+  }
 end
 
 -- Refuses what take() refuses. Reads only.
@@ -38,8 +45,9 @@ local function check_lists(q, want)
   if q.has_levels then expect_hash(q.base .. 'levels') end
 end
 
--- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease items to a process that is gone, so only a
--- caller that knows this data claims. The nonce of the first call names the data. This is the reply to a caller that does not know it.
+-- A call that was withdrawn may arrive late, after a loss of the data that made it stale. It must not lease
+-- items to a process that is gone, so only a caller that knows this data claims. The nonce of the first call
+-- names the data. This is the reply to a caller that does not know it.
 local function lost_reply(q, count, nonce)
   check_lists(q, count)
   if q.incarnation == '' then
@@ -50,10 +58,12 @@ local function lost_reply(q, count, nonce)
   return {'LOST', q.incarnation}
 end
 
--- Numbers of claims grow with the clock, in microseconds, and so also over a loss of data: no queue makes a million claims in a second.
+-- Numbers of claims grow with the clock, in microseconds, and so also over a loss of data: no queue makes a
+-- million claims in a second.
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
 
--- Leases what was taken: at least one item. Returns "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION"; the tokens are WORKER/FIRST.NONCE and on.
+-- Leases what was taken: at least one item. Returns "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION"; the
+-- tokens are WORKER/FIRST.NONCE and on.
 local function lease(q, c, envelopes, nonce)
   local lease_end, holding, leasing, first = whole(q.now + lease_ms(c.expiry)), {}, {}, q.first
   local before, behind, last = c.worker .. '/', '.' .. nonce, first - 1
@@ -66,23 +76,29 @@ local function lease(q, c, envelopes, nonce)
   if q.keys then write_keys(q, before, behind) end
   if c.leased <= 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
   redis.call('ZADD', q.leases, unpack(leasing))
-  -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and repair needs the log.
+  -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and repair needs the
+  -- log.
   if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.base .. 'claims') end
-  redis.call('ZADD', q.base .. 'claims', whole(q.now), format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
+  redis.call('ZADD', q.base .. 'claims', whole(q.now),
+    format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
   if q.left > 0 then leave_wake_token(q) end
-  local asks_for_repair = c.calls > 256 and c.calls % 128 == 0  -- not with each claim while all of the logged calls are live
-  return format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' ' .. whole(c.overdue + (asks_for_repair and 2 or 0)) .. ' ' .. q.incarnation
+  -- not with each claim while all of the logged calls are live
+  local asks_for_repair = c.calls > 256 and c.calls % 128 == 0
+  return format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' '
+    .. whole(c.overdue + (asks_for_repair and 2 or 0)) .. ' ' .. q.incarnation
 end
 
 -- What close() counts of a claim.
 local function counts_of(q, envelopes, counts)
   counts.claimed, counts.number = #envelopes, q.first + #envelopes - 1 - q.totals.number
-  counts.adopted, counts.client_items, counts.exclusive_waits = q.adopted or 0, q.more_client_items or 0, q.waiting or 0
+  counts.adopted, counts.client_items, counts.exclusive_waits = q.adopted or 0, q.more_client_items or 0,
+    q.waiting or 0
   if q.past then for name, more in pairs(q.counts) do counts[name] = more end end
   return counts
 end
 
--- The envelopes for the reply: of those that the caller cannot take, the number of their bytes. All of them are leased to it.
+-- The envelopes for the reply: of those that the caller cannot take, the number of their bytes. All of them
+-- are leased to it.
 local function without_larger(envelopes, largest)
   local most = tonumber(largest)
   if most then

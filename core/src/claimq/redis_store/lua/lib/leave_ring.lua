@@ -1,6 +1,5 @@
--- Takes clients out of the ring.
--- Takes a client whose list is empty out of the ring: searched for where the ring has at most 500,000 entries (up to 6 ms); in a longer one a claim removes
--- it when its turn comes.
+-- Takes a client whose list is empty out of the ring. A ring of more than 500,000 entries is not searched
+-- (that many take up to 6 ms): a claim removes the client when its turn comes.
 local RING_SEARCH = 500000
 
 local function leave_ring(q, client)

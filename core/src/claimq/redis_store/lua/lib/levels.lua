@@ -1,5 +1,6 @@
--- Levels: the items of a client that have the priority high or low wait in lists of their own, cq:{NAME}:high:CLIENT and low:CLIENT (high and low without a
--- client). main:CLIENT and main have the items of normal priority, and bare payloads. A queue has levels from the first item with a priority on:
+-- Levels: the items of a client that have the priority high or low wait in lists of their own,
+-- cq:{NAME}:high:CLIENT and low:CLIENT (high and low without a client). main:CLIENT and main have the items
+-- of normal priority, and bare payloads. A queue has levels from the first item with a priority on:
 -- q.has_levels. (docs/decisions/order-of-items.md)
 local function key_of(q, client)
   if client == '-' then return q.main end
@@ -22,7 +23,10 @@ end
 -- The length of a list, or the call is refused with its name.
 local function length_of_list(list)
   local length = redis.pcall('LLEN', list)
-  if type(length) == 'table' then error(string.find(length.err, '^WRONGTYPE') and {err = 'WRONGTYPE ' .. list .. ' is not a list'} or length) end
+  if type(length) == 'table' then
+    error(string.find(length.err, '^WRONGTYPE') and {err = 'WRONGTYPE ' .. list .. ' is not a list'}
+      or length)
+  end
   return length
 end
 

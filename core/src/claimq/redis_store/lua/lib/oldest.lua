@@ -1,6 +1,6 @@
--- The oldest item of a client.
--- Of those at the heads of a client's lists, the item that has waited longest; nil if there is none. What it reads counts as bytes of this call. It may
--- come after a write, so a key of another type counts as empty.
+-- Returns the item of a client that has waited longest, of those at the heads of its lists; nil if there is
+-- none. The items that it reads count as bytes of this call. A key of another type counts as empty, since
+-- this may come after a write.
 local function oldest_of(q, client)
   local oldest, since
   for _, list in ipairs(lists_of(q, client)) do

@@ -1,8 +1,11 @@
 -- Looks for processes that are gone.
--- One sweep looks at so many processes, and reads the tokens of workers that hold so many claims in all; the leases of a worker with more decide.
+
+-- The most processes that one sweep looks at, and the most claims of workers whose tokens it reads. Of a
+-- worker with more claims the leases decide.
 local LOOKS, LOOK_TOKENS = 100, 5000
 
--- The claims of one process among those of its worker, in the order of claiming; nil if another sweep has to read them.
+-- The claims of one process among those of its worker, in the order of claiming; nil if another sweep has to
+-- read them.
 local function claims_of(q, found, instance, worker)
   local busy, mine, mark = q.base .. 'busy:' .. worker, {}, string.sub(instance, 1, MARK)
   local held = redis.call('HLEN', busy)
@@ -17,12 +20,14 @@ local function claims_of(q, found, instance, worker)
   return mine
 end
 
--- Looks for the processes whose turn it is. Returns at (member -> when to look next), away (members to forget), and tokens: up to `want` claims of
--- processes that are gone. A process whose record is from before the server was replaced, or that is away in the time of a lease after that, is
--- forgotten: its leases decide. Reads only.
+-- Looks for the processes whose turn it is. Returns at (member -> when to look next), away (members to
+-- forget), and tokens: up to `want` claims of processes that are gone. A process whose record is from before
+-- the server was replaced, or that is away in the time of a lease after that, is forgotten: its leases
+-- decide. Reads only.
 local function look(q, policy, want)
   local found = {at = {}, away = {}, tokens = {}, more = false}
-  local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.base .. 'present', '-inf', whole(q.now), 'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
+  local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.base .. 'present', '-inf', whole(q.now),
+    'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
   if #page == 0 then return found end
   local since, channels = q.server_since or number_in(q.stored_since, 0, q.now), {}
   for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
@@ -32,13 +37,16 @@ local function look(q, policy, want)
     local was_absent = at % 1 > 0
     local confirmed_at = at - (was_absent and ABSENT_MS or LOOK_MS)
     if seen[i + 1] > 0 then found.at[member] = q.now + LOOK_MS
-    elseif confirmed_at < since or (since > 0 and q.now <= since + policy.expiry + 1000) then found.away[#found.away + 1] = member
+    elseif confirmed_at < since or (since > 0 and q.now <= since + policy.expiry + 1000) then
+      found.away[#found.away + 1] = member
     elseif not was_absent then found.at[member] = q.now + ABSENT_MS + 0.5
     else
       local instance, worker = string.match(member, '^(%S+) (.*)$')
       local mine = {}  -- a member that no process has written is forgotten
       if instance then mine = claims_of(q, found, instance, worker) end
-      for n = 1, math.min(#(mine or {}), want - #found.tokens) do found.tokens[#found.tokens + 1] = mine[n] end
+      for n = 1, math.min(#(mine or {}), want - #found.tokens) do
+        found.tokens[#found.tokens + 1] = mine[n]
+      end
       if not mine or (#found.tokens == want and #mine > 0) then found.more = true
       else found.away[#found.away + 1] = member end
     end

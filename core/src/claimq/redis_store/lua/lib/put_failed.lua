@@ -1,5 +1,6 @@
 -- Puts items into failed.
--- The first command that the user may not run, of those that read between writes.
+
+-- Returns the first command that the user may not run, of those that read between writes.
 local function refused_read(base)
   if not redis.acl_check_cmd('HEXISTS', base, '0') then return 'HEXISTS' end
   if not redis.acl_check_cmd('HGET', base, '0') then return 'HGET' end
@@ -9,8 +10,8 @@ local function refused_read(base)
   return nil
 end
 
--- Where in failed the item goes: under its id, or beside other failed items that have the same id of a producer's own. Past ten of them the
--- name is made of this call's number, so that it is found at once.
+-- Where in failed the item goes: under its id, or beside other failed items that have the same id of a
+-- producer's own. Past ten of them the name is made of this call's number, so that it is found at once.
 local function failed_field(q, item)
   local field, again = item.id, 1
   while redis.call('HEXISTS', q.base .. 'failed:items', field) == 1 do
@@ -24,7 +25,8 @@ local function failed_field(q, item)
   return field
 end
 
--- A call removes at most so many items because of max_items, and reads so many bytes of them for the log; of the others only the id is logged.
+-- A call removes at most so many items because of max_items, and reads so many bytes of them for the log; of
+-- the others only the id is logged.
 local OVER_ITEMS, OVER_BYTES = 125, 4194304
 
 local function remove_over(q, name)
@@ -32,7 +34,8 @@ local function remove_over(q, name)
   q.over_items, q.over_bytes = (q.over_items or OVER_ITEMS) - 1, (q.over_bytes or OVER_BYTES) - size
   local envelope = q.over_bytes >= 0 and redis.call('HGET', stored, name)
   if envelope then q.over_bytes = q.over_bytes - header_bytes(envelope) end
-  note_removed(q, envelope and parse(q, envelope, '0') or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
+  note_removed(q, envelope and parse(q, envelope, '0')
+    or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
   redis.call('ZREM', q.base .. 'failed', name)
   redis.call('HDEL', stored, name)
   q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
@@ -43,9 +46,13 @@ local function put_failed(q, policy, item)
   note_size(q, #envelope)
   redis.call('HSET', q.base .. 'failed:items', field, envelope)
   redis.call('ZADD', q.base .. 'failed', whole(q.now), field)
-  local over = policy.max_failed and redis.call('ZCARD', q.base .. 'failed') - math.floor(policy.max_failed) or 0
-  over = math.min(over, 10, q.over_items or OVER_ITEMS)  -- more than a call puts into failed, in number and in bytes, so that failed shrinks
+  local over = policy.max_failed and redis.call('ZCARD', q.base .. 'failed') - math.floor(policy.max_failed)
+    or 0
+  -- more than a call puts into failed, in number and in bytes, so that failed shrinks
+  over = math.min(over, 10, q.over_items or OVER_ITEMS)
   if over > 0 and (q.over_bytes or 0) > -FREED_BYTES then
-    for _, oldest in ipairs(redis.call('ZRANGE', q.base .. 'failed', 0, whole(over - 1))) do remove_over(q, oldest) end
+    for _, oldest in ipairs(redis.call('ZRANGE', q.base .. 'failed', 0, whole(over - 1))) do
+      remove_over(q, oldest)
+    end
   end
 end

@@ -1,13 +1,14 @@
 -- A queue opened by one of its keys: its names, the server's clock, its sequence number. Reads only.
+
 -- What a script stores or sends is text. A number that it passes on is written by the server, as 1e+8 by
 -- Redis 7.2.4, and Lua prints a number with a loss of digits from 1e14 on; such a text in a field or an index
 -- is refused later. So whole() writes every number, and fraction() a score that has a fraction.
 local format_text = string.format
 local function whole(number) return format_text('%d', number) end
 
--- Refuses the call of a user who may not run a command on the keys of the queue. The probe is about the beginning of
--- these keys, so no key pattern narrower than all of them covers it. Redis 8.6 and later refuse a probe with another
--- number of words than the command takes (docs/decisions/permissions.md).
+-- Refuses the call of a user who may not run a command on the keys of the queue. The probe is about the
+-- beginning of these keys, so no key pattern narrower than all of them covers it. Redis 8.6 and later refuse
+-- a probe with another number of words than the command takes (docs/decisions/permissions.md).
 local function refuse(base, command)
   error({err = 'NOPERM this user has no permissions to run ' .. command .. ' on all keys ' .. base .. '*'})
 end
@@ -21,7 +22,8 @@ local function check_writes(base, commands)
   for i = 1, #commands do check_permission(base, commands[i], base, base) end
 end
 
--- A number of the config, which any client may have set: the default if it is none, and within its bounds (claimq/policy.py has the same).
+-- A number of the config, which any client may have set: the default if it is none, and within its bounds
+-- (claimq/policy.py has the same).
 local function setting(text, default, least, most)
   local value = tonumber(text)
   if not value or value ~= value then return default end
@@ -30,13 +32,14 @@ end
 local LONGEST_LEASE_MS = 604800000
 local function lease_ms(text) return math.floor(setting(text, 30000, 1, LONGEST_LEASE_MS)) end
 
--- A number of stats, which any client may have set: 0 if it is out of these bounds. Most are 0, which takes no conversion.
+-- A number of stats, which any client may have set: 0 if it is out of these bounds. Most are 0, which takes
+-- no conversion.
 local function number_in(text, least, most)
   local number = text and text ~= '0' and tonumber(text)
   return number and number >= least and number <= most and number or 0
 end
 
--- The record q: one queue, as one call sees it. These are all of its fields (tests/arch/test_queue_record.py).
+-- The record q: one queue, in one call, with all of its fields (tests/arch/test_queue_record.py).
 local function new_queue(main_key, base)
   local seq, clock_offset, seen_at, server, server_since, grace_from, grace_until, incarnation, client_items,
     main_in_ring, largest, levels, exclusive, enqueued, claimed, done, number = unpack(redis.call('HMGET',
@@ -53,11 +56,11 @@ local function new_queue(main_key, base)
     -- "present"                         zset: process that consumes -> when to look for it (lib/channel.lua)
     -- "failed", "failed:items"          zset: id -> failed at (ms), hash: id -> envelope
     -- "removed"                         list: log of removed items
-    -- "audit", "added"                  lists: audit log, and that of items that were enqueued or moved here by hand
+    -- "audit", "added"                  lists: audit log, and that of items added by hand
     -- "wake"                            list: at most one wake token
     -- "ids"                             zset: id that a producer gave -> when it is forgotten (ms)
     -- "levels", "exclusive"             hashes, see lib/levels.lua and lib/exclusive.lua
-    clients = base .. 'clients',      -- list: ring of the clients that have items, the next one right; "-" is main
+    clients = base .. 'clients',      -- list: ring of clients that have items, next one right, "-" is main
     heads = base .. 'heads',          -- zset: client -> when its oldest item was enqueued (ms)
     delayed = base .. 'delayed',      -- zset: envelope -> due (ms)
     leases = base .. 'leases',        -- zset: token -> end of the lease (ms), and KEEPER
@@ -66,7 +69,7 @@ local function new_queue(main_key, base)
     stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
     seq = number_in(seq, 0, LAST_NUMBER) + 1,  -- number of this transition
     now = time[1] * 1000 + math.floor(time[2] / 1000),  -- ms, by the queue's clock
-    offset = number_in(clock_offset, FAR_BACK_MS, FAR_AHEAD_MS),  -- of the queue's clock from the server's (ms)
+    offset = number_in(clock_offset, FAR_BACK_MS, FAR_AHEAD_MS),  -- queue's clock minus the server's (ms)
     stored_offset = clock_offset,
     seen_at = number_in(seen_at, 0, LAST_MS),  -- when a call noted last that the queue was served (ms)
     server = server,                  -- server process that wrote the clock last
@@ -91,7 +94,7 @@ local function new_queue(main_key, base)
     -- stepped: whether the fields of the clock are written (lib/queue)
     -- new_incarnation: name of the queue's data, where it changes (lib/queue, lib/lease)
     -- incarnation: name of the queue's data on this server process; "" before the first claim (lib/lease)
-    -- calls, refreshed: key of the kept replies (hash), and when its expiry was put off last, as text (lib/call)
+    -- calls, refreshed: key of the kept replies (hash), when its expiry was put off last, as text (lib/call)
     -- bytes: bytes of items that this call has read (lib/sizes, explain, recount)
     -- has_grown: whether the largest item is written (lib/sizes, lib/main, lib/take)
     -- counts: counter -> how many more (lib/take, give_back, reap, recount, release_worker)
@@ -125,21 +128,27 @@ local function new_queue(main_key, base)
   }
 end
 
-local SLEW = 0.1             -- the share of each second that is taken off an offset, until there is none (docs/decisions/clock-and-ages.md)
-local GAP_MS = 5000          -- no call touched the queue for longer: the server was down, or its clock was stepped
-local GRACE_MS = 10000       -- the longest period of grace
+-- The share of each second by which an offset shrinks, until it is 0 (docs/decisions/clock-and-ages.md).
+local SLEW = 0.1
+-- No call touched the queue for longer: the server was down, or its clock was stepped.
+local GAP_MS = 5000
+-- The longest period of grace.
+local GRACE_MS = 10000
 
 -- Sets the queue's clock from the server's, which q.now has.
 local function read_clock(q)
   q.now = q.now + q.offset
-  if q.offset > 0 and q.seen_at > 0 and q.now > q.seen_at then  -- the queue's clock is ahead of the server's: let it lose that slowly
+  -- The queue's clock is ahead of the server's: it loses that slowly.
+  if q.offset > 0 and q.seen_at > 0 and q.now > q.seen_at then
     local slewed = math.min(q.offset, math.floor((q.now - q.seen_at) * SLEW))
     q.offset, q.now = q.offset - slewed, q.now - slewed
   end
-  if q.now < q.seen_at then  -- the clock went back: go on from the last instant seen, so that no lease lasts longer
+  -- The clock went back: go on from the last instant seen, so that no lease lasts longer.
+  if q.now < q.seen_at then
     q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true
-  elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then  -- one period of grace for holders that are alive to renew
-    -- Leases that had ended before the gap get no other: a queue that is looked at seldom would otherwise never end one.
+  elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then
+    -- One period of grace, in which live holders renew. Leases that had ended before the gap get none: a
+    -- queue that is looked at seldom would otherwise never end a lease.
     local expiry = redis.call('HGET', q.config, 'busy_expiry_ms')
     q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), GRACE_MS)
     q.grace_from, q.stepped = q.seen_at, true
@@ -152,8 +161,8 @@ local function open(main_key, writes)
   check_writes(base, writes)
   local q = new_queue(main_key, base)
   read_clock(q)
-  -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its memory
-  -- names the process; with randomized addresses two processes have the same one by a rare chance only
+  -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its
+  -- memory names the process; with randomized addresses two processes have the same one by a rare chance only
   -- (docs/decisions/call-identity.md).
   if q.server ~= tostring(redis) then
     q.server_since, q.stepped, q.new_incarnation = q.server and q.now or 0, true, ''

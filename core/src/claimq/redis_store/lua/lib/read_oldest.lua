@@ -1,10 +1,13 @@
--- Bounded reads of a list.
--- What it takes to find an item of a list, as bytes that take as long to read: the server goes from the nearer end over nodes of 8 KiB.
+-- Reads the oldest items of a list.
+
+-- The cost to find an item of a list, as bytes that take as long to read. The server goes from the nearer end
+-- over nodes of 8 KiB.
 local NODE_BYTES, STEP_BYTES, FAR_BYTES, MOST_NEAR = 8192, 12, 32768, 8
 local function bytes_to_find(depth, size) return depth * math.min(size / NODE_BYTES, 1) * STEP_BYTES end
 
--- The same from the right end of a list, where its oldest items are, after the first skip of them. The largest size is trusted for a few items only unless
--- they are far inside the list: another client may have put anything there.
+-- The same from the right end of a list, where its oldest items are, after the first skip of them. The
+-- largest size is trusted for a few items only unless they are far inside the list: another client may have
+-- put anything there.
 local function read_oldest(q, list, skip, want, largest)
   local length = skip > 0 and redis.call('LLEN', list) or 0
   local is_far = largest and bytes_to_find(math.min(skip, length - skip), largest) >= FAR_BYTES

@@ -1,5 +1,7 @@
--- Items that wait, by their places.
--- The list in which the item at a place of all that a client has in main stands, its place there, and the length of that list. Nil behind the last.
+-- Reads items that wait, by their places.
+
+-- Returns the list that has the item at this place of all items of a client in main, the place of the item in
+-- that list, and the length of the list. Returns nil behind the last item.
 local function list_at(q, client, position)
   for _, list in ipairs(lists_of(q, client)) do
     local length = redis.call('LLEN', list)
@@ -8,7 +10,8 @@ local function list_at(q, client, position)
   end
 end
 
--- Up to `count` envelopes that wait in one state, main (of one client) or delayed, after the first `skip` of them.
+-- Up to `count` envelopes that wait in one state, main (of one client) or delayed, after the first `skip` of
+-- them.
 local function read_waiting(q, state, client, skip, count, largest)
   if state ~= 'main' then
     return read_within(q, count, function(read, more)
@@ -19,7 +22,9 @@ local function read_waiting(q, state, client, skip, count, largest)
   for i, list in ipairs(lists) do
     local length = #lists > 1 and redis.call('LLEN', list) or math.huge
     if skip < length and #got < count and has_room(q, 0) then
-      for _, envelope in ipairs(read_oldest(q, list, skip, count - #got, largest)) do got[#got + 1] = envelope end
+      for _, envelope in ipairs(read_oldest(q, list, skip, count - #got, largest)) do
+        got[#got + 1] = envelope
+      end
     end
     skip = math.max(skip - length, 0)
   end

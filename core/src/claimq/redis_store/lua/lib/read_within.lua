@@ -1,11 +1,14 @@
--- Bounded reads.
--- Up to want envelopes, for as long as there is room. fetch(skip, count) reads the next ones, and returns in bytes what they take beside their size. It
--- reads as many as fit if none exceeds `largest`, but not more than `most`, and two at a time where two like the largest so far fit.
+-- Reads up to `want` envelopes, as long as there is room. fetch(skip, count) returns the next envelopes, and
+-- the bytes that they take beside their size. One fetch asks for two envelopes if two as large as the largest
+-- so far fit, else for one. With `largest`, which no envelope exceeds, it asks for as many as fit, at most
+-- `most`.
 local function read_within(q, want, fetch, largest, most)
   local got, found, room = {}, CALL_BYTES, has_room(q, 0)
   while #got < want and room do
     local before, fitting = #got, q.bytes + 2 * found <= CALL_BYTES and 2 or 1
-    if largest then fitting = math.max(fitting, math.min(most, math.floor((CALL_BYTES - q.bytes) / largest))) end
+    if largest then
+      fitting = math.max(fitting, math.min(most, math.floor((CALL_BYTES - q.bytes) / largest)))
+    end
     local asked = math.min(want - before, fitting)
     local page, bytes = fetch(before, asked)
     bytes = bytes or 0

@@ -1,9 +1,12 @@
--- What repair finds of the traces of lost keys and of calls that were stopped halfway: look_at_...() reads a bounded part, mend_...() writes.
--- Where the last call ended, from fields of stats, which any client may have set; 0 if a field is invalid.
+-- Finds the traces of lost keys and of calls that were stopped halfway. check_...() reads a bounded part,
+-- repair_...() writes.
+
+-- A field of stats says where the last call ended. Any client may have set it; an invalid field counts as 0.
 local function rank_in(text) return math.floor(number_in(text, 0, LAST_NUMBER)) end
 local function cursor_in(text) return text and #text < 20 and string.match(text, '^%d+$') or '0' end
 
--- Failed items without their place in the index, and places without an item. An earlier release, refused halfway, left them.
+-- Failed items without their place in the index, and places without an item. An earlier release, refused
+-- halfway, left them.
 local function check_failed(q, limit)
   local failed, stored, found = q.base .. 'failed', q.base .. 'failed:items', {bodies = {}, places = {}}
   local at = redis.call('HMGET', q.stats, 'repair_failed_rank', 'repair_failed_cursor')
@@ -21,24 +24,28 @@ end
 
 local function repair_failed(q, found)
   if found.next_rank ~= found.rank or found.next_cursor ~= found.cursor then
-    redis.call('HSET', q.stats, 'repair_failed_rank', whole(found.next_rank), 'repair_failed_cursor', found.next_cursor)
+    redis.call('HSET', q.stats, 'repair_failed_rank', whole(found.next_rank), 'repair_failed_cursor',
+      found.next_cursor)
   end
   for _, name in ipairs(found.bodies) do redis.call('ZADD', q.base .. 'failed', whole(q.now), name) end
   for _, name in ipairs(found.places) do redis.call('ZREM', q.base .. 'failed', name) end
   return #found.bodies + #found.places
 end
 
--- Counts the items in the lists of many clients, about 1,000 clients in a call. Items come and go until all are counted, so what the lists hold
--- then is at most what was counted and what has come since the first call, and at least what was counted if nothing has gone. At the end `most` is
--- the first, unless heads lacks clients, and `least` the second.
+-- Counts the items in the lists of many clients, about 1,000 clients in a call. Items come and go until all
+-- are counted, so what the lists hold then is at most what was counted and what has come since the first
+-- call, and at least what was counted if nothing has gone. At the end `most` is the first, unless heads lacks
+-- clients, and `least` the second.
 local COUNTED_CLIENTS = 1000
 
 local function count_clients(q, found, has_all)
-  local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due', 'failed_requeued',
+  local at = redis.call('HMGET', q.stats, 'repair_clients', 'enqueued', 'requeued', 'unclaimed', 'due',
+    'failed_requeued',
     'claimed', 'flushed', 'past_deadline', 'exclusive_waits')
   local came, gone = 0, 0
   for i = 7, 10 do gone = gone + (tonumber(at[i]) or 0) end
-  local cursor, counted, came_before, gone_before = string.match(at[1] or '', '^([1-9]%d*) (%d+) (%d+) (%d+)$')
+  local cursor, counted, came_before, gone_before = string.match(at[1] or '',
+    '^([1-9]%d*) (%d+) (%d+) (%d+)$')
   for i = 2, 6 do came = came + (tonumber(at[i]) or 0) end
   local page = redis.pcall('ZSCAN', q.heads, cursor_in(cursor), 'COUNT', COUNTED_CLIENTS)
   if page.err then return end  -- an earlier release's users may not run it
@@ -58,10 +65,12 @@ local function count_clients(q, found, has_all)
   if page[1] ~= '0' or cursor then found.counting = counting end
 end
 
--- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what clients' lists hold in all. At most `limit`
--- clients are to join or to be forgotten; what the lists hold is known once there are no more. Where there are more than 1,000 clients only `limit` heads are
--- looked at, their items are counted in steps, and clients are put back only if the ring is shorter than heads. A ring of more than 10,000 is not read: a
--- client may then be put back although it is there, which gives it two turns until its list is empty.
+-- Clients with items that are not in the ring (heads knows them), heads of clients without items, and what
+-- clients' lists hold in all. At most `limit` clients are to join or to be forgotten; what the lists hold is
+-- known once there are no more. Where there are more than 1,000 clients only `limit` heads are looked at,
+-- their items are counted in steps, and clients are put back only if the ring is shorter than heads. A ring
+-- of more than 10,000 is not read: a client may then be put back although it is there, which gives it two
+-- turns until its list is empty.
 local READ_RING = 10000
 
 local function check_ring(q, limit)
@@ -82,7 +91,8 @@ local function check_ring(q, limit)
     in_ring[client] = true
   end
   found.lost_main = size <= READ_RING and q.main_in_ring and not in_ring['-']
-  local page = redis.call('ZRANGE', heads, whole(are_few and 0 or at), whole(are_few and -1 or at + limit - 1))
+  local page = redis.call('ZRANGE', heads, whole(are_few and 0 or at),
+    whole(are_few and -1 or at + limit - 1))
   for _, client in ipairs(page) do
     if not in_ring[client] then
       if #found.joining + #found.gone >= limit then are_all = false; break end  -- the next call goes on

@@ -1,6 +1,7 @@
 -- Takes items of several clients.
 
--- The list from which a client's next item is taken, how many items it has in all (or an error), and its count afterwards if that changes.
+-- Returns the list from which a client's next item is taken, the number of items in all its lists (or an
+-- error), and its count after the item if that changes.
 local function choose_list(q, client, count)
   local levels, wrong = read_levels(q, client, count)
   if not levels then return key_of(q, client), wrong end
@@ -8,8 +9,9 @@ local function choose_list(q, client, count)
   return next_list(levels) or key_of(q, client), length, levels.count ~= before and whole(levels.count)
 end
 
--- One round of the ring: an item from each of up to want clients, the next one standing at the right. Every list is looked at before any
--- write; one of another type refuses the claim in the first round, and in a later one ends it with what was got.
+-- Takes an item from each of up to `want` clients: one round of the ring, whose next client stands at the
+-- right. It reads the length of every list before its first write. A list of a wrong type raises in the first
+-- round. In a later round the claim returns the items that it has.
 local function take_round(q, want, got)
   local clients = q.clients
   local turn = redis.call('LRANGE', clients, whole(-want), -1)
@@ -42,7 +44,9 @@ local function take_round(q, want, got)
     if envelope then
       got[#got + 1] = envelope
       if counts and counts[i] then counted[#counted + 1], counted[#counted + 2] = client, counts[i] end
-      if client ~= '-' then q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1 end
+      if client ~= '-' then
+        q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1
+      end
     else q.lost_lists = q.lost_lists + 1 end
     if next_one then
       back[#back + 1] = client

@@ -1,7 +1,7 @@
--- Scans a hash.
--- Goes on scanning a hash at a cursor, for about `count` fields; the cursor where it ended ('0': at the end). Without their values: a step of Valkey 9
--- returns seven fields or more. Redis before 7.4 and Valkey 7 return values in any case, so there it ends when there is no more room, or after `count` steps:
--- a hash that has lost most of its fields is not always made smaller, and a step may find none.
+-- Scans a hash from a cursor, for about `count` fields. Returns the cursor where it ended ('0' at the end).
+-- It asks for fields without values, of which one step of Valkey 9 returns seven or more. Redis before 7.4
+-- and Valkey 7 return values too. There the scan ends when there is no more room, or after `count` steps: a
+-- step may find no field, since a hash that has lost most of its fields is not always made smaller.
 local function scan(q, key, cursor, count, see)
   local seen, steps, step = 0, 1, 1
   local page = redis.pcall('HSCAN', key, cursor, 'COUNT', whole(count), 'NOVALUES')
@@ -13,7 +13,9 @@ local function scan(q, key, cursor, count, see)
       seen = seen + 1
       if step == 2 then has_room(q, #page[2][i + 1]) end
     end
-    if step == 1 or cursor == '0' or seen >= count or steps >= count or not has_room(q, 0) then return cursor end
+    if step == 1 or cursor == '0' or seen >= count or steps >= count or not has_room(q, 0) then
+      return cursor
+    end
     page, steps = redis.call('HSCAN', key, cursor, 'COUNT', 1), steps + 1
   end
 end

@@ -1,14 +1,19 @@
--- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place() writes.
--- kinds: fail, permanent, drop, requeue, crash, expired (counted); interrupt (uncounted, to the head; with words, it is remembered).
--- meta.spent: recount.lua counted a crash for an item that another worker held, and that reached the limit. Its next give-back is to failed.
+-- What becomes of a claimed item that is not done. settle() decides and changes only the parsed item; place()
+-- writes. kinds: fail, permanent, drop, requeue, crash, expired (counted); interrupt (uncounted, to the head;
+-- with words, it is remembered). meta.spent: recount.lua counted a crash for an item that another worker
+-- held, and that reached the limit. Its next give-back is to failed.
 local function policy_of(q)
-  local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor', 'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
-  expect_list(q.base .. 'wake'); expect_zset(q.delayed); expect_zset(q.base .. 'failed'); expect_hash(q.base .. 'failed:items'); expect_list(q.base .. 'removed')
+  local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor',
+    'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
+  expect_list(q.base .. 'wake'); expect_zset(q.delayed); expect_zset(q.base .. 'failed'); expect_hash(q.base
+    .. 'failed:items'); expect_list(q.base .. 'removed')
   local refused = refused_read(q.base)
   if refused then refuse(q.base, refused) end
   math.randomseed(q.now % 2147483647 + q.seq)
-  return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue', initial = setting(c[3], 0, 0, 31622400000),
-          factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000), jitter = setting(c[6], 0, 0, 1),
+  return {limit = setting(c[1], 5, 0, 1000000), on_expiry = c[2] or 'requeue',
+    initial = setting(c[3], 0, 0, 31622400000),
+          factor = setting(c[4], 2, 1, 1000), max = setting(c[5], 300000, 0, 31622400000),
+            jitter = setting(c[6], 0, 0, 1),
           max_failed = setting(c[7], nil, 1, 1000000000), expiry = lease_ms(c[8])}
 end
 
@@ -18,12 +23,13 @@ local function retry_delay(policy, requeues)
   return math.floor(longest * (1 - policy.jitter * math.random()))
 end
 
--- An item that goes to delayed or comes from there counts twice as bytes of a call: the server hashes all of it.
+-- An item that goes to delayed or comes from there counts twice as bytes of a call: the server hashes all of
+-- it.
 local function weight_of(verdict) return verdict == 'delayed' and 2 or 1 end
 
 local COUNTER = {fail = 'fails', permanent = 'fails', drop = 'fails', crash = 'crashes', expired = 'crashes'}
--- Returns the verdict: unclaimed, dropped, failed, delayed or requeued. delay: ms asked for by the caller, or nil for the policy's.
--- detail: where the error was raised, or nil; kept until the next error.
+-- Returns the verdict: unclaimed, dropped, failed, delayed or requeued. delay: ms asked for by the caller, or
+-- nil for the policy's. detail: where the error was raised, or nil; kept until the next error.
 local function settle(q, policy, item, kind, error, worker, delay, detail)
   local meta = item.meta
   if kind == 'interrupt' then
@@ -43,7 +49,8 @@ local function settle(q, policy, item, kind, error, worker, delay, detail)
   end
   item.is_past = is_past_deadline(meta, q.now)
   local limit = meta.options and meta.options.max_requeues or policy.limit
-  if kind == 'permanent' or (kind == 'expired' and policy.on_expiry == 'fail') or (meta.requeues or 0) + 1 > limit or item.is_past then
+  if kind == 'permanent' or (kind == 'expired' and policy.on_expiry == 'fail')
+    or (meta.requeues or 0) + 1 > limit or item.is_past then
     meta.given_up = (meta.given_up or 0) + 1
     return 'failed'
   end
@@ -53,8 +60,9 @@ local function settle(q, policy, item, kind, error, worker, delay, detail)
   return 'requeued'
 end
 
--- The place of an item that was given back to the head: the number of its first claim since it entered the tail. Places grow along a client's
--- list; items behind them were not claimed since they entered it, and have none (nil).
+-- The place of an item that was given back to the head: the number of its first claim since it entered the
+-- tail. Places grow along a client's list; items behind them were not claimed since they entered it, and have
+-- none (nil).
 local function place_of(envelope)
   local _, meta_at = string.find(envelope, '^cq1[ !]%S+ %d+ %S+ ')
   local header = string.sub(envelope, 1, meta_at and string.find(envelope, '\n', meta_at, true) or 0)
@@ -81,9 +89,10 @@ local function given_back_before(q, line)
   return before
 end
 
--- Puts a line's items back at the head, merged by their places with those that were given back before: whichever call comes first, a client's items
--- stand in the order of their first claims since they entered the tail (that of arrival, but for items that claim_item took). What comes after more items than a call reads stands right behind those that it read
--- (docs/decisions/order-of-items.md).
+-- Puts a line's items back at the head, merged by their places with those that were given back before:
+-- whichever call comes first, a client's items stand in the order of their first claims since they entered
+-- the tail (that of arrival, but for items that claim_item took). What comes after more items than a call
+-- reads stands right behind those that it read (docs/decisions/order-of-items.md).
 local function head(q, line)
   local client, items, before, merged, next_one = line.client, line.items, line.before, {}, 1
   for _, item in ipairs(items) do
@@ -106,19 +115,24 @@ local function head(q, line)
   grow(q, client, #items)
 end
 
--- Writes what settle() decided for each of the items, in the order in which they were claimed: also clients that (again) have items take their
--- turns in that order. One call has one kind, so what goes back to main goes either to the head or to the tail. Reads before it writes.
+-- Writes what settle() decided for each of the items, in the order in which they were claimed: also clients
+-- that (again) have items take their turns in that order. One call has one kind, so what goes back to main
+-- goes either to the head or to the tail. Reads before it writes.
 local function place(q, policy, items, verdicts)
-  local lines, of_list, known, to_head = {}, {}, {}, false  -- a line: the items of one client and priority, which go to one list
+  -- a line: the items of one client and priority, which go to one list
+  local lines, of_list, known, to_head = {}, {}, {}, false
   for i, item in ipairs(items) do
     local verdict, client = verdicts[i], item.client
     q.counts[verdict] = (q.counts[verdict] or 0) + 1
-    if item.is_past and verdict == 'failed' then q.counts.past_deadline = (q.counts.past_deadline or 0) + 1 end
+    if item.is_past and verdict == 'failed' then
+      q.counts.past_deadline = (q.counts.past_deadline or 0) + 1
+    end
     if verdict == 'requeued' or verdict == 'unclaimed' then
       local priority = priority_of(item.meta)
       local list = list_of(q, client, priority)
       if not of_list[list] then
-        of_list[list] = {list = list, client = client, priority = priority, items = {}, is_new = not known[client] and q.lengths[client] == 0}
+        of_list[list] = {list = list, client = client, priority = priority, items = {},
+          is_new = not known[client] and q.lengths[client] == 0}
         lines[#lines + 1], known[client] = of_list[list], true
       end
       table.insert(of_list[list].items, item)

@@ -1,5 +1,4 @@
--- Clients whose items were taken.
--- After count items left a client's list: its place in the ring and the age of its oldest item.
+-- After `count` items left a client's list: corrects its place in the ring and the age of its oldest item.
 local function settle_client(q, client, count)
   q.more_client_items = (q.more_client_items or 0) - count
   q.client_items = q.client_items - count

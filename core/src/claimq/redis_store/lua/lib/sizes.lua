@@ -1,11 +1,11 @@
--- What one call handles, and the sizes of items.
--- Counts bytes that this call has read; whether there is room for more.
+-- Counts bytes that this call has read. Returns whether there is room for more.
 local function has_room(q, bytes)
   q.bytes = (q.bytes or 0) + bytes
   return q.bytes < CALL_BYTES
 end
 
--- Notes the size of an item that is stored or claimed. The largest of all says when a call may free or read too much.
+-- Notes the size of an item that is stored or claimed. The largest of all says when a call may free or read
+-- too much.
 local function note_size(q, bytes)
   if bytes > q.largest then q.largest, q.has_grown = bytes, true end
 end

@@ -1,9 +1,11 @@
--- Takes up to want items from main. Sets q.adopted (bare payloads given a header), q.past (items that it moved to failed), q.waiting (how many it delayed for their keys), q.left (what still waits, roughly) and q.stopped (there may be
--- more at once).
+-- Takes up to want items from main. Sets q.adopted (bare payloads given a header), q.past (items that it
+-- moved to failed), q.waiting (how many it delayed for their keys), q.left (what still waits, roughly) and
+-- q.stopped (there may be more at once).
 local PAST_DEADLINE = 'its deadline passed before it was started'
 local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' end
 
--- The header of an item that has counters or a history takes as long to check as four items without. So a call claims at most 250 such items.
+-- The header of an item that has counters or a history takes as long to check as four items without. So a
+-- call claims at most 250 such items.
 local META_WEIGHT = 4
 
 -- Counts an item; whether the call has enough.
@@ -12,8 +14,9 @@ local function has_enough(q, envelope)
   return q.weight >= CALL_ITEMS
 end
 
--- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only. Returns the items to hand out: all but q.past, those
--- whose deadline has passed, and those whose exclusive key is busy, which are delayed.
+-- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only.
+-- Returns the items to hand out: all but q.past, those whose deadline has passed, and those whose exclusive
+-- key is busy, which are delayed.
 local function adopt(q, got)
   -- include envelope exclusive
   local kept = {}
@@ -38,11 +41,13 @@ local function adopt(q, got)
   return kept
 end
 
--- Moves q.past to failed, instead of handing them out. Where failed cannot be written they are handed out: they have left main already.
+-- Moves q.past to failed, instead of handing them out. Where failed cannot be written they are handed out:
+-- they have left main already.
 local function fail_past(q, got)
   -- include envelope exclusive removed put_failed
   local is_ready = not refused_read(q.base)
-  for _, size in ipairs({redis.pcall('ZCARD', q.base .. 'failed'), redis.pcall('HLEN', q.base .. 'failed:items'), redis.pcall('LLEN', q.base .. 'removed')}) do
+  for _, size in ipairs({redis.pcall('ZCARD', q.base .. 'failed'),
+    redis.pcall('HLEN', q.base .. 'failed:items'), redis.pcall('LLEN', q.base .. 'removed')}) do
     is_ready = is_ready and type(size) == 'number'
   end
   if not is_ready then
@@ -65,7 +70,8 @@ local function fail_past(q, got)
   if q.removals then write_removed(q) end
 end
 
--- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call checks. The first `plain` are plain.
+-- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call
+-- checks. The first `plain` are plain.
 local function claimable(q, got, plain)
   local bytes = 0
   q.weight = plain
@@ -131,10 +137,12 @@ local function take_list(q, client, want)
   return {envelope}
 end
 
--- An item of a client costs three times as long as one of a list that is read alone: 1,000 of as many clients took 25 ms.
+-- An item of a client costs three times as long as one of a list that is read alone: 1,000 of as many clients
+-- took 25 ms.
 local RING_ITEMS = 500
 
--- Takes items of the clients of the ring; in_main: how many there are without a client. Returns them, and how many of those are left.
+-- Takes items of the clients of the ring; in_main: how many there are without a client. Returns them, and how
+-- many of those are left.
 local function take_in_turns(q, want, ring, in_main)
   -- include oldest forget settle_client levels_in_turn ring
   local clients, got = q.clients, {}
@@ -156,7 +164,8 @@ local function take_in_turns(q, want, ring, in_main)
   while #got < want and ring > 0 and not q.stopped do
     take_round(q, math.min(want - #got, ring), got)
     ring = redis.call('LLEN', clients)
-    if q.lost_lists >= CALL_MOVES then q.stopped = true end  -- their entries are gone from the ring; the next call goes on
+    -- their entries are gone from the ring; the next call goes on
+    if q.lost_lists >= CALL_MOVES then q.stopped = true end
   end
   return got, count_in(q, '-')
 end
@@ -182,11 +191,12 @@ local function take(q, want)
   return got
 end
 
--- Takes items after others that had to wait for their keys: as long as there are some, and room. A list of another type ends this: it would refuse the call,
--- which has written already.
+-- Takes items that stand behind others that had to wait for their keys, as long as there are some, and room.
+-- A list of a wrong type would refuse a call that has written already, so it ends the loop.
 local function take_behind(q, count)
   local envelopes, before = {}, 0
-  while #envelopes == 0 and q.waiting > before and q.waiting < CALL_MOVES and q.left > 0 and has_room(q, 0) and not (q.past or q.stopped) do
+  while #envelopes == 0 and q.waiting > before and q.waiting < CALL_MOVES and q.left > 0 and has_room(q, 0)
+    and not (q.past or q.stopped) do
     before = q.waiting
     local is_well, found = pcall(take, q, count)
     if is_well then envelopes = found else q.stopped = true end

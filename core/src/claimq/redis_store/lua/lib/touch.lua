@@ -11,7 +11,8 @@ end
 local function touch(q)
   if q.stepped then write_clock(q)
   elseif q.now - q.seen_at >= 1000 then
-    if (tonumber(q.stored_offset) or 0) > 0 then redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
+    if (tonumber(q.stored_offset) or 0) > 0 then
+      redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
     else redis.call('HSET', q.stats, 'seen_at', whole(q.now)) end
   end
 end

@@ -1,6 +1,5 @@
--- Type checks: each refuses the call with WRONGTYPE if the key exists and is of another type. They come before the
--- first write of a script.
--- Type checks: each refuses the call with WRONGTYPE if the key exists and is of another type. They come before the first write of a script.
+-- Type checks: each refuses the call with WRONGTYPE if the key exists and is of another type. They come
+-- before the first write of a script.
 local function expect_list(key) redis.call('LLEN', key) end
 local function expect_zset(key) redis.call('ZCARD', key) end
 local function expect_hash(key) redis.call('HLEN', key) end

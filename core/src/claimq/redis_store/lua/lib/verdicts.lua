@@ -1,5 +1,6 @@
 -- The verdicts of a call that ends claims.
--- Cuts the groups where their items reach FREED_BYTES; returns the number of tokens that are left for later calls.
+
+-- Cuts the groups where their items reach FREED_BYTES. Returns how many tokens are left for later calls.
 local function cut_groups(q, groups)
   local freed, left = 0, 0
   for _, group in ipairs(groups) do
@@ -13,8 +14,8 @@ local function cut_groups(q, groups)
   return left
 end
 
--- A call that ends claims frees their items, so it ends with the item that reaches FREED_BYTES. Sizes are asked for only where the largest item of
--- the queue could make them matter.
+-- A call that ends claims frees their items, so it ends with the item that reaches FREED_BYTES. Sizes are
+-- asked for only where the largest item of the queue could make them matter.
 local function leave_for_later(q, groups)
   local count = 0
   for i = 1, #groups do count = count + #groups[i].tokens end

@@ -1,6 +1,6 @@
--- A bounded walk over several lists and sets.
--- Looks at places of lists and sets in turn, those after the first `from` of all: at most 2,000 and as long as there is room. Each call of
--- the returned function adds `total` places, of which read(i) reads the one at i (from 0) and returns its bytes. walk.at is how far it got.
+-- Walks over places of lists and sets in turn, after the first `from` of all: at most 2,000, as long as there
+-- is room. Each call of the returned function adds `total` places; read(i) reads place i (from 0) and returns
+-- its bytes. walk.at is the place where the walk ended.
 local function walk_from(q, from)
   local walk, added = {at = from}, 0
   return walk, function(total, read)

@@ -123,15 +123,12 @@ class Up:
     def until_running(self) -> None:
         """Waits until its queues can be used."""
 
-        def running() -> bool:
-            assert self.process.is_running, self.text
-            return bool(self.state.queues)
-
-        eventually_sync(running)
+        eventually_sync(lambda: bool(self.state.queues), why="the queues can be used", needs=[self.process])
 
     def until_says(self, pattern: str) -> None:
         """Waits until it has printed this."""
-        eventually_sync(lambda: re.search(pattern, self.text), why=f"{pattern!r} in the output of claimq up")
+        why = f"{pattern!r} in the output of claimq up"
+        eventually_sync(lambda: re.search(pattern, self.text), why=why, needs=[self.process])
 
     def pids(self, role: str) -> list[int]:
         """The processes of one role that run now."""

@@ -70,11 +70,10 @@ def start_page(valkey: Server, tmp_path: Path) -> Iterator[Callable[..., str]]:
         started.append(Process([sys.executable, "-m", "claimq_cli", *command, *arguments], log=log))
 
         def address() -> str:
-            assert started[-1].is_running, log.read_text()
             found = re.search(r"http://\S+/", log.read_text())
             return found[0] if found else ""
 
-        return eventually_sync(address, why="claimq web prints its address")
+        return eventually_sync(address, why="claimq web prints its address", needs=[started[-1]])
 
     yield start
     for one in started:

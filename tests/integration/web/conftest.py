@@ -101,11 +101,11 @@ def start_page(valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         started.append(Process([*command, *arguments], log=log, cwd=tmp_path))
 
         def address() -> str:
-            assert started[-1].is_running, log.read_text()
             found = re.search(r"http://\S+/", log.read_text())
             return found[0] if found else ""
 
-        return Page(started[-1], eventually_sync(address, why="claimq web prints its address"), log)
+        url = eventually_sync(address, why="claimq web prints its address", needs=[started[-1]])
+        return Page(started[-1], url, log)
 
     yield start
     for one in started:
@@ -170,7 +170,10 @@ def page_with_actions(start_page: Any, queue: BlockingQueue) -> Any:
 @pytest.fixture
 def token(page_with_actions: Any) -> str:
     log: Path = page_with_actions.log
-    found = eventually_sync(lambda: re.search(r"log in with the token (\S+)\n", log.read_text()))
+    found = eventually_sync(
+        lambda: re.search(r"log in with the token (\S+)\n", log.read_text()),
+        needs=[page_with_actions.process],
+    )
     assert found
     return found[1]
 

@@ -105,13 +105,10 @@ class ApiServer(Started):
             # No controller makes service accounts, and pods would be refused without.
             "--disable-admission-plugins=ServiceAccount",
         )
-        eventually_sync(self._is_ready, why="the API server is ready")
+        eventually_sync(self._is_ready, why="the API server is ready", needs=self._processes)
         return self
 
     def _is_ready(self) -> bool:
-        ended = [one for one in self._processes if not one.is_running]
-        if ended:
-            raise RuntimeError(f"{Path(ended[0].command[0]).name} ended:\n{self.log_tail()}")
         try:
             return self.request("GET", "/readyz") == (200, "ok")
         except (OSError, http.client.HTTPException):
@@ -128,8 +125,10 @@ class ApiServer(Started):
         """The same, where another release brings the definition. `kubectl wait` for Established would fail at once if
         the definition has no conditions yet."""
         path = "/apis/claimq.dev/v1alpha1/reliablequeues"
-        eventually_sync(lambda: self.request("GET", path)[0] == 200)
-        eventually_sync(lambda: self.kubectl_run("explain", "reliablequeues.spec").returncode == 0)
+        eventually_sync(lambda: self.request("GET", path)[0] == 200, needs=self._processes)
+        eventually_sync(
+            lambda: self.kubectl_run("explain", "reliablequeues.spec").returncode == 0, needs=self._processes
+        )
 
     def log_tail(self, lines: int = 20) -> str:
         """The end of what both printed."""

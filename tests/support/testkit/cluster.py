@@ -47,7 +47,9 @@ class RedisCluster(Started):
             node.start()
         if not self._is_formed:
             self._form()
-        eventually_sync(self._is_whole, why="every node of the cluster says cluster_state:ok")
+        eventually_sync(
+            self._is_whole, why="every node of the cluster says cluster_state:ok", needs=self.nodes
+        )
         return self
 
     def _form(self) -> None:

@@ -162,7 +162,9 @@ class PageRunner:
             self._up = Process(
                 words, log=self._log, cwd=self._folder, env={"PATH": _path(os.environ["PATH"])}
             )
-            eventually_sync(lambda: self._shell("claimq url")[0] == 0, why="the first terminal")
+            eventually_sync(
+                lambda: self._shell("claimq url")[0] == 0, why="the first terminal", needs=[self._up]
+            )
         expected = set(normalized(output, self._folder))
 
         def printed() -> bool:
@@ -170,7 +172,8 @@ class PageRunner:
             assert expected <= set(lines), (expected, lines)
             return True
 
-        eventually_sync(printed, why="lines of the first terminal")
+        needs = [self._up] if self._up else []
+        eventually_sync(printed, why="lines of the first terminal", needs=needs)
 
     def _prints(self, command: str, output: str | None) -> bool:
         """Runs a command; AssertionError if it prints something else, or fails."""

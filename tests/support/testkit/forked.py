@@ -74,6 +74,7 @@ class ForkedProcess(Process):
     ) -> None:
         """Starts it. `env` is added to the environment of this process. The log is there at once, as with Process."""
         self.command = [program, *arguments]
+        self._log = log
         log.touch()
         place = {"env": {**os.environ, **env}, "cwd": str(cwd or Path.cwd()), "log": str(log)}
         self._popen = _Running(
@@ -96,10 +97,5 @@ def _template(program: str, kubeconfig: str) -> tuple[Path, Process]:
         env={"PYTHONPATH": support, "KUBECONFIG": kubeconfig},
     )
 
-    def is_there() -> bool:
-        if not process.is_running:
-            raise RuntimeError((place / "log").read_text())
-        return (place / "s").exists()
-
-    eventually_sync(is_there, why=f"the template of {program} listens")
+    eventually_sync((place / "s").exists, why=f"the template of {program} listens", needs=[process])
     return place / "s", process

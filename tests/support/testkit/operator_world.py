@@ -80,7 +80,7 @@ class Operator:
             found[:] = [page]
             return status == 200
 
-        eventually_sync(is_answered, why="the operator serves its metrics")
+        eventually_sync(is_answered, why="the operator serves its metrics", needs=[self.process])
         return found[0]
 
 
@@ -99,7 +99,9 @@ class World:
         made = Operator(self.api, self.namespace, **environment)
         self._stack.callback(made.process.kill9)
         self.operators.append(made)
-        eventually_sync(lambda: made.get("/readyz")[0] == 200, why="the operator is ready")
+        eventually_sync(
+            lambda: made.get("/readyz")[0] == 200, why="the operator is ready", needs=[made.process]
+        )
         return made
 
     def queue(self, name: str = "thumbs", **spec: Any) -> Json:

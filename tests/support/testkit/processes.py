@@ -13,6 +13,7 @@ from typing import Protocol, Self
 from testkit.waiting import PATIENCE
 
 WRAPPER = Path(__file__).parent / "die_with_parent.py"
+_LONGEST_ENDING = 10_000
 
 # The kernel's "parent" is the thread that forked. A test's own thread may end before its process should, so one
 # thread that lives as long as this process starts them all.
@@ -64,6 +65,7 @@ class Process:
     ) -> None:
         """Starts `command`. `env` is added to the environment of this process."""
         self.command = [str(part) for part in command]
+        self._log = log
         self._popen: Running = _spawner.submit(self._start, log, {**os.environ, **(env or {})}, cwd).result()
 
     def _start(self, log: Path | None, env: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[bytes]:
@@ -87,6 +89,12 @@ class Process:
     def is_running(self) -> bool:
         """Whether it has not ended yet (a paused one runs)."""
         return self._popen.poll() is None
+
+    def ending(self) -> str:
+        """How it has ended, and the end of its output."""
+        name = " ".join(Path(word).name for word in self.command)[:200]
+        output = self._log.read_text(errors="replace")[-_LONGEST_ENDING:] if self._log else "(no log)"
+        return f"`{name}` has ended with {self.returncode}:\n{output}"
 
     def wait(self, timeout: float = PATIENCE) -> int:
         """Waits for its end and returns the exit code; TimeoutError when it goes on for `timeout` seconds."""

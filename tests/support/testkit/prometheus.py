@@ -69,7 +69,7 @@ class Prometheus:
         }
         command = [str(programs() / "prometheus"), *(f"--{name}={value}" for name, value in options.items())]
         self._process = Process(command, log=self.log)
-        eventually_sync(self._scrapes_all, why="Prometheus scrapes all jobs")
+        eventually_sync(self._scrapes_all, why="Prometheus scrapes all jobs", needs=[self._process])
         return self
 
     def __exit__(

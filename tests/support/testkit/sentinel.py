@@ -44,9 +44,9 @@ class Sentinel(Started):
         for replica in replicas:
             replica.options["replicaof"] = f"127.0.0.1 {primary.port}"
             replica.start()
-        eventually_sync(lambda: self._followers(primary) == len(replicas))
+        eventually_sync(lambda: self._followers(primary) == len(replicas), needs=self.servers)
         self._start_sentinels()
-        eventually_sync(lambda: all(map(self._can_fail_over, self.sentinels)))
+        eventually_sync(lambda: all(map(self._can_fail_over, self.sentinels)), needs=self.sentinels)
         return self
 
     def _start_sentinels(self) -> None:

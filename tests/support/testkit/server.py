@@ -86,6 +86,10 @@ class Server(Started):
         """Whether the process is there (it may be paused)."""
         return self.process is not None and self.process.is_running
 
+    def ending(self) -> str:
+        """How it has ended, and the end of its log."""
+        return f"{self.binary.path.name} has ended:\n{self.log_tail()}"
+
     def start(self, *, wait: bool = True) -> Self:
         """Starts it and waits until it answers; nothing to do when it runs. RuntimeError with its log if it cannot."""
         if self.is_running:
@@ -140,7 +144,7 @@ class Server(Started):
         deadline = time.monotonic() + timeout
         while not self._answers():
             if not self.is_running:
-                raise RuntimeError(f"{self.binary.path.name} has ended:\n{self.log_tail()}")
+                raise RuntimeError(self.ending())
             if time.monotonic() > deadline:
                 raise RuntimeError(
                     f"{self.binary.path.name} gives no answer in {timeout} s:\n{self.log_tail()}"

@@ -159,7 +159,7 @@ class Sidecar(Started):
     def start(self, *, wait: bool = True) -> Self:
         """Starts it and waits until it serves and (if `wait`) is ready.
 
-        AssertionError if it does not get there, RuntimeError if it ends, both with its log.
+        AssertionError if it does not get there, CannotHappen if it ends, both with its log.
         """
         seen = len(self.log_text)
         if self.wrapper:
@@ -169,14 +169,12 @@ class Sidecar(Started):
             self.process = ForkedProcess("claimq_sidecar", log=self.log, env=self.env, cwd=self.dir)
 
         def serving() -> bool:
-            if not self.running.is_running:
-                raise RuntimeError(f"the sidecar has ended:\n{self.log_text}")
             found = SERVING.search(self.log_text[seen:])
             self.health_port = int(found[1]) if found else 0
             return found is not None and (not wait or self.health("/readyz").status == 200)
 
         try:
-            eventually_sync(serving, why="the sidecar serves")
+            eventually_sync(serving, why="the sidecar serves", needs=[self.process])
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log_text}") from None
         return self
@@ -260,7 +258,9 @@ class Sidecar(Started):
         """SIGTERM; returns how many claims are in flight when the drain begins."""
         seen = len(self.log_text)
         self.running.send(signal.SIGTERM)
-        begun = eventually_sync(lambda: DRAIN_STARTED.search(self.log_text[seen:]), why="the drain begins")
+        begun = eventually_sync(
+            lambda: DRAIN_STARTED.search(self.log_text[seen:]), why="the drain begins", needs=[self.running]
+        )
         assert begun
         return int(begun[1])
 

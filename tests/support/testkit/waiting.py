@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -17,6 +17,23 @@ FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.1
 _MOST_SHOWN, _LONGEST_SHOWN = 10, 500
 """Of the changes before the end: how many, and characters of each."""
+
+
+class CannotHappen(RuntimeError):
+    """Ends a wait at once: what it waits for cannot come any more. The message is the reason. A probe may raise it."""
+
+
+class Program(Protocol):
+    """A process that a wait depends on."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        ...
+
+    def ending(self) -> str:
+        """How it has ended, and the end of its output."""
+        ...
 
 
 @overload
@@ -34,6 +51,7 @@ async def eventually(
 
     An AssertionError of the probe counts as "not yet". After `within` seconds: AssertionError, with the last one; also
     `after_error` seconds after a task that ran when the wait began has ended with an error, which is its cause.
+    CannotHappen of the probe ends the wait at once.
     """
     seen = _Seen()
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -44,6 +62,8 @@ async def eventually(
             if result:
                 return result
             seen.note(result)
+        except CannotHappen as error:
+            raise seen.ended_by(error, why) from None
         except AssertionError as error:
             seen.note(error)
         seen.note_tasks(tasks, after_error, why)
@@ -51,17 +71,27 @@ async def eventually(
     raise seen.gave_up(within, why)
 
 
-def eventually_sync(probe: Callable[[], T], *, within: float = PATIENCE, why: str = "") -> T:
-    """`eventually` for tests without an event loop."""
+def eventually_sync(
+    probe: Callable[[], T], *, within: float = PATIENCE, why: str = "", needs: Sequence[Program] = ()
+) -> T:
+    """`eventually` for tests without an event loop.
+
+    CannotHappen with the output of a program of `needs` when that has ended and the probe is in vain once more.
+    """
     seen = _Seen()
     for pause in _pauses(within):
+        ended = [program for program in needs if not program.is_running]
         try:
             result = probe()
             if result:
                 return result
             seen.note(result)
+        except CannotHappen as error:
+            raise seen.ended_by(error, why) from None
         except AssertionError as error:
             seen.note(error)
+        if ended:
+            raise seen.ended_by(CannotHappen(ended[0].ending()), why)
         time.sleep(pause)
     raise seen.gave_up(within, why)
 
@@ -113,4 +143,9 @@ class _Seen:
         error = AssertionError(f"{what}still not so after {within} s; last: {self._last!r}{before}")
         if isinstance(self._last, AssertionError):
             error.__cause__ = self._last
+        return error
+
+    def ended_by(self, error: CannotHappen, why: str) -> CannotHappen:
+        """The error, with what it ended and what was seen before."""
+        error.add_note("\n".join([f"It ended the wait for this: {why or 'a probe'}", *self._changes]))
         return error

@@ -1,12 +1,15 @@
 """Waiting ends soon when it may, and says why when it never will."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from testkit.waiting import PATIENCE, eventually, eventually_sync
+from testkit.processes import Process
+from testkit.waiting import PATIENCE, CannotHappen, eventually, eventually_sync
 
 
 @pytest.fixture
@@ -87,3 +90,34 @@ def test_it_also_reports_what_it_had_found_before() -> None:
     last, before = str(caught.value).splitlines()
     assert last.endswith("last: AssertionError('then')")
     assert before.endswith(" s: AssertionError('first')")
+
+
+def test_a_wait_ends_with_the_output_of_a_program_that_has_ended(tmp_path: Path) -> None:
+    program = Process([sys.executable, "-c", "exit('no space left')"], log=tmp_path / "log")
+    begin = time.monotonic()
+    with pytest.raises(CannotHappen, match="has ended with 1:\nno space left") as caught:
+        eventually_sync(lambda: 0, why="it serves", needs=[program])
+    first, last = "\n".join(caught.value.__notes__).splitlines()
+    assert first == "It ended the wait for this: it serves"
+    assert last.endswith(" s: 0")
+    assert time.monotonic() - begin < PATIENCE / 2
+
+
+def test_what_a_program_did_before_its_end_counts(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    program = Process([sys.executable, "-c", f"open({str(note)!r}, 'w').write('done')"])
+    program.wait()
+    assert eventually_sync(note.read_text, needs=[program]) == "done"
+
+
+async def test_a_probe_ends_a_wait_that_is_in_vain() -> None:
+    def probe() -> bool:
+        raise CannotHappen("the item is gone")
+
+    begin = time.monotonic()
+    with pytest.raises(CannotHappen, match="the item is gone"):
+        eventually_sync(probe)
+    with pytest.raises(CannotHappen, match="the item is gone") as caught:
+        await eventually(probe, why="it is done")
+    assert caught.value.__notes__ == ["It ended the wait for this: it is done"]
+    assert time.monotonic() - begin < PATIENCE / 2

@@ -15,7 +15,7 @@ import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import Located
-from claimq_admin.changes.item_actions import recorded_in
+from claimq_admin.changes.action_record import recorded_in
 from claimq_admin.rate_limit import Pace
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import Change, SelectedItems

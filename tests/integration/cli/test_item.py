@@ -13,8 +13,9 @@ import claimq
 import claimq.blocking
 from claimq import NewItem, Policy, Verdict
 from claimq.blocking import BlockingQueue as Queue
+from claimq_admin.changes.action_record import destination_of, recorded_in
 from claimq_admin.changes.by_hand import name_by_hand
-from claimq_admin.changes.item_actions import ItemActions, recorded_in
+from claimq_admin.changes.item_actions import ItemActions
 from claimq_admin.errors import CommandError
 from testkit.server import Server
 from testkit.waiting import PATIENCE
@@ -351,9 +352,7 @@ def test_a_move_keeps_another_item_of_the_same_id(valkey: Server, queue: Queue) 
         async with claimq.connect(valkey.url) as server:
             late, other = server.queue("q", worker="w2"), server.queue("other")
             late.__class__ = Late
-            await ItemActions(late, recorded_in(late, "ann")).move(
-                "x", other, recorded_in(other, "ann", adds=True)
-            )
+            await ItemActions(late, recorded_in(late, "ann")).move("x", destination_of(other, "ann"))
             assert [item.text for item in await other.peek(2)] == ["new"]
 
     asyncio.run(move())

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from claimq_admin.changes.item_actions import Record
+from claimq_admin.changes.action_record import Record
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_web.changes import runs
 from claimq_web.changes.runs import Run, Runs

@@ -6,31 +6,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Protocol
 
 import claimq
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.item_options import kept_options
 from claimq.model import Claim, Located, Outcome, State, Verdict
+from claimq_admin.changes.action_record import ActionRecord, Destination, Record
 from claimq_admin.errors import CommandError
 
-MOVE_HERE = "move here"
-"""What the audit log of the target calls a move."""
 _ATTEMPTS = 3
-
-
-class Record(Protocol):
-    """Records an action of a user, as :meth:`claimq.ReliableQueue.record_action` does."""
-
-    async def __call__(self, action: str, target: str = "", *, count: int | None = None) -> None:
-        """Records it. Raises StoreUnavailable; the action must not be taken then."""
-        ...
-
-
-def recorded_in(queue: claimq.ReliableQueue, actor: str, *, adds: bool = False) -> Record:
-    """Records the actions of ``actor`` in the audit log of the queue. ``adds``: they only add items to it."""
-    return partial(queue.record_action, actor, adds=adds)
 
 
 class ItemActions:
@@ -95,17 +79,16 @@ class ItemActions:
             check_settled(item_id, outcomes)
         return f"{item_id} {outcome.verdict.value}"
 
-    async def move(self, item_id: str, target: claimq.ReliableQueue, record_there: Record) -> str:
+    async def move(self, item_id: str, destination: Destination) -> str:
         """Moves an item that waits, is delayed or has failed to another queue, with id, client, headers and due time.
 
         Its counters and history end. It is enqueued there before it leaves here: a crash in between leaves it in both.
-        ``record_there`` records it in the audit log of the other queue.
 
         CommandError if there is no such item, a worker has it, or the other queue already knows the id; InBoth if it
         left its place here at the same time.
         """
-        there = _recorded(record_there, MOVE_HERE, f"{item_id} from {self._queue.name}")
-        async with there, self._acting("move", item_id, f" to {target.name}") as (found, claim):
+        target = destination.queue
+        async with self._acting("move", item_id, destination) as (found, claim):
             _check_not_busy(found)
             if claim:
                 await move_claimed(self._queue, target, found, claim)
@@ -115,29 +98,18 @@ class ItemActions:
 
     @asynccontextmanager
     async def _acting(
-        self, action: str, item_id: str, where: str = ""
+        self, action: str, item_id: str, destination: Destination | None = None
     ) -> AsyncGenerator[tuple[Located, Claim | None]]:
-        """Records the action, and takes the item for the block."""
-        async with _recorded(self._record, action, f"{item_id}{where}"):
+        """Records the action, takes the item for the block, and records if the block did not carry it out."""
+        record = ActionRecord(self._record, action, self._queue.name, destination)
+        try:
+            await record.item(item_id)
             yield await _take(self._queue, item_id)
-
-
-@asynccontextmanager
-async def _recorded(record: Record, action: str, what: str) -> AsyncGenerator[None]:
-    """Records the action on one item that the block carries out, and another entry if it was not carried out."""
-    await record(action, what, count=1)
-    try:
-        yield
-    except (StoreUnavailable, InBoth):  # it may have been carried out, or was in part
-        raise
-    except (CommandError, ClaimqError):
-        await record(not_done(action), what, count=0)
-        raise
-
-
-def not_done(action: str) -> str:
-    """What the audit log calls an action that was recorded and then not carried out."""
-    return f"{action}: not done"
+        except (StoreUnavailable, InBoth):  # it may have been carried out, or was in part
+            raise
+        except (CommandError, ClaimqError):
+            await record.item_not_done(item_id)
+            raise
 
 
 class InBoth(CommandError):

@@ -11,7 +11,7 @@ from claimq.codec import check_name
 from claimq.model import Reason, State
 from claimq.policy import changed_fields
 from claimq.queue.internals import internals
-from claimq_admin.changes.item_actions import Record
+from claimq_admin.changes.action_record import Record
 from claimq_admin.changes.policy_fields import fields_of, read_changes
 
 Json = dict[str, Any]

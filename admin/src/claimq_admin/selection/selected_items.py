@@ -14,14 +14,8 @@ from claimq.codec import BARE_ID
 from claimq.errors import ItemOutOfReach, ItemTooLarge
 from claimq.model import Claim, Located, State
 from claimq.redis_store.bounded_read import BoundedRead
-from claimq_admin.changes.item_actions import (
-    MOVE_HERE,
-    Record,
-    check_settled,
-    move_claimed,
-    move_failed,
-    not_done,
-)
+from claimq_admin.changes.action_record import ActionRecord, Destination, Record
+from claimq_admin.changes.item_actions import check_settled, move_claimed, move_failed
 from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED, Pace
 from claimq_admin.reads.queue_reads import MOST_BYTES, bytes_of, page_of, walking
@@ -33,7 +27,7 @@ _MOST_PROBLEMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done to items. ``action``: its name in the audit log; ``where``: the queue to which they are moved.
+    """What is done to items. ``action``: its name in the audit log.
 
     ``one`` changes an item that has so many others of its list before it; its result is false if it was not there any
     more, and CommandError says why it must stay. ``all``, if there is one, lets the server choose the items by the
@@ -45,9 +39,8 @@ class Change:
     all: Callable[[], Awaitable[int]] | None = None
     by: tuple[str, ...] = ()
     is_to_head: bool = False
-    where: str = ""
-    record_there: Record | None = None
-    """Records in the audit log of that queue."""
+    destination: Destination | None = None
+    """Where the items are moved to."""
 
 
 @dataclass
@@ -111,8 +104,9 @@ class SelectedItems:
 
         return Change("remove failed", one, all_of_them, ("min_age", "min_given_up_count"))
 
-    def moving_to(self, target: claimq.ReliableQueue, record_there: Record) -> Change:
+    def moving_to(self, destination: Destination) -> Change:
         """Moves the items to another queue, as :meth:`ItemActions.move` does. Those that it refuses stay."""
+        target = destination.queue
 
         async def failed(found: Located, _: int) -> object:
             await move_failed(self.queue, target, found)
@@ -125,7 +119,7 @@ class SelectedItems:
             return claim
 
         move = failed if self.state is State.FAILED else waiting
-        return Change(f"move {self.state.value}", move, where=target.name, record_there=record_there)
+        return Change(f"move {self.state.value}", move, destination=destination)
 
     def cancelling(self, error: str) -> Change:
         """Moves waiting or delayed items to failed."""
@@ -175,21 +169,15 @@ class SelectedItems:
     async def run_on(self, names: Iterable[str], change: Change, record: Record) -> list[str]:
         """Changes the failed items of these ids; returns those that are not in failed."""
         missing: list[str] = []
+        records = ActionRecord(record, change.action, self.queue.name, change.destination)
         for name in dict.fromkeys(names):
-            before, entries = (
-                self.changed,
-                [(record, change.action, f"{name} to {change.where}" if change.where else name)],
-            )
-            if change.record_there:
-                entries.append((change.record_there, MOVE_HERE, f"{name} from {self.queue.name}"))
-            for add, action, what in entries:
-                await add(action, what, count=1)
+            before = self.changed
+            await records.item(name)
             found = await self.queue.failed_item(name)
             if found is None or not await self._try(change, found, 0):
                 missing.append(name)
             if self.changed == before:
-                for add, action, what in entries:
-                    await add(not_done(action), what, count=0)
+                await records.item_not_done(name)
         return missing
 
     async def run(self, change: Change, record: Record, pace: Pace, stop: asyncio.Event) -> None:
@@ -202,21 +190,15 @@ class SelectedItems:
             is_there = await self._try(change, one, position)
             return self.problem_count > before or (is_there and change.is_to_head)
 
-        about = f"to {change.where}: {self.wanted}" if change.where else str(self.wanted)
-        await record(change.action, about)
-        here = f"from {self.queue.name}: {self.wanted}"
-        if change.record_there:
-            await change.record_there(MOVE_HERE, here)
+        records = ActionRecord(record, change.action, self.queue.name, change.destination)
+        await records.selection(str(self.wanted))
         try:
             if change.all and pace.is_unlimited and self.wanted.only(*change.by):
                 self.changed = self.matched = await change.all()
             else:
                 await self._each(stays, pace, stop)
         finally:
-            what = f"{change.action}: ended"
-            await record(what, about, count=self.changed)
-            if change.record_there:
-                await change.record_there(f"{MOVE_HERE}: ended", here, count=self.changed)
+            await records.selection_ended(str(self.wanted), self.changed)
 
     async def _try(self, change: Change, found: Located, position: int) -> bool:
         """Changes an item; False if it is not there any more. Notes why it must stay, if so."""

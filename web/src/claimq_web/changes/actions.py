@@ -16,7 +16,8 @@ from starlette.routing import Route
 import claimq
 from claimq.errors import ItemTooLarge, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import State
-from claimq_admin.changes.item_actions import ItemActions, Record
+from claimq_admin.changes.action_record import Destination
+from claimq_admin.changes.item_actions import ItemActions
 from claimq_admin.errors import CommandError
 from claimq_admin.reads import documents
 from claimq_admin.selection.selected_items import Change, SelectedItems
@@ -135,8 +136,7 @@ class Actions:
             return _not_carried_out(request, error, path)
 
     async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
-        target = await self._target(session, name, form)
-        return await items.move(item_id, target, self._record_there(session, form))
+        return await items.move(item_id, await self._destination(session, name, form))
 
     async def _change_selected(self, request: Request) -> Response:
         """Starts a change of all items of a state that pass a filter."""
@@ -171,9 +171,7 @@ class Actions:
             case "remove":
                 return items.removing()
             case "move":
-                return items.moving_to(
-                    await self._target(session, name, form), self._record_there(session, form)
-                )
+                return items.moving_to(await self._destination(session, name, form))
             case "cancel" if items.state is not State.FAILED:
                 return items.cancelling(form.get("because", "")[:LONGEST_TEXT] or _CANCELLED)
             case "run-now" if items.state is not State.FAILED:
@@ -191,15 +189,12 @@ class Actions:
         run.stop.set()
         return _carried_out(request, "", _path(name, f"runs/{run_id}"))
 
-    def _record_there(self, session: Session, form: Form) -> Record:
-        """Records in the queue that items are moved to."""
-        return self._queues.recorder(form.get("target", ""), session.user, adds=True)
-
-    async def _target(self, session: Session, name: str, form: Form) -> claimq.ReliableQueue:
+    async def _destination(self, session: Session, name: str, form: Form) -> Destination:
         target = form.get("target", "")
         if target == name:
             raise HTTPException(400, "the items are in this queue already; name another one")
-        return await self._queue(session, target, Right.ADD)
+        queue = await self._queue(session, target, Right.ADD)
+        return Destination(queue, self._queues.recorder(target, session.user, adds=True))
 
     async def _queue(self, session: Session, name: str, right: Right = Right.CHANGE) -> claimq.ReliableQueue:
         """The queue, if the user has the right on it."""

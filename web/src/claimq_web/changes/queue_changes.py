@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starlette.exceptions import HTTPException
 
 import claimq
-from claimq_admin.changes.item_actions import Record
+from claimq_admin.changes.action_record import Record
 from claimq_admin.changes.queue_actions import WORKER_DIED, QueueActions
 from claimq_admin.errors import CommandError
 from claimq_admin.text import count

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError
-from claimq_admin.changes.item_actions import Record
+from claimq_admin.changes.action_record import Record
 from claimq_admin.rate_limit import Pace
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_kubernetes.port import ClusterError

@@ -16,8 +16,8 @@ from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError, InvalidSpec, StoreMisused, StoreUnavailable
 from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.faults import NOT_DESCRIBED, shows_login
+from claimq_admin.changes.action_record import Record
 from claimq_admin.changes.by_hand import name_by_hand
-from claimq_admin.changes.item_actions import Record
 from claimq_admin.cluster.owner_check import check_owner
 from claimq_admin.cluster.server_settings import (
     ClusterQueue,

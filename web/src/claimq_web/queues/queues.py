@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import claimq
 from claimq.errors import ClaimqError
+from claimq_admin.changes.action_record import Record, recorded_in
 from claimq_admin.changes.by_hand import name_by_hand
-from claimq_admin.changes.item_actions import Record, recorded_in
 from claimq_admin.errors import CommandError
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ import click
 
 import claimq
 from claimq.model import State
-from claimq_admin.changes.item_actions import recorded_in
+from claimq_admin.changes.action_record import recorded_in
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.changes.queue_actions import WORKER_DIED, QueueActions
 from claimq_admin.errors import NOT_DONE, CommandError

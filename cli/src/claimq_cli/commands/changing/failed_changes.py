@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from claimq_admin.changes.item_actions import recorded_in
+from claimq_admin.changes.action_record import destination_of
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads.owners import owner_note
@@ -79,6 +79,6 @@ async def move(context: Context, name: str, chosen: Selection, target: str) -> i
             name,
             chosen,
             items,
-            items.moving_to(other, recorded_in(other, local_user(), adds=True)),
+            items.moving_to(destination_of(other, local_user())),
             "moved",
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from claimq.model import Located, State
-from claimq_admin.changes.item_actions import recorded_in
+from claimq_admin.changes.action_record import recorded_in
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.errors import INTERRUPTED, NOT_DONE, CommandError
 from claimq_admin.rate_limit import Pace

@@ -8,7 +8,8 @@ from copy import copy
 import click
 
 import claimq
-from claimq_admin.changes.item_actions import ItemActions, Record, recorded_in
+from claimq_admin.changes.action_record import destination_of, recorded_in
+from claimq_admin.changes.item_actions import ItemActions
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.errors import NOT_DONE, USAGE, CommandError
 from claimq_admin.reads.owners import owner_note
@@ -166,23 +167,16 @@ async def move(context: Context, name: str, target: str, chosen: Selection) -> i
             return await _each(context, name, chosen.ids, lambda one: changes.item(one, "move", target=there))
         return await changes.selected(chosen, "move", "moved", target=there)
     async with context.queue(name) as queue, context.queue(target) as other:
+        destination = destination_of(other, local_user())
         if chosen.ids:
             actions = _actions(queue)
-            return await _each(
-                context, name, chosen.ids, lambda one: actions.move(one, other, _adding_to(other))
-            )
+            return await _each(context, name, chosen.ids, lambda one: actions.move(one, destination))
         items = _selected(queue, chosen)
-        return await carry_out(
-            context, name, chosen, items, items.moving_to(other, _adding_to(other)), "moved"
-        )
+        return await carry_out(context, name, chosen, items, items.moving_to(destination), "moved")
 
 
 def _actions(queue: claimq.ReliableQueue) -> ItemActions:
     return ItemActions(queue, recorded_in(queue, local_user()))
-
-
-def _adding_to(queue: claimq.ReliableQueue) -> Record:
-    return recorded_in(queue, local_user(), adds=True)
 
 
 def _selected(queue: claimq.ReliableQueue, chosen: Selection) -> SelectedItems:

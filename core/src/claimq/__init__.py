@@ -23,10 +23,13 @@ if TYPE_CHECKING:
         PayloadError,
         Problem,
         ReadTooLarge,
+        RightMissing,
         ScriptsRefused,
         StoreFull,
         StoreMisused,
         StoreUnavailable,
+        UnknownReply,
+        WrongKeyType,
     )
     from claimq.handler_verdicts import Fail, Requeue
     from claimq.item_options import ItemOptions
@@ -85,10 +88,13 @@ _HOMES = {
         "PayloadError",
         "Problem",
         "ReadTooLarge",
+        "RightMissing",
         "ScriptsRefused",
         "StoreFull",
         "StoreMisused",
         "StoreUnavailable",
+        "UnknownReply",
+        "WrongKeyType",
     ),
     "claimq.item_options": ("ItemOptions",),
     "claimq.model": (
@@ -177,6 +183,7 @@ __all__ = [
     "RemovedItem",
     "Requeue",
     "RetryDelay",
+    "RightMissing",
     "ScriptsRefused",
     "Server",
     "ServerReport",
@@ -186,8 +193,10 @@ __all__ = [
     "StoreFull",
     "StoreMisused",
     "StoreUnavailable",
+    "UnknownReply",
     "Verdict",
     "WorkerInfo",
+    "WrongKeyType",
     "connect",
 ]
 

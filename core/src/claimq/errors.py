@@ -55,6 +55,18 @@ class StoreMisused(ClaimqError):
     """
 
 
+class RightMissing(StoreMisused):
+    """The user lacks a right that the call needs. Grant it, see docs/acl.md."""
+
+
+class WrongKeyType(StoreMisused):
+    """A key of the queue has another type than the call needs. Rename or delete it."""
+
+
+class UnknownReply(StoreMisused):
+    """The server replied with an error that claimq does not know."""
+
+
 class ScriptsRefused(StoreMisused):
     """The server cannot run claimq's scripts: it is too old, or neither Redis nor Valkey. Nothing was changed."""
 

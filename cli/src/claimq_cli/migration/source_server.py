@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import claimq
-from claimq.errors import StoreMisused
+from claimq.errors import WrongKeyType
 from claimq.redis_store.clients import make_client
-from claimq.redis_store.faults import is_wrong_type, translate
+from claimq.redis_store.faults import translate
 from claimq_cli.migration.layout import Entry, Job, Kept, Layout, LeftAlone, Order
 
 PAGE_BYTES = 4 * 1024 * 1024
@@ -178,9 +178,7 @@ class SourceServer:
         keys = self._layout.job_keys(entry)[:1]
         try:
             return await self.call("HGETALL", *keys) if keys else {}
-        except StoreMisused as error:
-            if not is_wrong_type(error.__cause__):
-                raise
+        except WrongKeyType:
             return Kept("its key is not a hash")
 
     async def wrong_types(self) -> dict[str, str]:

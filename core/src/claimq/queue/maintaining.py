@@ -49,8 +49,8 @@ class Maintaining(QueuePart):
             await self._wake()
 
     async def add_to_index(self) -> bool:
-        """Adds the queue's name to those that :meth:`Server.queues` returns. False if this user may not write
-        ``cq:queues``; only that list needs it. O(log queues).
+        """Adds the queue's name to those that :meth:`Server.queues` returns; only that list needs it. False if this
+        user may not write ``cq:queues``, that key has another type, or the server cannot write now. O(log queues).
         """
         return await add_name(self._connection, self.name)
 

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from claimq.errors import ClaimqError, ScriptsRefused, StoreMisused
+from claimq.errors import ClaimqError, ScriptsRefused, UnknownReply
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.causes import named_commands
 from claimq.redis_store.connection import Connection
-from claimq.redis_store.faults import is_unexplained
 
 _WORD = re.compile("[a-z0-9.-]{1,40}")
 """Values of a server's reply that may be shown. No Redis returns a longer text, and foreign text is not repeated."""
@@ -26,11 +25,9 @@ async def try_scripts(connection: Connection, main_key: str) -> None:
     """
     try:
         reply = await connection.run("trial", [main_key], [])
-    except StoreMisused as error:
-        if not isinstance(error, ScriptsRefused) and not is_unexplained(error):
-            raise
+    except (ScriptsRefused, UnknownReply) as error:
         name = await server_name(connection, main_key)
-        if not name and not isinstance(error, ScriptsRefused):
+        if not name and isinstance(error, UnknownReply):
             raise  # it may be no such server at all, but one for HTTP
         raise _refusal(name, named_commands(str(error.__cause__))[:1]) from error
     with BoundedRead("trial", connection.settings.read_bounds):

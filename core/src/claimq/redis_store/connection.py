@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_work import or_cancelled
 from claimq.concurrency.backoff import RANDOM, Backoff
-from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
+from claimq.errors import ClaimqError, StoreUnavailable, WrongKeyType
 from claimq.redis_store.clients import (
     LONGEST_BLOCK,
     at_node,
@@ -133,9 +133,7 @@ class Connection(Lanes):
 
         try:
             reply = await self.retry(call, doing=name, use=use, retry_for=retry_for)
-        except StoreMisused as error:
-            if not is_wrong_type(error.__cause__):
-                raise
+        except WrongKeyType as error:
             named = [
                 *_NOT_A_LIST.findall(str(error.__cause__)[:1000]),
                 *(arg for arg in args if isinstance(arg, str)),

@@ -18,10 +18,13 @@ from claimq.errors import (
     CrossSlot,
     NotReplicated,
     ReadTooLarge,
+    RightMissing,
     ScriptsRefused,
     StoreFull,
     StoreMisused,
     StoreUnavailable,
+    UnknownReply,
+    WrongKeyType,
 )
 from claimq.redis_store.causes import refused_right, why
 from claimq.redis_store.parsers import ReplyTooLarge
@@ -65,6 +68,8 @@ _PERSON = {
     "ERR WAITAOF cannot be used": "durability fsynced needs appendonly yes on the server; set it",
     "ERR unknown command": _UNKNOWN,
 }
+_CLASS_OF = {_RIGHTS: RightMissing, _PERSON["WRONGTYPE"]: WrongKeyType}
+"""Message -> the class of its exception, if it has one of its own."""
 _BEFORE_LOGIN = ("max number of clients", "NOAUTH", "ERR Protocol error: unauthenticated", "WRONGPASS")
 _AFTER_LOGIN = (
     *(
@@ -81,7 +86,6 @@ NOT_DESCRIBED = (
     "no server answers there, or it refuses TLS or the user and password, or it is no Redis or Valkey server"
 )
 """The text for every other error, where a tenant chose the address and claimq connects from its own place."""
-_UNKNOWN_ERROR = "the server returned an unknown error"
 _SCRIPTS = {
     "unknown command 'EVAL": "it does not know EVAL or EVALSHA; remove their rename-command from its configuration",
     "Error compiling script": "it is too old, or neither Redis nor Valkey; use Redis 7.0 or Valkey 7.2 or later",
@@ -128,7 +132,7 @@ def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMis
         f"{key} is a {kind if kind in _TYPES else 'value of another type'} and should be a {expected}"
         for key, (kind, expected) in found.items()
     )
-    return StoreMisused(f"{doing}: {_WRONG_TYPE}: {named}; rename or delete it")
+    return WrongKeyType(f"{doing}: {_WRONG_TYPE}: {named}; rename or delete it")
 
 
 def of_client(error: Exception, *, doing: str, is_first: bool = True) -> ClaimqError:
@@ -202,12 +206,7 @@ def _by_class(error: Exception, text: str, doing: str) -> ClaimqError:
         return StoreMisused(f"{doing}: the connection belongs to another event loop; connect in this one")
     if not isinstance(error, client.RedisError):
         return StoreUnavailable(f"{doing}: the client library failed ({type(error).__name__})")
-    return StoreMisused(f"{doing}: {_UNKNOWN_ERROR} ({why(error)})")
-
-
-def lacks_right(error: Exception) -> bool:
-    """Whether the user lacks a right that the call needs."""
-    return isinstance(error, StoreMisused) and _RIGHTS in str(error)
+    return UnknownReply(f"{doing}: the server returned an unknown error ({why(error)})")
 
 
 def shows_login(error: Exception) -> bool:
@@ -220,11 +219,6 @@ def shows_login(error: Exception) -> bool:
     return any(advice in str(error) for advice in _AFTER_LOGIN)
 
 
-def is_unexplained(error: StoreMisused) -> bool:
-    """Whether the cause is an error reply that claimq does not know."""
-    return _UNKNOWN_ERROR in str(error)
-
-
 def _misuse(error: Exception, text: str, doing: str) -> StoreMisused | None:
     """The exception for an error that lasts until someone changes something, if it is known."""
     scripts = _SCRIPTS.items() if isinstance(error, client.ResponseError) else ()
@@ -235,7 +229,7 @@ def _misuse(error: Exception, text: str, doing: str) -> StoreMisused | None:
     if not to_change:
         return None
     about = refused_right(text) if to_change in (_RIGHTS, _UNKNOWN) else ""
-    return StoreMisused(f"{doing}: {to_change}{about}")
+    return _CLASS_OF.get(to_change, StoreMisused)(f"{doing}: {to_change}{about}")
 
 
 _WRAPPERS = (client.ConnectionError, client.RedisClusterException)
@@ -254,6 +248,8 @@ def _advice(error: Exception, text: str) -> str | None:
     for start, advice in _PERSON.items():
         if text.startswith((start, start.removeprefix("ERR "))):
             return advice
+    if is_wrong_type(error):
+        return _PERSON["WRONGTYPE"]
     if isinstance(error, client.NoPermissionError):
         return _RIGHTS
     if isinstance(error, client.AuthenticationError | client.AuthorizationError):

@@ -6,7 +6,17 @@ import socket
 import pytest
 from redis import exceptions as client
 
-from claimq.errors import ClaimqError, CrossSlot, ScriptsRefused, StoreFull, StoreMisused, StoreUnavailable
+from claimq.errors import (
+    ClaimqError,
+    CrossSlot,
+    RightMissing,
+    ScriptsRefused,
+    StoreFull,
+    StoreMisused,
+    StoreUnavailable,
+    UnknownReply,
+    WrongKeyType,
+)
 from claimq.redis_store.causes import COMMANDS
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
 from testkit import roles
@@ -62,7 +72,34 @@ def test_what_passes_by_itself_is_unavailable(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", PERSON, ids=repr)
 def test_what_a_person_must_change_is_misused(error: Exception) -> None:
-    assert type(translate(error, doing="claim")) is StoreMisused
+    kinds = (StoreMisused, RightMissing, UnknownReply, WrongKeyType)
+    assert type(translate(error, doing="claim")) in kinds
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (client.NoPermissionError("this user has no permissions to run the 'zadd' command"), RightMissing),
+        (client.ResponseError("NOPERM No permissions to access a key"), RightMissing),
+        (
+            client.ResponseError(
+                "ERR ACL failure in script: User bob has no permissions to run the 'lpush' command"
+            ),
+            RightMissing,
+        ),
+        (
+            client.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"),
+            WrongKeyType,
+        ),
+        (client.ResponseError("ERR user_script:1: WRONGTYPE Operation against a key"), WrongKeyType),
+        (client.ResponseError("ERR something new"), UnknownReply),
+        (client.AuthenticationError("WRONGPASS invalid username-password pair"), StoreMisused),
+    ],
+)
+def test_a_fault_that_programs_ask_about_is_known_by_its_class(
+    error: Exception, kind: type[StoreMisused]
+) -> None:
+    assert type(translate(error, doing="claim")) is kind
 
 
 @pytest.mark.parametrize("error", SCRIPTS, ids=repr)
@@ -181,6 +218,7 @@ def test_a_wrong_type_names_each_key_and_both_types() -> None:
     assert not is_wrong_type(None)
     foreign = wrong_types({"cq:{q}:main": (FOREIGN, "list")}, doing="claim")
     assert FOREIGN not in str(foreign)
+    assert type(foreign) is WrongKeyType
     error = wrong_types({"cq:{q}:main": ("string", "list"), "cq:{q}:stats": ("set", "hash")}, doing="claim")
     assert str(error) == (
         "claim: a key of the queue is of another type: cq:{q}:main is a string and should be a list, "

@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 import claimq
-from claimq.errors import ScriptsRefused, StoreMisused
+from claimq.errors import RightMissing, ScriptsRefused, StoreMisused
 from claimq.model import State
 from claimq.queue.internals import internals
-from claimq.redis_store.faults import lacks_right
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
 from claimq_admin.reads.queue_reads import newest_failed, workers_of
@@ -209,9 +208,9 @@ async def _checked(check: str, found: Awaitable[list[Check]]) -> list[Check]:
         return await found
     except ScriptsRefused as error:
         return [problem(check, text_of(error), "use a server of the table in docs/servers.md")]
+    except RightMissing as error:
+        return [not_checked(check, error, _PERMISSIONS)]
     except EXPECTED as error:
-        if lacks_right(error):
-            return [not_checked(check, error, _PERMISSIONS)]
         return [problem(check, text_of(error), advice_for(error) or "as the message says")]
 
 

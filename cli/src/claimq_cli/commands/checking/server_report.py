@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import claimq
-from claimq.errors import ClaimqError, StoreFull, StoreMisused, StoreUnavailable
+from claimq.errors import ClaimqError, RightMissing, StoreFull, StoreMisused, StoreUnavailable
 from claimq.fsync_setting import with_refused
 from claimq.model import ServerReport, ServerWarning
 from claimq.queue.internals import internals
-from claimq.redis_store.faults import lacks_right
 
 _MOST_QUEUES = 100
 """Most queues of the server's index whose policies are compared with the server."""
@@ -54,6 +53,8 @@ async def _script_warnings(server: claimq.Server, name: str) -> list[ServerWarni
         return []  # which has a warning of its own
     except StoreUnavailable as error:
         return [ServerWarning("WritesRefused", str(error))]
+    except RightMissing:
+        return []
     except StoreMisused as error:
-        return [] if lacks_right(error) else [ServerWarning("ScriptsRefused", str(error))]
+        return [ServerWarning("ScriptsRefused", str(error))]
     return []

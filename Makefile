@@ -67,9 +67,10 @@ pyright: setup
 	$(BIN)/pyright --warnings
 
 .PHONY: fmt
-fmt: setup ## formats the code and applies automatic fixes
+fmt: setup ## formats the code, wraps Markdown, and applies automatic fixes
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/python scripts/wrap_markdown.py
 
 .PHONY: $(TIERS)
 arch: setup ## tests the rules of the repository

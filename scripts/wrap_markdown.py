@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 110
+GENERATED = {"docs/api.md", "docs/manifest.md"}
+"""Reference pages that a script writes as they are."""
 WORD = re.compile(r"(?:`[^`\n]*`|\]\([^)\n]*\)|\S)+")
 """Text without a space outside of code and addresses."""
 POINT = re.compile(r"( *(?:[-*+]|\d+\.) +|>+ ?)(.*)")
@@ -24,28 +26,41 @@ NEW_BLOCK = re.compile(r"(?:[-*+>]|\d+[.)]|#+|=+|-{3,}|\|\S*|<\S+|```\S*)$")
 
 def wrap(text: str) -> str:
     """The page with each paragraph and each point of a list wrapped."""
-    return "\n".join(_wrapped(text.split("\n")))
+    lines: list[str] = []
+    for block in _blocks(text.split("\n")):
+        lines += [block] if isinstance(block, str) else _filled(*block)
+    return "\n".join(lines)
 
 
-def _wrapped(lines: list[str]) -> Iterator[str]:
-    indent = start = ""
+def paragraphs(text: str) -> list[str]:
+    """The page's paragraphs and points of lists, each as one line."""
+    return [" ".join(block[2]) for block in _blocks(text.split("\n")) if not isinstance(block, str)]
+
+
+def _blocks(lines: list[str]) -> Iterator[str | tuple[str, str, list[str]]]:
+    """Lines that stay as they are, and paragraphs: the start of the first line and of the others, and the words."""
+    indent = start = in_point = ""
     words: list[str] = []
     for line, is_verbatim in _marked(lines):
+        if line and not line.startswith(in_point):
+            in_point = ""
         point = None if is_verbatim else POINT.match(line)
-        is_code = line.startswith("    ") and not words and not point
+        is_code = line.startswith(in_point + "    ") and not words and not point
         if (is_verbatim or point or is_code) and words:
-            yield from _filled(start, indent, words)
+            yield start, indent, words
             words = []
         if is_verbatim or is_code:
             yield line
         elif point:
             start, words = point[1], WORD.findall(point[2])
             indent = start if start.startswith(">") else " " * len(start)
+            in_point = indent
         else:
             if not words:
                 start = indent = " " * (len(line) - len(line.lstrip()))
             words += WORD.findall(line)
-    yield from _filled(start, indent, words) if words else ()
+    if words:
+        yield start, indent, words
 
 
 def _marked(lines: list[str]) -> Iterator[tuple[str, bool]]:
@@ -62,9 +77,10 @@ def _marked(lines: list[str]) -> Iterator[tuple[str, bool]]:
 
 def _filled(start: str, indent: str, words: list[str]) -> Iterator[str]:
     """The lines of one paragraph."""
-    line = start + words[0]
-    for word in words[1:]:
-        if len(line) + 1 + len(word) > WIDTH and not NEW_BLOCK.match(word):
+    first, *others = _kept_together(words)
+    line = start + first
+    for word in others:
+        if len(line) + 1 + len(word) > WIDTH:
             yield line
             line = indent + word
         else:
@@ -72,10 +88,22 @@ def _filled(start: str, indent: str, words: list[str]) -> Iterator[str]:
     yield line
 
 
+def _kept_together(words: list[str]) -> list[str]:
+    """The words; one that would begin a block stays behind the word before it."""
+    kept: list[str] = []
+    for word in words:
+        if kept and NEW_BLOCK.match(word):
+            kept[-1] += " " + word
+        else:
+            kept.append(word)
+    return kept
+
+
 def pages() -> list[Path]:
-    """All Markdown pages of the repository."""
+    """All Markdown pages of the repository that people write."""
     shell = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [ROOT / name for name in shell.stdout.splitlines() if (ROOT / name).exists()]
+    names = [name for name in shell.stdout.splitlines() if name not in GENERATED]
+    return [ROOT / name for name in names if (ROOT / name).exists()]
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,85 @@
+"""Pages are wrapped, begin with a short sentence, have short paragraphs, and are not many words in all."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testkit.tree import script, shown, tracked_files
+
+WRAPPING = script("wrap_markdown")
+
+MOST_WORDS_OF_A_FIRST_SENTENCE = 20
+MOST_WORDS_OF_A_PARAGRAPH = 80
+MOST_WORDS_OF_USER_PAGES = 54_300
+"""All pages of docs but decisions and generated ones, and README.md. The goal is 25,000: lower it with each page
+that gets shorter, and never raise it."""
+
+
+def pages() -> list[Path]:
+    """Pages that people write."""
+    return [
+        path for path in tracked_files() if path.suffix == ".md" and shown(path) not in WRAPPING.GENERATED
+    ]
+
+
+def user_pages() -> list[Path]:
+    """Pages for users."""
+    return [page for page in pages() if re.match(r"README\.md|docs/(?!decisions/)", shown(page))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=shown)
+def test_a_page_is_wrapped_at_110_columns(page: Path) -> None:
+    text = page.read_text()
+    assert text == WRAPPING.wrap(text), f"wrap it with: python scripts/wrap_markdown.py {shown(page)}"
+
+
+def test_a_page_begins_with_a_sentence_of_at_most_20_words() -> None:
+    sentences = {shown(page): _first_sentence(page) for page in pages()}
+    limit = MOST_WORDS_OF_A_FIRST_SENTENCE
+    assert {name: text for name, text in sentences.items() if len(text.split()) > limit} == {}
+
+
+def test_a_paragraph_has_at_most_80_words() -> None:
+    assert [text for page in pages() for text in _long_paragraphs(page)] == []
+
+
+def test_the_pages_for_users_do_not_get_longer() -> None:
+    count = sum(len(page.read_text().split()) for page in user_pages())
+    assert count <= MOST_WORDS_OF_USER_PAGES
+
+
+@pytest.mark.parametrize(
+    ("text", "wrapped"),
+    [
+        ("word " * 30, "word " * 21 + "word\n" + "word " * 7 + "word"),
+        ("- " + "word " * 30, "- " + "word " * 20 + "word\n  " + "word " * 8 + "word"),
+        ("| " + "word " * 30 + "|", "| " + "word " * 30 + "|"),
+        ("    " + "code " * 30, "    " + "code " * 30),
+        ("```\n" + "code " * 30 + "\n```", "```\n" + "code " * 30 + "\n```"),
+        ("a\nb\n\nc", "a b\n\nc"),
+        ("word " * 21 + "long `code with blanks` x", "word " * 21 + "long\n`code with blanks` x"),
+        ("word " * 22 + "- word", "word " * 20 + "word\nword - word"),
+        ("10. a\n\n    b\n    c\n\nd", "10. a\n\n    b c\n\nd"),
+    ],
+)
+def test_prose_is_wrapped_and_tables_and_code_are_not(text: str, wrapped: str) -> None:
+    assert WRAPPING.wrap(text) == wrapped
+
+
+def _first_sentence(page: Path) -> str:
+    """Of the first paragraph after the title, or after the status of a decision."""
+    texts = [text for text in _paragraphs(page) if not text.startswith("Status: ")]
+    return re.split(r"(?<=[.:!?]) ", texts[0])[0] if texts else ""
+
+
+def _long_paragraphs(page: Path) -> Iterator[str]:
+    for text in _paragraphs(page):
+        if (count := len(text.split())) > MOST_WORDS_OF_A_PARAGRAPH:
+            yield f"{shown(page)}: {count} words: {text[:60]}"
+
+
+def _paragraphs(page: Path) -> list[str]:
+    paragraphs: list[str] = WRAPPING.paragraphs(page.read_text())
+    return paragraphs

@@ -31,7 +31,6 @@ MODULES = (
     "codec",
     "concurrency",
     "concurrency.backoff",
-    "concurrency.green_threads",
     "concurrency.without_loop",
     "errors",
     "handler_verdicts",

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -67,6 +68,34 @@ async def test_a_reply_without_an_end_is_ended(mode: str, reply: str) -> None:
     assert used < 5  # the parser takes 9 s for an empty list of 2,000,000,000
     # What the kernel holds for the two ends of a connection comes on top.
     assert max(sent) < 20 * LARGEST
+
+
+SMALL = {
+    "lists": b"*0\r\n",
+    "lists of a list": b"*1\r\n*0\r\n",
+    "errors": b"-\r\n",
+    "texts": b"$2\r\nab\r\n",
+    "integers": b":999999\r\n",
+    "words": b"+ab\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+async def test_many_small_objects_of_a_reply_take_no_more_memory_than_its_limit(kind: str) -> None:
+    """Fewer bytes of a reply than the limit, but 100 times as many bytes of memory."""
+    count = LARGEST // 10
+    async with endless_server(b"*%d\r\n" % count, SMALL[kind] * (count // 10)) as (address, _):
+        url = f"redis://{address}"
+        settings = RedisSettings(url, retry_for=0.1, reply_timeout=PATIENCE, largest_reply=LARGEST)
+        async with claimq.connect(settings=settings) as store:
+            tracemalloc.start()
+            try:
+                with pytest.raises(StoreMisused, match="a reply exceeds 1,000,000 bytes"):
+                    await store.queue("q").snapshot()
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+    assert peak < 2.5 * LARGEST
 
 
 async def test_each_reply_is_counted_by_itself(start_server: ServerFactory) -> None:

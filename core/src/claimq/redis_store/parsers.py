@@ -79,8 +79,12 @@ class ListeningParser(DefaultParser):  # type: ignore[misc, valid-type, unused-i
 
 
 _TEXT_KINDS = frozenset({b"$", b"=", b"!"})
-_LIST_KINDS = {b"*": 4, b"~": 4, b">": 4, b"%": 8, b"|": 8}
-"""The first byte of a list -> the least bytes of an element; of a map, those of a key and a value."""
+_ELEMENTS = {b"*": 8, b"~": 8, b">": 8, b"%": 100, b"|": 100}
+"""The first byte of a list -> the bytes of memory for each element; of a map, for a key and a value."""
+_OBJECTS = {b"*": 64, b"~": 64, b">": 64, b"%": 64, b"|": 64, b"$": 40, b"=": 40, b"!": 400, b"-": 400}
+"""The first byte of a reply -> the bytes of its Python object without its text or its elements."""
+_OBJECT = 40
+"""The bytes of an object of any other kind."""
 
 
 class ReplyTooLarge(InvalidResponse):  # type: ignore[misc, unused-ignore]  # as the library's, which has no types
@@ -88,7 +92,8 @@ class ReplyTooLarge(InvalidResponse):  # type: ignore[misc, unused-ignore]  # as
 
 
 class Announced:
-    """Counts what the replies of a stream announce: the elements of lists, and the bytes of texts.
+    """Counts the memory that the replies of a stream take: that of each object, and of the elements and bytes that
+    it announces.
 
     The library's parser makes a list as soon as it is announced, which can block the process for seconds.
     """
@@ -97,7 +102,7 @@ class Announced:
 
     def __init__(self) -> None:
         self.size = 0
-        """The least number of bytes that the announcements stand for."""
+        """The bytes of memory. What is none, or shared by all, counts as an object too."""
         self._skip = 0
         self._line = b""
 
@@ -117,17 +122,18 @@ class Announced:
             self._read(line[:1], line[1:].strip())
 
     def _read(self, kind: bytes, count: bytes) -> None:
+        self.size += _OBJECTS.get(kind, _OBJECT)
         if kind in _TEXT_KINDS and count.isdigit():
             self._skip = int(count) + 2
             self.size += self._skip
-        elif kind in _LIST_KINDS and count.isdigit():
-            self.size += int(count) * _LIST_KINDS[kind]
+        elif kind in _ELEMENTS and count.isdigit():
+            self.size += int(count) * _ELEMENTS[kind]
 
 
 class LimitedParser(ListeningParser):
-    """A parser that reads at most :attr:`largest_reply` bytes of a reply, and none that announces more.
+    """A parser that reads at most :attr:`largest_reply` bytes of a reply, and none that takes more memory.
 
-    Objects take up to 20 times the bytes of their reply: each empty list is 4 bytes of it.
+    Objects take up to 100 times the bytes of their reply: each empty list is 4 bytes of it, and an error 3.
     """
 
     largest_reply = 0

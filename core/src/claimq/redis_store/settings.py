@@ -32,7 +32,7 @@ class RedisSettings:
     ``largest_item``: the bytes, with its header, of the largest item that this program has the memory to claim; a
     larger one is not sent to it, but moved to failed with that reason. None: no limit.
     ``largest_reply``: the bytes of the largest reply that this program reads, for servers that others control; a call
-    with a larger reply raises StoreMisused. Its objects can take 20 times as much memory. None: no limit.
+    with a larger reply raises StoreMisused, also if only its objects take more bytes of memory. None: no limit.
     ``namespace``: a Kubernetes namespace; host names without a dot, in the URL and in what Sentinels and nodes of a
     cluster report, are Services there, whatever the namespace of this process. Empty: they are looked up as they are.
     ``read_bounds``: of a read that takes several calls, such as that of all workers; a larger one raises ReadTooLarge.

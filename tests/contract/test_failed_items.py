@@ -7,6 +7,7 @@ import pytest
 import claimq
 from claimq import FailedPass, FailedPolicy, Match, NewItem, Policy, ReliableQueue, State
 from testkit.clock import move_clock
+from testkit.damaged_keys import correct
 from testkit.looking import Lengths, lengths, texts, waiting
 from testkit.server import Server
 
@@ -391,5 +392,5 @@ async def test_a_failed_item_that_is_gone_is_not_requeued_and_hides_no_other(
     assert await waiting(queue) == ["c"]
     stats = await queue.stats()
     assert (stats["failed_requeued"], stats["enqueued"]) == (1, 3)
-    await queue.reap()
+    assert await correct(queue, server) == 2
     assert await lengths(queue) == Lengths(main=1)

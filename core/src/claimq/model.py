@@ -242,8 +242,8 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """Result of one ``reap``: expired claims with their verdicts, due items that were moved to main, and repairs.
-    ``more``: there is more to reap."""
+    """Result of one ``reap``: expired claims with their verdicts, due items that were moved to main, and leases
+    that had no item or were too long. ``more``: there is more to reap."""
 
     expired: tuple[Outcome, ...] = ()
     due: int = 0

@@ -1,6 +1,7 @@
 """`claimq doctor` on a real server."""
 
 import json
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,19 @@ def test_a_server_that_evicts_and_a_paused_queue_are_problems(on: Claimq, valkey
     shown = {one["message"] for one in on("check", "-o", "json").json["warnings"]}
     assert problems[0]["message"].removeprefix("EvictionPolicy: ") in shown
     assert problems[1]["fix"] == "claimq resume q"
+
+
+def test_a_damaged_key_is_a_problem_whose_command_corrects_it(on: Claimq, valkey: Server) -> None:
+    on("enqueue", "q", "a", "--client", "ann;x")
+    valkey.call("DEL", "cq:{q}:clients")
+    answer = on("doctor", "q", "-o", "json")
+    assert (answer.code, answer.err) == (1, "")
+    check = by_check(answer)["queue q: keys"]
+    assert check["state"] == "problem"
+    assert check["message"] == "cq:{q}:clients lacks the client ann;x, whose items wait"
+    assert check["fix"] == "redis-cli LPUSH 'cq:{q}:clients' 'ann;x'"
+    valkey.call(*shlex.split(check["fix"])[1:])
+    assert by_check(on("doctor", "q", "-o", "json"))["queue q: keys"]["state"] == "ok"
 
 
 def test_a_server_that_cannot_be_used_is_a_problem(

@@ -47,6 +47,7 @@ def ordinary(name: str, words: list[bytes]) -> Any:
         "own": ["OK", words[0] + b" 1" if words else b""],
         "reap": ["OK", 0, 0, 0, 0],
         "repair": ["OK", 0, 0],
+        "damage": [],
         "configure": ["OK"],
         "workers": [],
         "HGETALL": [],

@@ -293,7 +293,7 @@ class World(ItemsWorld):
         self.claim(name, worker, count)
 
     def lose(self, name: str, tokens: Sequence[str], part: str) -> None:
-        """A key lost something: items without a lease get one again, leases without an item end as others do."""
+        """A key lost something: items without a lease get one by the reported command, leases without an item end."""
         model, base = self.models[name], f"cq:{{{name}}}:"
         live = [token for token in dict.fromkeys(tokens) if token in model.busy]
         self.reap(name, 1000)
@@ -310,8 +310,12 @@ class World(ItemsWorld):
 
     def _mend_leases(self, name: str, tokens: Sequence[str]) -> None:
         model = self.models[name]
-        for _ in range(2 * len(model.workers) + 2):
-            self.reap(name, 1000, lost=True)
+        self.reap(name, 1000)
+        internal = internals(self.queue(name))
+        while damage := self.run(internal.damage()):
+            assert {one.command[3].decode() for one in damage} <= set(tokens)
+            for one in damage:
+                self.raw.execute_command(*one.command)
         for token in tokens:
             model.busy[token].lease_end = model.now + round(model.policy.busy_expiry * 1000)
 
@@ -338,8 +342,9 @@ class World(ItemsWorld):
         assert self.run(self.queue(name).flush()) == self.models[name].flush()
 
     def look(self, name: str, count: int, offset: int) -> None:
-        """Pages, workers, and where items are."""
+        """Pages, workers, and where items are. Nothing is damaged."""
         queue, model = self.queue(name), self.models[name]
+        assert self.run(internals(queue).damage()) == []
         waiting = model.in_claim_order()
         peeked = self.run(queue.peek(count, offset=offset))
         assert [item.payload for item in peeked] == [

@@ -12,7 +12,7 @@ NAMES = sorted(
 )
 READS = frozenset({
     "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSCAN", "HSTRLEN", "LINDEX", "LLEN", "LRANGE", "PUBSUB",
-    "TIME", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCAN", "ZSCORE",
+    "TIME", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE",
 })  # fmt: skip
 """Commands that only read. A script runs them before its first write."""
 

@@ -255,18 +255,15 @@ async def reap_to_delayed(world: World) -> Call:
     return await _expired(world, Policy(retry_delay=RetryDelay(initial=9)))
 
 
-@scenario(
-    "stats config main claims wake leases workers ids busy:w1 busy:w2 clients heads failed failed:items levels "
-    "exclusive"
-)
+@scenario("stats config main claims wake leases workers ids busy:w1 busy:w2 levels exclusive")
 async def repair_of_everything(world: World) -> Call:
-    """Ended claim calls, old ids, a worker not seen for long, an item in busy without a lease, a bare payload."""
+    """Ended claim calls, old ids, a worker not seen for long, a lease that ends too late, a bare payload."""
     await world.first.enqueue_many([NewItem(payload, id=payload) for payload in "abcd"])
     await world.first.done(await world.first.claim(1, wait=0))
     await world.second.claim(1, wait=0)
     (held,) = await world.first.claim(1, wait=0)
     await move_clock(world.first, 3700)
-    world.server.call("ZREM", world.key("leases"), held.token)
+    world.server.call("ZADD", world.key("leases"), 10**15, held.token)
     world.server.call("DEL", world.key("wake"))
     world.server.call("RPUSH", world.key("main"), "bare")
     return lambda: world.first._connection.run("repair", [world.key("main")], [100])

@@ -22,10 +22,9 @@ LEVELS = {"high": "high", "main": "normal", "low": "low"}
 """The first word of a list's key -> the priority of its items."""
 RANKS = {priority: rank for rank, priority in enumerate(LEVELS.values())}
 _BOOKKEEPING = {
-    "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_worker",
-    "repair_cursor", "repair_call", "repair_heads", "repair_clients", "repair_failed_rank", "repair_failed_cursor",
+    "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "main_in_ring", "repair_call",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
-    "policy_requeue", "levels", "exclusive", "exclusive_cursor", "exclusive_waits",
+    "policy_requeue", "levels", "exclusive", "exclusive_cursor",
 }  # fmt: skip
 """What stats holds besides the counters."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from claimq import arguments
 from claimq.arguments import Duration
@@ -19,6 +20,15 @@ from claimq.queue.token_groups import BATCH
 from claimq.queue.trial import try_scripts
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.scripts import Arg
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A key of a queue as no call of claimq leaves it. ``command``: the Redis command that corrects it."""
+
+    key: bytes
+    message: bytes
+    command: tuple[bytes, ...]
 
 
 def internals(queue: QueuePart) -> Internals:
@@ -68,6 +78,24 @@ class Internals(QueuePart):
                 until = await self._read("ZMSCORE", self._keys["ids"], *some)
                 known |= {name for name, at in zip(some, until, strict=True) if at and float(at) > now}
         return known
+
+    async def damage(self) -> list[Damage]:
+        """What another client, an eviction or a partial restore has done to the queue's keys: at most ten of a kind.
+
+        Calls of claimq leave nothing of this, so nothing repairs it. Looks at up to 10,000 clients, 1,000 workers and
+        5,000 items in busy and failed. Raises StoreUnavailable. O(what it looks at).
+        """
+        found: list[Damage] = []
+        words: list[bytes] = []
+        with self._reading("damage") as read:
+            for word in await read.reply(self._connection.run("damage", [self._keys.main], [])):
+                if word is not None:
+                    words.append(word)
+                    continue
+                key, message, *command = words
+                found.append(Damage(key, message, tuple(command)))
+                words = []
+        return found
 
     async def explain(
         self,

@@ -76,11 +76,10 @@ class Maintaining(QueuePart):
     async def reap(self, limit: int = 100) -> Reaped:
         """Ends up to ``limit`` expired claims, moves up to ``limit`` due items to main, and repairs.
 
-        An expired claim counts as a crash, and its item goes where the policy's on_expiry says. Repair removes a
-        lease without an item, gives an item in busy without a lease a new one, and leaves a wake token if there is
-        work. After five seconds without any call on the queue (the server was down, or its clock was stepped) holders
-        have a third of busy_expiry, at most 10 s, to renew before anything expires. Raises StoreUnavailable. O(limit
-        log n).
+        An expired claim counts as a crash, and its item goes where the policy's on_expiry says. Repair removes an ended
+        lease without an item, gives one that is too long another end, and leaves a wake token if there is work. After
+        five seconds without any call on the queue (the server was down, or its clock was stepped) holders have a third
+        of busy_expiry, at most 10 s, to renew before anything expires. Raises StoreUnavailable. O(limit log n).
         """
         count("limit", limit, least=1, most=BATCH)
         with self._reading("reap") as read:

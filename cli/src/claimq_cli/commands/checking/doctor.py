@@ -230,6 +230,10 @@ async def _clock(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
     return [server_checks.clock_check(subject, snapshot.now, before, _now())]
 
 
+async def _keys(name: str, queue: claimq.ReliableQueue) -> list[Check]:
+    return server_checks.damage_checks(name, await internals(queue).damage())
+
+
 async def _memory(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
     try:
         return [server_checks.memory_check(subject, await queue.memory_share())]
@@ -256,7 +260,8 @@ async def _queue(
     observed = server_checks.ObservedQueue(
         snapshot, workers, policy.busy_expiry, groups_of(newest), len(newest)
     )
-    return server_checks.queue_checks(name, observed, commands)
+    keys = await _checked(f"queue {name}: keys", _keys(name, queue))
+    return [*server_checks.queue_checks(name, observed, commands), *keys]
 
 
 def _now() -> float:

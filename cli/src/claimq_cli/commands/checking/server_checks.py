@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from claimq.model import ServerReport, ServerWarning, Snapshot, State, WorkerInfo
+from claimq.queue.internals import Damage
+from claimq_admin.escaping import safe
 from claimq_admin.reads.queue_reads import live_workers
 from claimq_admin.selection.item_filter import FailureGroup
 from claimq_admin.text import age, count
@@ -110,6 +112,25 @@ def queue_checks(name: str, queue: ObservedQueue, commands: Commands) -> list[Ch
         _failed_check(name, queue, commands),
         _lease_check(name, queue, commands),
     ]
+
+
+def damage_checks(name: str, found: Sequence[Damage]) -> list[Check]:
+    """The damage to a queue's keys, each with the command that corrects it."""
+    check = f"queue {name}: keys"
+    if not found:
+        return [ok(check, "no damage by other clients")]
+    return [
+        problem(
+            check,
+            f"{_text(one.key)} {_text(one.message)}",
+            f"redis-cli {shlex.join(map(_text, one.command))}",
+        )
+        for one in found
+    ]
+
+
+def _text(word: bytes) -> str:
+    return safe(word.decode("utf-8", "backslashreplace"))
 
 
 def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:

@@ -18,6 +18,15 @@ local is_other = owner and string.match(owner, '^(.*) %d+$') ~= ARGV[5]
 local counts = {count_in(q, '-') + q.client_items, busy_count(q), redis.call('ZCARD', q.delayed),
   redis.call('ZCARD', q.base .. 'failed')}
 local items = counts[1] + counts[2] + counts[3] + counts[4]
+if ARGV[4] ~= '0' and items == 0 then  -- lost leases or counters (damage.lua) do not make a queue empty
+  for _, name in ipairs(redis.call('ZRANGE', q.workers, 0, 999)) do
+    counts[2] = counts[2] + redis.call('HLEN', q.base .. 'busy:' .. name)
+  end
+  for _, client in ipairs(redis.call('ZRANGE', q.heads, 0, 999)) do
+    counts[1] = counts[1] + count_in(q, client)
+  end
+  items = counts[1] + counts[2]
+end
 if is_other or (ARGV[4] ~= '0' and items > 0) then
   return {is_other and 'OTHER' or 'HELD', format_text('%d %d %d %d 0', unpack(counts))}
 end

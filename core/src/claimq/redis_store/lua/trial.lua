@@ -19,7 +19,7 @@ for _, words in ipairs({
   {'HSCAN', base, '0'}, {'HSTRLEN', base, '0'}, {'LINDEX', base, '0'}, {'LLEN', base},
     {'LRANGE', base, '0', '0'},
   {'PUBSUB', 'NUMSUB', base}, {'TIME'}, {'ZCARD', base}, {'ZCOUNT', base, '0', '0'}, {'ZMSCORE', base, '0'},
-  {'ZRANGE', base, '0', '0'}, {'ZRANGEBYSCORE', base, '0', '0'}, {'ZRANK', base, '0'}, {'ZSCAN', base, '0'},
+  {'ZRANGE', base, '0', '0'}, {'ZRANGEBYSCORE', base, '0', '0'},
   {'ZSCORE', base, '0'}, unpack(probes),
 }) do
   local is_known, reason = pcall(redis.acl_check_cmd, unpack(words))

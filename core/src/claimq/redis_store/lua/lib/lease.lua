@@ -76,8 +76,8 @@ local function lease(q, c, envelopes, nonce)
   if q.keys then write_keys(q, before, behind) end
   if c.leased <= 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
   redis.call('ZADD', q.leases, unpack(leasing))
-  -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and repair needs the
-  -- log.
+  -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and the log
+  -- names the workers.
   if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.base .. 'claims') end
   redis.call('ZADD', q.base .. 'claims', whole(q.now),
     format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
@@ -91,8 +91,7 @@ end
 -- What close() counts of a claim.
 local function counts_of(q, envelopes, counts)
   counts.claimed, counts.number = #envelopes, q.first + #envelopes - 1 - q.totals.number
-  counts.adopted, counts.client_items, counts.exclusive_waits = q.adopted or 0, q.more_client_items or 0,
-    q.waiting or 0
+  counts.adopted, counts.client_items = q.adopted or 0, q.more_client_items or 0
   if q.past then for name, more in pairs(q.counts) do counts[name] = more end end
   return counts
 end

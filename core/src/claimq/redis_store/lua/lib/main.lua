@@ -25,7 +25,7 @@ local function tail(q, client, envelopes, list)
     q.entering = q.entering or {}
     q.entering[#q.entering + 1] = client
   end
-  -- heads has lost the client; repair puts clients of heads back into the ring
+  -- heads has lost the client; damage.lua finds clients of heads that the ring has lost
   if q.unknown and q.unknown[client] then redis.call('ZADD', q.heads, whole(q.now), client) end
   local key, largest = list or key_of(q, client), q.largest
   for i = 1, #envelopes do

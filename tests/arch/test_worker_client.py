@@ -31,6 +31,7 @@ MODULES = (
     "codec",
     "concurrency",
     "concurrency.backoff",
+    "concurrency.green_threads",
     "concurrency.without_loop",
     "errors",
     "handler_verdicts",

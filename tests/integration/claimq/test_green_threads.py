@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import claimq.blocking
+from testkit.cluster import RedisCluster
 from testkit.plugin import ServerFactory
+from testkit.sentinel import Sentinel
 from testkit.server import Server
 from testkit.waiting import eventually_sync
 
@@ -229,3 +231,15 @@ finally:
 def test_what_needs_real_threads_is_refused_at_once(patch: str, call: str, reason: str) -> None:
     ended = program(f"{patch}\nimport claimq.blocking, redis\nfrom claimq.tasks import App\n{call}")
     assert ended.stderr.splitlines()[-1] == f"RuntimeError: {reason}"
+
+
+@pytest.mark.parametrize("end", ["server.close()", ""])
+def test_greenlets_of_gevent_enqueue_and_claim_on_a_cluster(redis_cluster: RedisCluster, end: str) -> None:
+    ended = program(GREENLETS.replace("PATCHES", "{}") + end, redis_cluster.url, "")
+    assert (ended.stdout.splitlines(), ended.stderr, ended.returncode) == (WORKS, "", 0)
+
+
+@pytest.mark.parametrize("end", ["server.close()", ""])
+def test_greenlets_of_gevent_enqueue_and_claim_by_sentinels(sentinel: Sentinel, end: str) -> None:
+    ended = program(GREENLETS.replace("PATCHES", "{}") + end, sentinel.url, "")
+    assert (ended.stdout.splitlines(), ended.stderr, ended.returncode) == (WORKS, "", 0)

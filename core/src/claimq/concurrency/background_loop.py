@@ -28,7 +28,7 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         """Raises RuntimeError in a program that eventlet has patched, and OSError without free file descriptors."""
-        refuse_unusable_threads()
+        refuse_unusable_threads("claimq.blocking")
         self._pid = os.getpid()
         self._calls: set[_Call[Any]] = set()
         self._is_ending = False  # read and written on the loop

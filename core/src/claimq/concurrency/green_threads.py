@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 _PATCHED = ("threading", "socket", "select", "selectors")
+_MODULES = {"socket": "socket", "thread": "threading"}
 _CHECKS = {
     "gevent": ("gevent.monkey", "is_module_patched"),
     "eventlet": ("eventlet.patcher", "is_monkey_patched"),
@@ -35,19 +36,24 @@ def refuse_green_threads(what: str, remedy: str) -> None:
         )
 
 
-def refuse_unusable_threads() -> None:
-    """Raises RuntimeError where a caller cannot wait for an event loop: with eventlet, and with a gevent that has
-    replaced sockets, but not threads."""
+def refuse_unusable_threads(what: str, *, blocks_on_sockets: bool = False) -> None:
+    """Raises RuntimeError where callers of ``what`` would stop each other: with eventlet, and with a gevent that has
+    replaced sockets, but not threads. ``blocks_on_sockets``: also with one that has replaced threads, but not sockets.
+    """
     if (library := patched_by()) == "eventlet":
         raise RuntimeError(
-            "claimq.blocking does not work where eventlet has replaced threads and sockets; run this process without "
+            f"{what} does not work where eventlet has replaced threads and sockets; run this process without "
             "eventlet, or with gevent"
         )
-    if library == "gevent" and not _has_patched("gevent", "threading"):
-        raise RuntimeError(
-            "gevent has replaced sockets, but not threads, so every call would stop all greenlets; call "
-            "gevent.monkey.patch_all() without thread=False"
-        )
+    if library != "gevent":
+        return
+    pairs = [("socket", "thread")] + ([("thread", "socket")] if blocks_on_sockets else [])
+    for replaced, missing in pairs:
+        if _has_patched("gevent", _MODULES[replaced]) and not _has_patched("gevent", _MODULES[missing]):
+            raise RuntimeError(
+                f"gevent has replaced {replaced}s, but not {missing}s, so every call would stop all greenlets; call "
+                f"gevent.monkey.patch_all() without {missing}=False"
+            )
 
 
 def start_thread(run: Callable[[], None]) -> None:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from claimq.arguments import Duration
+from claimq.concurrency.green_threads import refuse_unusable_threads
 from claimq.worker.backends import ASYNCIO
 from claimq.worker.client import Client
 from claimq.worker.item import AsyncItem
@@ -18,6 +19,7 @@ class AsyncWorker(Client[AsyncItem]):
     def __init__(
         self, socket: str | os.PathLike[str] | None, *, session: bool, within: Duration, patience: Duration
     ) -> None:
+        refuse_unusable_threads("claimq.worker")
         super().__init__(ASYNCIO, AsyncItem, socket, session=session, patience=patience)
         self._within = within
 

@@ -161,14 +161,23 @@ class Backend(Protocol):
         ...
 
 
-class _BlockingStream(Stream):
+class BlockingStream(Stream):
+    """Blocks the calling thread."""
+
     async def send(self, data: bytes, deadline: float) -> None:
+        """See :class:`Stream`."""
         self._socket.settimeout(_left(deadline))
         self._socket.sendall(data)
 
     async def receive(self, deadline: float) -> bytes:
+        """See :class:`Stream`."""
         self._socket.settimeout(_left(deadline))
-        return self._socket.recv(_READ_BYTES)
+        try:
+            return self._socket.recv(_READ_BYTES)
+        except TimeoutError:
+            if not self._poll.poll(0):
+                raise
+            return self._socket.recv(_READ_BYTES)  # a greenlet that computed has let this one wait
 
 
 class _ThreadEvent(threading.Event):
@@ -192,8 +201,11 @@ class _ThreadWaiter:
             self._lock.release()
 
 
-class _BlockingBackend:
+class BlockingBackend:
+    """Blocks the calling thread; background work has a thread of its own."""
+
     async def connect(self, path: str, deadline: float) -> Stream:
+        """See :class:`Backend`."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             made.settimeout(_left(deadline))
@@ -201,18 +213,25 @@ class _BlockingBackend:
         except BaseException:
             made.close()
             raise
-        return _BlockingStream(made)
+        return self._stream(made)
+
+    def _stream(self, connected: socket.socket) -> Stream:
+        return BlockingStream(connected)
 
     async def sleep(self, seconds: float) -> None:
+        """See :class:`Backend`."""
         time.sleep(seconds)  # noqa: ASYNC251 - to block is what this backend is for
 
     def event(self) -> Event:
+        """See :class:`Backend`."""
         return _ThreadEvent()
 
     def waiter(self) -> Waiter:
+        """See :class:`Backend`."""
         return _ThreadWaiter()
 
     def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], Awaitable[None]]:
+        """See :class:`Backend`."""
         thread = threading.Thread(target=run, args=(work,), name="claimq-session", daemon=True)
         thread.start()
 
@@ -223,18 +242,22 @@ class _BlockingBackend:
         return end
 
     async def shield(self, work: Coroutine[Any, Any, None]) -> None:
+        """See :class:`Backend`."""
         await work
 
     async def received(
         self, work: Coroutine[Any, Any, R], stream: Stream, if_late: Callable[[R], Coroutine[Any, Any, None]]
     ) -> R:
+        """See :class:`Backend`."""
         del stream, if_late
         return await work
 
     def caller(self) -> object:
+        """See :class:`Backend`."""
         return threading.get_ident()
 
     def is_cancelled(self) -> bool:
+        """See :class:`Backend`."""
         return False
 
 
@@ -255,8 +278,12 @@ class _AsyncioStream(Stream):
                 await self._writer.drain()
 
     async def receive(self, deadline: float) -> bytes:
-        async with asyncio.timeout(_left(deadline)):
-            return await self._reader.read(_READ_BYTES)
+        try:
+            async with asyncio.timeout(_left(deadline)):
+                return await self._reader.read(_READ_BYTES)
+        except TimeoutError:  # bytes may be there: a task that computed has let this one wait
+            async with asyncio.timeout(0):
+                return await self._reader.read(_READ_BYTES)
 
     def is_stale(self) -> bool:
         return self._writer.is_closing() or self._reader.at_eof()
@@ -349,7 +376,6 @@ def _left(deadline: float) -> float:
     return max(deadline - time.monotonic(), 0.001)
 
 
-BLOCKING: Backend = _BlockingBackend()
-"""Blocks the calling thread; background work has a thread of its own."""
+BLOCKING: Backend = BlockingBackend()
 ASYNCIO: Backend = _AsyncioBackend()
 """Waits on the running event loop; background work is a task."""

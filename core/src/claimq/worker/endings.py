@@ -8,7 +8,7 @@ from claimq.handler_verdicts import Fail, Requeue
 from claimq.worker.item import ClaimedItem
 from claimq.worker.wire import delay_fields, fail_fields
 
-_LONGEST_CODE = 200
+_LONGEST_TEXT = 200
 NO_VERDICT = (
     "the loop over items() went on before this item had a verdict; write `with item:` around the work"
 )
@@ -16,12 +16,14 @@ NO_VERDICT = (
 
 
 def exit_error(error: BaseException | None) -> str | None:
-    """The error to keep for ``sys.exit`` with a code other than 0. None for any other end: an interrupt, a
-    cancellation, an exit without an error.
+    """The error to keep for ``sys.exit`` with a code other than 0, and for a ``gevent.Timeout``. None for any other
+    end: an interrupt, a cancellation, an exit without an error.
     """
+    if type(error).__module__ == "gevent.timeout":
+        return f"the work was ended by a gevent.Timeout: {str(error)[:_LONGEST_TEXT]}"
     if not isinstance(error, SystemExit) or error.code in (None, 0):
         return None
-    return f"the program ended itself: SystemExit: {str(error.code)[:_LONGEST_CODE]}"
+    return f"the program ended itself: SystemExit: {str(error.code)[:_LONGEST_TEXT]}"
 
 
 def verdict_on(error: Exception) -> tuple[str, dict[str, object], BaseException | None]:

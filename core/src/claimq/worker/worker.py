@@ -9,8 +9,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from claimq.arguments import Duration
 from claimq.concurrency.without_loop import run
-from claimq.worker.backends import BLOCKING, blocking
+from claimq.worker.backends import blocking
 from claimq.worker.client import Client
+from claimq.worker.green_backend import blocking_backend
 from claimq.worker.item import Item
 
 P = ParamSpec("P")
@@ -36,7 +37,9 @@ class Worker:
         session: bool = True,
         patience: Duration = 120.0,
     ) -> None:
-        self.client: Client[Item] = Client(BLOCKING, Item, socket, session=session, patience=patience)
+        self.client: Client[Item] = Client(
+            blocking_backend(), Item, socket, session=session, patience=patience
+        )
         self.path = self.client.path
 
     @property

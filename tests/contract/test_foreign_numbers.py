@@ -6,7 +6,7 @@ import math
 import pytest
 
 import claimq
-from claimq import Claim, NewItem, ReliableQueue, State, Verdict
+from claimq import Claim, NewItem, ReliableQueue, State, StoreMisused, Verdict
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts
 from testkit.patient import patient
@@ -229,3 +229,14 @@ async def test_a_lease_with_a_long_name_does_not_stop_the_server(start_server: S
     async with claimq.connect(settings=patient(server.url)) as store, asyncio.timeout(PATIENCE):
         server.call("ZADD", "cq:{q}:leases", 1, f"w1/{'1' * 200_000}/", 1, "w1/2/")
         assert (await store.queue("q", worker="w1").reap()).repaired == 2
+
+
+async def test_a_claim_with_an_incarnation_that_is_no_text_takes_nothing(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.done(await _claims(queue, "x"))
+    await queue.enqueue("a")
+    server.call("HSET", STATS, "incarnation", b"\xff\xfe")
+    with pytest.raises(StoreMisused, match=r"^claim: the server's reply cannot be read"):
+        await queue.claim(1, wait=0)
+    assert await lengths(queue) == Lengths(main=1)

@@ -119,14 +119,14 @@ class Claiming(QueuePart):
         """Makes a call that claims, with the words that all such scripts begin with, until its reply is the last word;
         returns that, and the nonce of the tokens.
         """
-        read = self._reading("claim", keeps=False)
-        while True:
-            reply, nonce = await read.reply(self._call_claim(call, count))
-            if reply[0] not in {b"LOST", b"AGAIN"}:
-                self._fits = min(BATCH, 2 * self._fits)
-                return reply, nonce
-            if reply[0] == b"LOST":
-                self._connection.incarnations[self._keys.main] = reply[1].decode()
+        with self._reading("claim", keeps=False) as read:
+            while True:
+                reply, nonce = await read.reply(self._call_claim(call, count))
+                if reply[0] not in {b"LOST", b"AGAIN"}:
+                    self._fits = min(BATCH, 2 * self._fits)
+                    return reply, nonce
+                if reply[0] == b"LOST":
+                    self._connection.incarnations[self._keys.main] = reply[1].decode()
 
     async def _call_claim(
         self, call: Callable[[list[Arg]], Awaitable[list[Any]]], count: int

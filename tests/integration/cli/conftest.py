@@ -37,6 +37,8 @@ class Answer:
 
 
 Claimq = Callable[..., Answer]
+TOKEN = "0123456789abcdef0123"
+"""Of the user ann of `start_page`."""
 QueueDo = Callable[[Callable[[claimq_library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
@@ -181,3 +183,42 @@ def start_up(tmp_path: Path) -> Iterator[StartUp]:
     yield start
     for one in started:
         one.close()
+
+
+@pytest.fixture
+def start_page(valkey: Server, tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Starts `claimq web` with the user ann and these arguments; returns its address."""
+    started: list[Process] = []
+    users = tmp_path / "users"
+    users.write_text(f"ann {TOKEN}\n")
+    users.chmod(0o600)
+
+    def start(*arguments: str) -> str:
+        log = tmp_path / f"web-{len(started)}.log"
+        command = ["web", "--redis", valkey.url, "--listen", "127.0.0.1:0", "--users", str(users)]
+        started.append(Process([sys.executable, "-m", "claimq_cli", *command, *arguments], log=log))
+
+        def address() -> str:
+            found = re.search(r"http://\S+/", log.read_text())
+            return found[0] if found else ""
+
+        return eventually_sync(address, why="claimq web prints its address", needs=[started[-1]])
+
+    yield start
+    for one in started:
+        one.kill9()
+
+
+@pytest.fixture
+def through(
+    claimq: Claimq, start_page: Callable[..., str], queue: object, monkeypatch: pytest.MonkeyPatch
+) -> Claimq:
+    """Runs the command through a page with actions, as ann."""
+    monkeypatch.setenv("CLAIMQ_WEB_TOKEN", TOKEN)
+    address = start_page("--actions")
+
+    def run(*words: str) -> Any:
+        return claimq(*words, "--web-api", address)
+
+    run.address = address  # type: ignore[attr-defined]  # for requests of other programs
+    return run

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,45 +53,6 @@ def queue(valkey: Server) -> Any:
         for one in (queue, server.queue("other")):
             one.add_to_index()
         yield queue
-
-
-@pytest.fixture
-def start_page(valkey: Server, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Starts `claimq web` with the user ann and these arguments; returns its address."""
-    started: list[Process] = []
-    users = tmp_path / "users"
-    users.write_text(f"ann {TOKEN}\n")
-    users.chmod(0o600)
-
-    def start(*arguments: str) -> str:
-        log = tmp_path / f"web-{len(started)}.log"
-        command = ["web", "--redis", valkey.url, "--listen", "127.0.0.1:0", "--users", str(users)]
-        started.append(Process([sys.executable, "-m", "claimq_cli", *command, *arguments], log=log))
-
-        def address() -> str:
-            found = re.search(r"http://\S+/", log.read_text())
-            return found[0] if found else ""
-
-        return eventually_sync(address, why="claimq web prints its address", needs=[started[-1]])
-
-    yield start
-    for one in started:
-        one.kill9()
-
-
-@pytest.fixture
-def through(
-    claimq: Claimq, start_page: Callable[..., str], queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> Claimq:
-    """Runs the command through a page with actions, as ann."""
-    monkeypatch.setenv("CLAIMQ_WEB_TOKEN", TOKEN)
-    address = start_page("--actions")
-
-    def run(*words: str) -> Any:
-        return claimq(*words, "--web-api", address)
-
-    run.address = address  # type: ignore[attr-defined]  # for requests of other programs
-    return run
 
 
 READS: tuple[tuple[str, ...], ...] = (

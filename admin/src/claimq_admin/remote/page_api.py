@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
+from claimq.errors import ItemTooLarge
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandError
 from claimq_process.http_host import is_loopback
@@ -74,8 +75,9 @@ class PageApi:
         return await self._request("POST", self._path(queue, path), Body(_FORM, urlencode(form)))
 
     async def enqueue(self, queue: str, items: Sequence[str]) -> Json:
-        """Adds items, each a JSON object. CommandError with the page's message if it refuses; if it does not answer,
-        with the exit code UNAVAILABLE, and then they may be enqueued or not."""
+        """Adds items, each a JSON object. CommandError with the page's message if it refuses, ItemTooLarge if
+        the queue does not take one of them; if the page does not answer, with the exit code UNAVAILABLE, and then they
+        may be enqueued or not."""
         body = Body("application/json", f'{{"items": [{", ".join(items)}]}}')
         return await self._request("POST", self._path(queue, "enqueue"), body)
 
@@ -143,6 +145,11 @@ def _read(status: int, text: bytes) -> Json:
     document = cast("Json", found) if isinstance(found, dict) else {}
     if status == 200 and document:
         return document
+    if status == 422:
+        numbers = (document.get(name) for name in ("size", "limit", "index"))
+        size, limit, index = (number if isinstance(number, int) else -1 for number in numbers)
+        if min(size, limit, index) >= 0:
+            raise ItemTooLarge(size=size, limit=limit, index=index)
     message = document.get("message") or "no answer of the API of claimq"
     code = _EXIT_CODES.get(status, UNAVAILABLE if status >= 500 else REFUSED)
     raise CommandError(f"the web page: {message} (status {status})", code)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from claimq.arguments import choice
+from claimq.errors import ItemTooLarge
 from claimq.model import (
     AuditRecord,
     ClientInfo,
@@ -20,13 +21,24 @@ from claimq.model import (
     WorkerInfo,
 )
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
-from claimq_admin.errors import REFUSED, CommandError
+from claimq_admin.errors import REFUSED, UNAVAILABLE, CommandError
 from claimq_admin.remote import models
 from claimq_admin.remote.page_api import Json, PageApi
 
 T = TypeVar("T")
 _MOST_ITEMS, _MOST_BYTES = 1000, 4 * 1024 * 1024 - 1024
 """Of a request with items. The page refuses larger ones."""
+
+
+class TooLargeForPage(CommandError):
+    """An item is too large for a request to the page. ``index``: its position in the call. Nothing was sent."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(
+            "the web page takes items of about 3 MB at most; enqueue larger ones where the server can be reached",
+            REFUSED,
+        )
+        self.index = index
 
 
 class RemoteQueue:
@@ -96,11 +108,28 @@ class RemoteQueue:
 
     async def enqueue_many(self, items: Sequence[NewItem]) -> Enqueued:
         """As the library's, in requests of up to 1,000 items or 4 MiB. After an error, the items of earlier requests
-        are stored; with the exit code UNAVAILABLE those of the last one may be too."""
+        are stored; with the exit code UNAVAILABLE those of the last one may be too. TooLargeForPage before the first
+        request."""
         done = Enqueued((), 0)
         for part in _requests([json.dumps(models.document_of(one)) for one in items]):
-            more = models.enqueued_of(await self._page.enqueue(self.name, part))
+            more = await self._enqueue(part)
             done = Enqueued(done.ids + more.ids, more.length, done.duplicates + more.duplicates)
+        return done
+
+    async def enqueue_some(self, items: Sequence[NewItem]) -> Enqueued:
+        """Adds as many of the first items as one request takes: all that the result names, and none after an error.
+        TooLargeForPage if one of all items is too large for any request."""
+        return await self._enqueue(next(_requests([json.dumps(models.document_of(one)) for one in items])))
+
+    async def _enqueue(self, part: list[str]) -> Enqueued:
+        try:
+            done = models.enqueued_of(await self._page.enqueue(self.name, part))
+        except ItemTooLarge as error:
+            if 0 <= error.index < len(part):
+                raise
+            raise CommandError(f"the web page: {error}", REFUSED) from error
+        if len(done.ids) != len(part):
+            raise CommandError("the web page names another number of items than were sent", UNAVAILABLE)
         return done
 
     @staticmethod
@@ -123,12 +152,10 @@ class RemoteQueue:
 
 
 def _requests(documents: Sequence[str]) -> Iterator[list[str]]:
-    """Divides items among requests. CommandError for one that is too large for any, before the first is sent."""
-    if any(len(one) > _MOST_BYTES for one in documents):
-        raise CommandError(
-            "the web page takes items of about 3 MB at most; enqueue larger ones where the server can be reached",
-            REFUSED,
-        )
+    """Divides items among requests. TooLargeForPage for one that is too large for any, before the first is sent."""
+    for index, one in enumerate(documents):
+        if len(one) > _MOST_BYTES:
+            raise TooLargeForPage(index)
     part: list[str] = []
     size = 0
     for one in documents:

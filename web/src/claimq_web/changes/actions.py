@@ -103,7 +103,10 @@ class Actions:
                 raise StoreUnavailable(
                     f"the server did not answer within {_ENQUEUE_SECONDS:g} s; the items may be enqueued or not"
                 ) from error
-            except (StoreFull, StoreMisused, ItemTooLarge) as error:
+            except ItemTooLarge as error:
+                position = {"index": error.index, "size": error.size, "limit": error.limit}
+                return answer({"message": str(error), **position}, 422)
+            except (StoreFull, StoreMisused) as error:
                 if self._queues.shown(error) is not error:
                     raise
                 raise HTTPException(422, str(error)) from error

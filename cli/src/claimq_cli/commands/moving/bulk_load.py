@@ -12,9 +12,10 @@ from claimq.codec import payload_bytes
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.item_options import ItemOptions, new_item
 from claimq.model import Enqueued, NewItem
-from claimq.queue.batches import batch_of
+from claimq.queue.batches import batch_of, batches_of
 from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
+from claimq_admin.remote.remote_queue import RemoteQueue, TooLargeForPage
 from claimq_admin.text import count
 from claimq_cli.commands.moving.input_source import Portion
 from claimq_cli.output.progress import Progress
@@ -178,17 +179,28 @@ class _Step:
         items = [(line[0], item) for line in lines if (item := self._item(*line)) is not None]
         while items:
             try:
-                self.loaded.add(await self.queue.enqueue_many([item for _, item in items]))
-                return
+                done = await self._send([item for _, item in items])
+                self.loaded.add(done)
+                self.loaded.last_line = max(self.loaded.last_line, items[len(done.ids) - 1][0])
+                del items[: len(done.ids)]
             except ItemTooLarge as error:
                 number, item = items.pop(error.index)
                 if len(payload_bytes(item.payload)) != error.size:
                     raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
                 self.loaded.refuse(number, too_large(error.size, error.limit))
+            except TooLargeForPage as error:
+                self.loaded.refuse(items.pop(error.index)[0], str(error))
             except _REFUSED as error:
                 raise self._stopped(error, "", exit_code_of(error)) from error
             except (ClaimqError, CommandError, asyncio.CancelledError) as error:
                 raise self._in_doubt(error) from error
+
+    async def _send(self, items: list[NewItem]) -> Enqueued:
+        """Enqueues as many of the first items as one call of the server takes. After an error none is stored."""
+        some = items[: len(next(batches_of(items)).ids)]
+        if isinstance(self.queue, RemoteQueue):
+            return await self.queue.enqueue_some(some)
+        return await self.queue.enqueue_many(some)
 
     def _item(self, number: int, line: bytes) -> NewItem | None:
         try:
@@ -202,7 +214,7 @@ class _Step:
 
     def _in_doubt(self, error: Exception | asyncio.CancelledError) -> CommandError:
         is_refused = isinstance(error, CommandError) and error.exit_code != UNAVAILABLE
-        lines_of_call = f"lines {max(self.portion.first, self.wanted.from_line)} to {self.portion.last}"
+        lines_of_call = f"lines {max(self.portion.first, self.loaded.last_line + 1)} to {self.portion.last}"
         unknown = "" if is_refused else f"; {lines_of_call} may or may not be stored"
         code, why = INTERRUPTED, "interrupted"
         if not isinstance(error, asyncio.CancelledError):

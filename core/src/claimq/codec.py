@@ -65,10 +65,11 @@ def check_name(kind: str, name: str) -> str:
     rule, TypeError for anything but text."""
     longest = _LONGEST[kind]
     text(kind, name)
+    subject = "item id" if kind == "id" else f"{kind} name"
     if not name or len(name) > longest:
-        raise InvalidName(f"the {kind} name has 1 to {longest} characters; {name[:40]!r} has {len(name)}")
+        raise InvalidName(f"the {subject} has 1 to {longest} characters; {name[:40]!r} has {len(name)}")
     if not (name.isascii() and name.isprintable() and " " not in name):
-        raise InvalidName(f"the {kind} name {name!r} may only have printable ASCII characters without spaces")
+        raise InvalidName(f"the {subject} {name!r} may only have printable ASCII characters without spaces")
     if kind == "queue" and not (name[0].isalnum() and all(c.isalnum() or c in "._-" for c in name)):
         raise InvalidName(
             f"the queue name {name!r} may only have letters, digits, '.', '_' and '-', and begins with a letter "

@@ -71,7 +71,7 @@ def test_a_row_without_a_payload_is_a_json_object(on: Claimq, queue: BlockingQue
         ("a.jsonl", '{"payload": "x"}\n{"payload": 7}', "line 2: a payload is bytes, text"),
         ("a.jsonl", '{"payload": "x"}\n{"id": "a"}', "line 2: it needs one of the fields payload"),
         ("a.jsonl", '{"payload": "x"}\n{"payload_base64": "%"}', "line 2: payload_base64 is not base64"),
-        ("a.jsonl", '{"payload": "x"}\n{"payload": "y", "id": "a b"}', "line 2: the id name 'a b'"),
+        ("a.jsonl", '{"payload": "x"}\n{"payload": "y", "id": "a b"}', "line 2: the item id 'a b'"),
         ("a.jsonl", '{"payload": "x"}\n{"payload": "y", "at": "soon"}', "line 2: at is not an instant"),
         ("a.csv", "payload,id\nx,1\ny", "line 3: number of fields: 1, but the first line has 2"),
     ],

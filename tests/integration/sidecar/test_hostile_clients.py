@@ -54,7 +54,7 @@ def _bare(sidecar: Sidecar, raw: bytes) -> bytes:
         ("/v1/enqueue", b'{"items": [{"payload_base64": "%"}]}', 400, "invalid-field", "is not base64"),
         ("/v1/enqueue", b'{"items": [{"text": "\\ud800"}]}', 400, "invalid-field", "lone surrogates"),
         ("/v1/enqueue", b'{"items": [{"payload": [1e999, "\\ud800"]}]}', 400, "invalid-field", "use payload_base64"),
-        ("/v1/enqueue", b'{"items": [{"text": "a", "id": "a b"}]}', 400, "invalid-field", "/items/0/id: the id name"),
+        ("/v1/enqueue", b'{"items": [{"text": "a", "id": "a b"}]}', 400, "invalid-field", "/items/0/id: the item id"),
         ("/v1/enqueue", b'{"items": [{"text": "a", "client": "-"}]}', 400, "invalid-field", "cannot name a client"),
         ("/v1/enqueue", b'{"items": {"a": 1}}', 400, "invalid-field", "/items: is an object"),
     ],

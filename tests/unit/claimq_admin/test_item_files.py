@@ -73,7 +73,7 @@ def test_a_json_line_is_an_item(line: bytes, item: NewItem) -> None:
         (b'{"payload": "x", "at": 1e400}', "at is inf; give 0 to"),
         (b'{"payload": "x", "at": "2030"}', "at is not an instant"),
         (b'{"payload_base64": "eA==!"}', "payload_base64 is not base64"),
-        (b'{"payload": "x", "id": "a b"}', "the id name 'a b'"),
+        (b'{"payload": "x", "id": "a b"}', "the item id 'a b'"),
         (b'{"payload": "x", "id": false}', "id is bool; give text"),
         (b'{"payload": "x", "client": ["a"]}', "client is list; give text"),
         (b'{"payload": "x", "at": "soon"}', "at is not an instant"),

@@ -44,6 +44,15 @@ def test_the_rules_of_a_cluster_are_the_default(folder: Path, capsys: pytest.Cap
     assert "spec.worker.image" in errors
 
 
+def test_what_only_a_cluster_requires_names_the_option(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "local.yaml").write_text(LOCAL.replace("maxReplicas: 2", "maxReplicas: none"))
+    assert code_of("local.yaml") == 5
+    named = {line.split(": ")[1] for line in capsys.readouterr().err.splitlines() if "with --local" in line}
+    assert named == {"spec.redis", "spec.worker.image"}
+
+
 def test_local_mode_has_rules_of_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "queue.yaml").write_text(LOCAL)
     assert code_of("--local") == 0

@@ -167,7 +167,7 @@ def nothing(_: Item) -> None:
         (lambda: app.task(retries=-1), ValueError, "retries is -1"),
         (lambda: app.task(retry_delay=-1), ValueError, "retry_delay is -1"),
         (lambda: App("a b"), ValueError, "queue name"),
-        (lambda: send.options(id=""), ValueError, "id name"),
+        (lambda: send.options(id=""), ValueError, "item id"),
         (lambda: send.options(deadline=cast("Any", 60)), TypeError, "give a datetime.timedelta from now"),
         (lambda: send.options(deadline=timedelta(-1)), ValueError, "deadline is"),
         (lambda: send.options(max_requeues=-1), ValueError, "max_requeues is -1"),

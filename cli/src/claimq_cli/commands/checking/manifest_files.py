@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +34,7 @@ def load_manifests(
             found = [] if words else _program_problems(manifest.spec.worker.command, file, is_local=local)
             manifests.append(manifest)
         except InvalidSpec as error:
-            found = error.problems
+            found = error.problems if local else _with_local_advice(error.problems, document)
         before = f"document {number}: " if len(documents) > 1 else ""
         problems += [Problem(f"{before}{one.field}", one.message) for one in found]
     objects = [(manifest.namespace, manifest.name) for manifest in manifests]
@@ -52,6 +53,23 @@ def load_manifests(
     if problems:
         raise InvalidSpec(problems)
     return tuple(manifests)
+
+
+def _with_local_advice(problems: Sequence[Problem], document: object) -> list[Problem]:
+    """The problems of a document for a cluster. Those of fields that `claimq up` does not require name its option."""
+    try:
+        parse_manifest(document, local=True)
+        local_fields: set[str] = set()
+    except InvalidSpec as error:
+        local_fields = {one.field for one in error.problems}
+    return [
+        one
+        if one.field in local_fields
+        else replace(
+            one, message=f"{one.message}; `claimq up` does not require it: check for that with --local"
+        )
+        for one in problems
+    ]
 
 
 def _program_problems(command: Sequence[str], file: Path, *, is_local: bool) -> list[Problem]:

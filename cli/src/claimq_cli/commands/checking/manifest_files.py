@@ -55,7 +55,7 @@ def load_manifests(
     return tuple(manifests)
 
 
-def _with_local_advice(problems: Sequence[Problem], document: object) -> list[Problem]:
+def _with_local_advice(problems: Sequence[Problem], document: Mapping[str, object]) -> list[Problem]:
     """The problems of a document for a cluster. Those of fields that `claimq up` does not require name its option."""
     try:
         parse_manifest(document, local=True)

@@ -165,6 +165,5 @@ def test_a_wrong_option_is_refused_before_anything_is_read(
     source = ["--lines", "pipe"] if command == "enqueue" else ["--from", "pipe", "--format", "jsonl"]
     answer = claimq(command, "q", "--redis", valkey.url, *source, *words)
     assert answer.code == 2
-    assert "name" in answer.err
     assert "may only have printable ASCII characters without spaces" in answer.err
     assert not queue.exists()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, cast
 
 from claimq_kubernetes.port import Json, part, parts
 
 LARGEST_PART = 64 * 1024
-"""Bytes of JSON of a spec or a status. The objects of a larger one would take up to 20 times as much memory."""
+"""Bytes of JSON of a spec or a status."""
+MOST_VALUES = 5000
+"""Values of a spec or a status, of all levels. A list of empty lists takes 24 times the memory of its JSON."""
 _LARGEST_TEXT = 2048
 """Characters of an annotation, and of the JSON of an owner."""
 _FIELDS = (
@@ -48,9 +50,33 @@ def kept_metadata(
 
 
 def kept_part(body: Mapping[str, Any], name: str) -> Json:
-    """The spec or the status of an object; empty if it is larger than :data:`LARGEST_PART`."""
+    """The spec or the status of an object; empty if it has :func:`too_much`."""
     found = part(body, name)
-    return found if json_size(found) <= LARGEST_PART else {}
+    return {} if too_much(found) else found
+
+
+def too_much(value: object) -> str:
+    """What exceeds :data:`LARGEST_PART` or :data:`MOST_VALUES`, with the bound; an empty text for nothing."""
+    if (size := json_size(value)) > LARGEST_PART:
+        return f"has {size:,} bytes; give at most {LARGEST_PART:,}"
+    if (count := _count(value)) > MOST_VALUES:
+        return f"has {count:,} values; give at most {MOST_VALUES:,}"
+    return ""
+
+
+def _count(value: object) -> int:
+    """The values in a JSON value, of all levels."""
+    count, level = 0, [value]
+    while level:
+        count += len(level)
+        level = [inner for one in level for inner in _inner(one)]
+    return count
+
+
+def _inner(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def json_size(value: object) -> int:

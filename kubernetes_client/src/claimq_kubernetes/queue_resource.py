@@ -8,15 +8,14 @@ from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
 from claimq_control.manifest import Manifest, QueueSpec, parse_manifest
-from claimq_kubernetes.kept import LARGEST_PART
 from claimq_kubernetes.labels import FIELD_MANAGER, FINALIZER, PAUSE, child_labels, child_name
 from claimq_kubernetes.port import QUEUES, Json, Kind, part, parts
 from claimq_kubernetes.timestamps import parse_time
 
 Key = tuple[str, str]
 """Namespace and name of a queue."""
-TOO_LARGE = "claimqSpecBytes"
-"""The field that replaces a larger spec. Its value is the size of the spec in bytes."""
+TOO_LARGE = "claimqTooLarge"
+"""The field that replaces a spec over its bounds. Its value says what is too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def read_queue(body: Mapping[str, Any]) -> QueueResource:
     problems: tuple[Problem, ...] = ()
     if TOO_LARGE in body:
         fix = "put large files and scripts into a ConfigMap that spec.worker.template mounts"
-        problems = (Problem("spec", f"has {body[TOO_LARGE]:,} bytes; give at most {LARGEST_PART:,}: {fix}"),)
+        problems = (Problem("spec", f"{body[TOO_LARGE]}: {fix}"),)
         return _resource(body, None, problems)
     try:
         parsed = parse_manifest({key: value for key, value in body.items() if key != "status"}, stored=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from claimq.model import WorkerInfo
 from claimq_control.workers import PodProblem, WorkerPod
-from claimq_kubernetes.kept import LARGEST_PART, json_size, kept_metadata, kept_part
+from claimq_kubernetes.kept import kept_metadata, kept_part, too_much
 from claimq_kubernetes.labels import DELETION_COST, child_name
 from claimq_kubernetes.port import Json, part, parts
 from claimq_kubernetes.queue_resource import Key
@@ -63,7 +63,7 @@ def trim_pod(pod: Mapping[str, Any]) -> Json:
         for kind in ("containers", "initContainers")
         for one in parts(spec, kind)
     ]
-    is_large = json_size(containers) > LARGEST_PART
+    is_large = bool(too_much(containers))
     return {
         "metadata": kept_metadata(pod, labels=_LABELS, annotations=(DELETION_COST,)),
         "spec": {"nodeName": spec.get("nodeName", ""), "containers": [] if is_large else containers},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from claimq_kubernetes.kept import LARGEST_PART, json_size, kept_metadata, kept_part
+from claimq_kubernetes.kept import kept_metadata, kept_part, too_much
 from claimq_kubernetes.labels import FINALIZER, PAUSE, TAKE_OVER, child_name
 from claimq_kubernetes.port import Json, part, parts
 from claimq_kubernetes.queue_resource import TOO_LARGE, Key, QueueResource
@@ -225,9 +225,9 @@ def trim_queue(body: Mapping[str, Any]) -> Json:
     """The fields of a queue that the operator uses. A spec or status over its bound is left out."""
     metadata = kept_metadata(body, annotations=(PAUSE, TAKE_OVER), finalizers=(FINALIZER,))
     trimmed: Json = {**body, "metadata": metadata}
-    if (size := json_size(body.get("spec"))) > LARGEST_PART:
-        trimmed |= {"spec": {}, TOO_LARGE: size}
-    if json_size(body.get("status")) > LARGEST_PART:
+    if excess := too_much(body.get("spec")):
+        trimmed |= {"spec": {}, TOO_LARGE: excess}
+    if too_much(body.get("status")):
         del trimmed["status"]  # the next pass writes it
     return trimmed
 

@@ -19,6 +19,9 @@ LONGEST_LEASE = 7 * 86_400.0
 LARGEST_PAYLOAD = 512 * 1024 * 1024
 """Largest value that the server stores, in bytes."""
 
+_LONGEST = 100
+"""Characters of a stored value; those that the scripts write are shorter."""
+
 
 class OnExpiry(StrEnum):
     """Where an item goes when its lease has expired."""
@@ -186,7 +189,7 @@ class Policy:
 
         Raises :class:`ValueError` for a value that no release writes, naming the field.
         """
-        whole = {**cls().to_fields(), **fields}
+        whole = {**cls().to_fields(), **{name: _cut(text) for name, text in fields.items()}}
 
         def value(name: str, scale: int = 1) -> float:
             return _number(name, whole[name]) / scale
@@ -224,6 +227,11 @@ class Policy:
             durable_done=whole["durable_done"] == "1",
             suspended=whole["suspended"] == "1",
         )
+
+
+def _cut(text: str) -> str:
+    """A stored value; of one that is too long, which another client wrote, a part that is no valid value."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _number(name: str, text: str) -> float:

@@ -236,3 +236,10 @@ def test_a_policy_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         policy.busy_expiry = 7  # type: ignore[misc]  # what is tested
     assert policy.busy_expiry == 30
+
+
+@pytest.mark.parametrize("name", ["requeue_limit", "on_expiry"])
+def test_a_huge_value_of_another_client_is_refused_in_a_short_message(name: str) -> None:
+    with pytest.raises(ValueError, match="xxx") as refused:
+        Policy.from_fields({name: "x" * 1_000_000})
+    assert len(str(refused.value)) < 300

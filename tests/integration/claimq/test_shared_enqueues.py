@@ -14,8 +14,8 @@ from claimq import (
     RedisSettings,
     ReliableQueue,
     State,
-    StoreMisused,
     StoreUnavailable,
+    WrongKeyType,
 )
 from claimq.concurrency import calls_in_flight
 from testkit.faulty_client import FaultyClient
@@ -124,7 +124,7 @@ async def test_an_item_that_is_refused_does_not_stop_the_others(queue: ReliableQ
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [
-        EnqueuedItem, EnqueuedItem, ItemTooLarge, StoreMisused, EnqueuedItem,
+        EnqueuedItem, EnqueuedItem, ItemTooLarge, WrongKeyType, EnqueuedItem,
     ]  # fmt: skip
     assert await texts(queue) == ["a", "b", "d"]
 

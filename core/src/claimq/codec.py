@@ -13,7 +13,7 @@ import traceback
 from functools import lru_cache
 from typing import Any, cast
 
-from claimq.arguments import optional_seconds, text
+from claimq.arguments import instant, seconds, text
 from claimq.errors import InvalidName
 from claimq.item_options import are_options, options_word, read_options
 from claimq.model import HistoryEntry, Item, NewItem, construct
@@ -104,13 +104,25 @@ _WITHOUT_META = tuple(Item._field_defaults.values())[1:]
 _NUMBERS = ("requeues", "fails", "crashes", "interrupts", "given_up", "first_at")
 
 
+def due_word(new: NewItem) -> str:
+    """When a new item is due, for the scripts; "" for one that is not delayed. Raises TypeError or ValueError."""
+    if new.delay is not None and new.at is not None:
+        raise ValueError("an item has a delay or an instant 'at', not both")
+    if new.delay is not None:
+        delay = seconds("delay", new.delay)
+        return f"+{round(delay * 1000)}" if delay > 0 else ""
+    if new.at is not None:
+        return str(round(instant("at", new.at) * 1000))
+    return ""
+
+
 def check_new_item(new: NewItem) -> None:
-    """Raises TypeError, ValueError or InvalidName for invalid options."""
+    """Raises TypeError, ValueError or InvalidName for invalid options, as an enqueue does."""
     if new.id is not None:
         check_name("id", new.id)
     if new.client is not None:
         check_name("client", new.client)
-    optional_seconds("delay", new.delay)
+    due_word(new)
     options_word(new)
 
 

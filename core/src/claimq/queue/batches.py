@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from claimq.arguments import instant, seconds, several
-from claimq.codec import check_name, payload_bytes
+from claimq.arguments import several
+from claimq.codec import check_name, due_word, payload_bytes
 from claimq.errors import ItemTooLarge
 from claimq.item_options import options_word
 from claimq.model import NewItem, construct
@@ -200,15 +200,4 @@ _PLAIN: _Shape = ("-", "", False, False)
 
 def _shape(new: NewItem, *, has_options: bool) -> _Shape:
     client = "-" if new.client is None else check_name("client", new.client)
-    return client, _due(new), new.id is not None, has_options
-
-
-def _due(new: NewItem) -> str:
-    if new.delay is not None and new.at is not None:
-        raise ValueError("an item has a delay or an instant 'at', not both")
-    if new.delay is not None:
-        delay = seconds("delay", new.delay)
-        return f"+{round(delay * 1000)}" if delay > 0 else ""
-    if new.at is not None:
-        return str(round(instant("at", new.at) * 1000))
-    return ""
+    return client, due_word(new), new.id is not None, has_options

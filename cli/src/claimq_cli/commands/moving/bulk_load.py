@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from claimq.codec import payload_bytes
+from claimq.codec import check_new_item, payload_bytes
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.item_options import ItemOptions, new_item
 from claimq.model import Enqueued, NewItem
-from claimq.queue.batches import batch_of, batches_of
+from claimq.queue.batches import batches_of
 from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
 from claimq_admin.remote.remote_queue import RemoteQueue, TooLargeForPage
@@ -138,9 +138,7 @@ async def load(
     Refused lines are reported, and the others are enqueued. ``report`` takes the texts about refused lines; then
     nothing is written to stderr and no progress is shown.
     """
-    batch_of(
-        [Wanted.item(wanted, wanted.from_line, b"")]
-    )  # a wrong option is refused before anything is read
+    check_new_item(wanted.item(wanted.from_line, b""))  # before anything is read
     loaded = Loaded(last_line=wanted.from_line - 1, report=report or say_error)
     progress = Progress(is_shown=report is None and sys.stderr.isatty() and not source.is_terminal)
     try:

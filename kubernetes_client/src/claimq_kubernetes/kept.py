@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from claimq_kubernetes.port import Json, part, parts
+from claimq_process.json_levels import levels_of
 
 LARGEST_PART = 64 * 1024
 """Bytes of JSON of a spec or a status."""
@@ -59,24 +60,9 @@ def too_much(value: object) -> str:
     """What exceeds :data:`LARGEST_PART` or :data:`MOST_VALUES`, with the bound; an empty text for nothing."""
     if (size := json_size(value)) > LARGEST_PART:
         return f"has {size:,} bytes; give at most {LARGEST_PART:,}"
-    if (count := _count(value)) > MOST_VALUES:
+    if (count := sum(map(len, levels_of(value)))) > MOST_VALUES:
         return f"has {count:,} values; give at most {MOST_VALUES:,}"
     return ""
-
-
-def _count(value: object) -> int:
-    """The values in a JSON value, of all levels."""
-    count, level = 0, [value]
-    while level:
-        count += len(level)
-        level = [inner for one in level for inner in _inner(one)]
-    return count
-
-
-def _inner(value: object) -> Iterable[object]:
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, object]", value).values()
-    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def json_size(value: object) -> int:

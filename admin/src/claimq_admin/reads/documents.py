@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from itertools import islice
 from math import isfinite
-from typing import Any, cast
+from typing import Any
 
 from claimq.item_options import ITEM_OPTIONS
 from claimq.model import (
@@ -26,6 +26,7 @@ from claimq.model import (
     State,
     WorkerInfo,
 )
+from claimq_process.json_levels import levels_of
 
 Json = dict[str, Any]
 _LEVELS = 100
@@ -57,18 +58,7 @@ def _finite(number: str) -> float:
 
 def _has_few_levels(value: object) -> bool:
     """Whether each encoder can write it: those of JSON and YAML call themselves for each level."""
-    level = [value]
-    for _ in range(_LEVELS):
-        level = [inner for one in level for inner in _values_in(one)]
-        if not level:
-            return True
-    return False
-
-
-def _values_in(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return cast("dict[str, object]", value).values()
-    return cast("list[object]", value) if isinstance(value, list) else ()
+    return next(islice(levels_of(value), _LEVELS, None), None) is None
 
 
 def options_of(one: Item) -> Json:

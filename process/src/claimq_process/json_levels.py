@@ -1,0 +1,20 @@
+"""The levels of a parsed JSON value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
+
+
+def levels_of(value: object) -> Iterator[list[object]]:
+    """The value itself, then the values in it, then those in these, and so on: a list for each level."""
+    level = [value]
+    while level:
+        yield level
+        level = [inner for one in level for inner in _values_in(one)]
+
+
+def _values_in(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()

@@ -67,26 +67,19 @@ def test_nothing_runs_as_root(path: Path) -> None:
         assert "\nRUN " not in image.partition("\nUSER ")[2]
 
 
-@pytest.mark.parametrize("component", ["worker_sidecar", "operator"])
-def test_an_image_has_what_its_component_asks_for_and_the_same_as_everywhere(component: str) -> None:
-    locked = _locked("sidecar.txt" if component == "worker_sidecar" else "operator.txt")
-    others = ("control", "kubernetes_client") if component == "operator" else ()
-    for folder in (component, *others, "core", "process"):
-        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
-        extras = project.get("optional-dependencies", {})
-        asked = [*project["dependencies"], *extras.get("kubernetes", ()), *extras.get("redis", ())]
-        for wanted in map(Requirement, asked):
-            name = canonicalize_name(wanted.name)
-            assert name.startswith("claimq") or wanted.specifier.contains(locked[name])
-    runtime = _locked("runtime.txt")
-    assert {name: runtime[name] for name in locked.keys() & runtime.keys()} == {
-        name: version for name, version in locked.items() if name in runtime
-    }
-
-
-def test_the_image_of_the_web_page_has_what_it_needs_and_the_same_as_everywhere() -> None:
-    locked = _locked("web.txt")
-    for folder in ("web", "admin", "kubernetes_client", "control", "process", "core"):
+@pytest.mark.parametrize(
+    ("image", "folders"),
+    [
+        ("sidecar", ("worker_sidecar", "core", "process")),
+        ("operator", ("operator", "control", "kubernetes_client", "core", "process")),
+        ("web", ("web", "admin", "kubernetes_client", "control", "process", "core")),
+    ],
+)
+def test_an_image_has_what_its_components_ask_for_and_the_same_as_everywhere(
+    image: str, folders: tuple[str, ...]
+) -> None:
+    locked = _locked(f"{image}.txt")
+    for folder in folders:
         project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         extras = project.get("optional-dependencies", {})
         asked = [*project["dependencies"], *extras.get("kubernetes", ()), *extras.get("redis", ())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import click
 
@@ -45,22 +46,16 @@ _HINT = "A token of Kubernetes, for instance from: kubectl create token NAME --n
 @hostname_option
 @actions_option
 @proxy_options
-def serve(
-    listen: str,
-    namespaces: tuple[str, ...],
-    hostnames: tuple[str, ...],
-    may_act: bool,
-    proxy: ProxyHeaders | None,
-) -> None:
+def serve(**options: Any) -> None:
     """Serve the web page of the ReliableQueues of the cluster that this runs in, until SIGTERM."""
-    asyncio.run(_serve(listen, namespaces, hostnames, may_act=may_act, proxy=proxy))
+    asyncio.run(_serve(**options))
 
 
 async def _serve(
+    *,
     listen: str,
     namespaces: tuple[str, ...],
     hostnames: tuple[str, ...],
-    *,
     may_act: bool,
     proxy: ProxyHeaders | None,
 ) -> None:

@@ -138,7 +138,8 @@ async def load(
     Refused lines are reported, and the others are enqueued. ``report`` takes the texts about refused lines; then
     nothing is written to stderr and no progress is shown.
     """
-    check_new_item(wanted.item(wanted.from_line, b""))  # before anything is read
+    # Before anything is read: the options that all lines share, and not what a subclass reads in a line.
+    check_new_item(Wanted.item(wanted, wanted.from_line, b""))
     loaded = Loaded(last_line=wanted.from_line - 1, report=report or say_error)
     progress = Progress(is_shown=report is None and sys.stderr.isatty() and not source.is_terminal)
     try:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import claimq
-from claimq.codec import payload_bytes
+from claimq.codec import check_new_item, payload_bytes
 from claimq.model import NewItem
-from claimq.queue.batches import batch_of
 from claimq.queue.internals import internals
 from claimq_admin.item_files.item_files import CsvFile, item_of_json
 from claimq_admin.rate_limit import Pace
@@ -33,7 +32,7 @@ class ItemLines(Wanted):
             found = item_of_json(payload) if self.csv is None else self.csv.item(payload)
             usual = super().item(number, b"")
             item = replace(found, id=found.id or usual.id, client=found.client or usual.client)
-            batch_of([item])  # what an enqueue checks
+            check_new_item(item)
         except TypeError as error:
             raise ValueError(str(error)) from error
         return item

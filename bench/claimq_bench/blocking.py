@@ -22,8 +22,8 @@ from typing import Any
 
 import claimq
 from claimq import Claim, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, State
-from claimq.queue.internals import internals
-from claimq.queue.next_claims import next_claims
+from claimq.internals.next_claims import next_claims
+from claimq.internals.operations import internals
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, must
 from testkit.clock import move_clock

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import claimq
 import claimq.blocking
-from claimq.redis_store.direct_client import packed
+from claimq.redis_store.clients.direct_client import packed
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import script
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios

@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 import claimq
-from claimq.queue.internals import Internals
+from claimq.internals.operations import Internals
 from testkit.tree import ROOT
 
 CALLS = {

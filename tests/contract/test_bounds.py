@@ -22,7 +22,7 @@ from claimq import (
     StoreMisused,
     Verdict,
 )
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from testkit.clock import move_clock
 from testkit.contents import changes, contents
 from testkit.looking import waiting

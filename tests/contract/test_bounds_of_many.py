@@ -6,8 +6,8 @@ import pytest
 
 import claimq
 from claimq import Claim, Done, FailedPolicy, NewItem, Policy, ReliableQueue, State, StoreMisused, Verdict
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from testkit.contents import contents
 from testkit.looking import Lengths, lengths
 from testkit.script_calls import call, run

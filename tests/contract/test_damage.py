@@ -3,7 +3,7 @@
 import pytest
 
 from claimq import NewItem, Priority, ReliableQueue, State
-from claimq.queue.internals import Damage, internals
+from claimq.internals.operations import Damage, internals
 from testkit.clock import move_clock
 from testkit.damaged_keys import correct
 from testkit.looking import Lengths, lengths, texts, verdicts

@@ -4,7 +4,7 @@ import pytest
 
 import claimq
 from claimq import Claim, Policy, ReliableQueue, State, StoreUnavailable, Verdict
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from testkit.clock import move_clock
 from testkit.patient import patient
 from testkit.plugin import FLAVOURS, ServerFactory

@@ -3,7 +3,7 @@
 import pytest
 
 from claimq import Claim, NewItem, Policy, ReliableQueue, State
-from claimq.queue.next_claims import next_claims
+from claimq.internals.next_claims import next_claims
 from testkit.clock import move_clock
 from testkit.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.server import Server

@@ -14,8 +14,8 @@ import redis.asyncio
 
 import claimq
 from claimq import NewItem, Policy, Priority, ReliableQueue, RetryDelay, State, Verdict
+from claimq.internals.next_claims import next_claims
 from claimq.model import Claim
-from claimq.queue.next_claims import next_claims
 from testkit.clock import move_clock
 from testkit.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.plugin import ServerFactory

@@ -3,9 +3,9 @@
 import pytest
 
 from claimq import NewItem, Policy, ReliableQueue, connect
+from claimq.internals.operations import internals
 from claimq.model import State
 from claimq.policy import RetryDelay
-from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.patient import patient
 from testkit.server import Server

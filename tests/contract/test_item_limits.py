@@ -7,7 +7,7 @@ import pytest
 
 import claimq
 from claimq import FailedPolicy, NewItem, OnExpiry, Policy, ReliableQueue, State, Verdict
-from claimq.queue.next_claims import next_claims
+from claimq.internals.next_claims import next_claims
 from testkit.clock import move_clock
 from testkit.server import Server
 

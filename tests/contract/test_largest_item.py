@@ -9,7 +9,7 @@ import pytest
 
 import claimq
 from claimq import NewItem, RedisSettings, ReliableQueue
-from claimq.queue.next_claims import next_claims
+from claimq.internals.next_claims import next_claims
 from claimq.redis_store.connection import Connection
 from testkit.looking import Lengths, lengths, verdicts
 from testkit.patient import patient

@@ -4,9 +4,9 @@ import pytest
 
 from claimq import ReliableQueue
 from claimq.errors import StoreMisused
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner, read_owner
 from claimq.model import State
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner, read_owner
 from testkit.server import Server
 
 THUMBS = Owner("cluster-a", "media", "thumbs", "uid-1")

@@ -18,7 +18,7 @@ from claimq import (
     StoreMisused,
     Verdict,
 )
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from testkit.clock import move_clock
 from testkit.damaged_keys import correct
 from testkit.looking import texts

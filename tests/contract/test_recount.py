@@ -3,8 +3,8 @@
 import pytest
 
 from claimq import NewItem, Policy, ReliableQueue
+from claimq.internals.operations import internals
 from claimq.model import State, Verdict
-from claimq.queue.internals import internals
 from testkit.clock import move_clock
 from testkit.server import Server
 

@@ -8,7 +8,7 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, ReliableQueue, connect
-from claimq.queue.work_watch import WorkWatch
+from claimq.internals.work_watch import WorkWatch
 from claimq.redis_store.connection import Connection
 from testkit.patient import patient
 from testkit.server import Server

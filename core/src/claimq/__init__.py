@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from claimq.consuming.observing import ConsumeObserver
+    from claimq.consuming.options import Consumed, OnFailure
     from claimq.errors import (
         ClaimqError,
         CrossSlot,
@@ -62,18 +64,15 @@ if TYPE_CHECKING:
     )
     from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
     from claimq.queue.claiming import DEFAULT
-    from claimq.queue.consume_options import Consumed, OnFailure
-    from claimq.queue.observing import ConsumeObserver
-    from claimq.queue.reaper import Reaper
-    from claimq.queue.reliable_queue import ReliableQueue
     from claimq.queue.settling import Done
     from claimq.redis_store.bounded_read import ReadBounds
     from claimq.redis_store.settings import RedisSettings
+    from claimq.reliable_queue import Reaper, ReliableQueue
     from claimq.server import Server, connect
 
 _HOMES = {
     "claimq.queue.claiming": ("DEFAULT",),
-    "claimq.queue.consume_options": ("Consumed", "OnFailure"),
+    "claimq.consuming.options": ("Consumed", "OnFailure"),
     "claimq.handler_verdicts": ("Fail", "Requeue"),
     "claimq.queue.settling": ("Done",),
     "claimq.errors": (
@@ -125,11 +124,10 @@ _HOMES = {
         "WorkerInfo",
     ),
     "claimq.policy": ("Durability", "FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
-    "claimq.queue.observing": ("ConsumeObserver",),
-    "claimq.queue.reaper": ("Reaper",),
+    "claimq.consuming.observing": ("ConsumeObserver",),
     "claimq.redis_store.bounded_read": ("ReadBounds",),
     "claimq.redis_store.settings": ("RedisSettings",),
-    "claimq.queue.reliable_queue": ("ReliableQueue",),
+    "claimq.reliable_queue": ("Reaper", "ReliableQueue"),
     "claimq.server": ("Server", "connect"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

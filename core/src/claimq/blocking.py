@@ -27,10 +27,10 @@ from claimq.concurrency.background_loop import BackgroundLoop
 from claimq.errors import StoreUnavailable
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
-from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.callers_connection import CallersConnection
+from claimq.redis_store.clients.threaded_client import ThreadedClient
 from claimq.redis_store.settings import RedisSettings
-from claimq.redis_store.threaded_client import ThreadedClient
+from claimq.reliable_queue import ReliableQueue
 
 P = ParamSpec("P")
 _is_finalizing = sys.is_finalizing  # modules may be emptied before the last __del__

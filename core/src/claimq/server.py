@@ -14,19 +14,19 @@ from claimq.arguments import of_type, several
 from claimq.codec import name_part
 from claimq.errors import NotReplicated, StoreMisused
 from claimq.fsync_setting import fsync_warnings
+from claimq.internals.trial import server_name
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
 from claimq.queue.batches import batch_of, check_one_step
 from claimq.queue.producing import run_enqueue
-from claimq.queue.reliable_queue import ReliableQueue
-from claimq.queue.trial import server_name
 from claimq.redis_store.bounded_read import BoundedRead
-from claimq.redis_store.clients import decodes_replies, is_synchronous
+from claimq.redis_store.clients.opening import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import found_settings
 from claimq.redis_store.faults import NEEDS_CLUSTER
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
+from claimq.reliable_queue import ReliableQueue
 from claimq.tracing import Sending
 
 _PROBE = "cq:{report}:main"

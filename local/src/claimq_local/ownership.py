@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import claimq
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq_admin.errors import REFUSED, LocalModeError
 from claimq_admin.reads.owners import LOCAL_CLUSTER, owner_text
 

@@ -18,9 +18,9 @@ import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError, StoreMisused
 from claimq.fsync_setting import for_manifest
+from claimq.internals.operations import internals
 from claimq.model import ServerReport, Snapshot
-from claimq.queue.internals import internals
-from claimq.queue.reaper import Reaper
+from claimq.reliable_queue import Reaper
 from claimq_admin.server_choice import settings_for
 from claimq_admin.text import count
 from claimq_control.manifest import Manifest

@@ -11,7 +11,7 @@ import redis
 
 import claimq
 from claimq import Done, NewItem, Policy, Reaper, RedisSettings, ReliableQueue, State, StoreUnavailable
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 
 SECOND = timedelta(seconds=1)
 Call = Callable[[ReliableQueue], Awaitable[object]]

@@ -7,7 +7,7 @@ import pytest
 
 import claimq
 from claimq import Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from claimq.redis_store.lost_claims import LIMIT_CANCELLED
 from testkit.patient import patient
 from testkit.plugin import ProxyFactory

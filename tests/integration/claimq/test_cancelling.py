@@ -9,7 +9,7 @@ import pytest
 
 import claimq
 from claimq import ReliableQueue, State, Verdict
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from testkit.patient import patient
 from testkit.plugin import ProxyFactory
 from testkit.server import Server

@@ -12,7 +12,7 @@ import pytest
 import claimq
 from claimq import Claim, Item, Outcome, Policy, ReliableQueue, State, StoreMisused
 from claimq.concurrency import calls_in_flight
-from claimq.queue.shared_verdicts import SharedVerdicts
+from claimq.consuming.shared_verdicts import SharedVerdicts
 from claimq.redis_store.scripts import script
 from testkit.handlers import Seen, fill
 from testkit.links import Request

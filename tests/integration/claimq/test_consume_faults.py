@@ -18,7 +18,7 @@ from claimq import (
     State,
     StoreMisused,
 )
-from claimq.queue.lease_keeper import LeaseKeeper
+from claimq.consuming.lease_keeper import LeaseKeeper
 from testkit.faulty_client import FaultyClient
 from testkit.handlers import Seen, fill
 from testkit.patient import patient

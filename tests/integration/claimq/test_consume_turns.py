@@ -8,8 +8,8 @@ from collections.abc import Awaitable
 import pytest
 
 from claimq import Claim, Item, ReliableQueue, Requeue, State
-from claimq.queue import consume_run, thread_turns
-from claimq.queue.thread_turns import ThreadTurn
+from claimq.consuming import run, thread_turns
+from claimq.consuming.thread_turns import ThreadTurn
 from testkit.handlers import fill
 from testkit.server import Server
 from testkit.waiting import eventually, eventually_sync
@@ -169,7 +169,7 @@ async def test_an_item_that_has_crashed_a_worker_is_not_called_in_a_row(
     queue: ReliableQueue, valkey: Server, turns: list[ThreadTurn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the crash of the process would count for the items before it too."""
-    monkeypatch.setattr(consume_run, "QUICK_SECONDS", 3600.0)  # the turn could go on
+    monkeypatch.setattr(run, "QUICK_SECONDS", 3600.0)  # the turn could go on
     await queue.enqueue("suspect")
     claims = await queue.claim()
     await queue.enqueue_many(["1", "2", "3", "4"])

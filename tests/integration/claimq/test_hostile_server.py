@@ -11,9 +11,9 @@ import pytest
 import claimq
 from claimq import ReadBounds, ReadTooLarge, RedisSettings, ReliableQueue
 from claimq.errors import ClaimqError
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq.model import Reason, State
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.tokens import make_token
 from claimq_admin.reads.queue_reads import first_matching, longest_claims

@@ -8,7 +8,7 @@ import pytest
 
 import claimq
 from claimq.errors import ScriptsRefused, StoreMisused
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from testkit import roles
 from testkit.contents import contents
 from testkit.patient import patient

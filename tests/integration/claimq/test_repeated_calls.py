@@ -10,7 +10,7 @@ import pytest
 
 import claimq
 from claimq import Done, NewItem, Outcome, Policy, Reason, RedisSettings, ReliableQueue
-from claimq.queue.next_claims import next_claims
+from claimq.internals.next_claims import next_claims
 from claimq.redis_store.scripts import script
 from testkit.clock import move_clock
 from testkit.contents import Contents, changes, contents

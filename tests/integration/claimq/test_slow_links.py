@@ -6,7 +6,7 @@ import pytest
 
 import claimq
 from claimq import NotReplicated, Policy, RedisSettings, StoreUnavailable
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from testkit.cluster import RedisCluster
 from testkit.patient import patient
 from testkit.plugin import ProxyFactory

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import claimq
-from claimq.redis_store.parsers import InactivityTimeout
+from claimq.redis_store.clients.parsers import InactivityTimeout
 from testkit.patient import patient
 from testkit.server import Server
 from testkit.waiting import PATIENCE

@@ -12,8 +12,8 @@ from redis.exceptions import ConnectionError as ClientError
 
 import claimq
 from claimq.errors import StoreUnavailable
+from claimq.redis_store.clients.listening import listening
 from claimq.redis_store.faults import translate
-from claimq.redis_store.listening import listening
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_kubernetes.port import QUEUES, SECRETS
 from testkit.operator_in_memory import MemoryApi, conditions, operator, queue_body, replicas

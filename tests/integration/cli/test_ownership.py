@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import claimq as library
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq.policy import Policy
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
 from claimq_local.ownership import local_owner
 from testkit.server import Server
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import claimq as library
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq_admin.changes.policy_fields import FIELDS, fields_of
 from testkit.server import Server
 

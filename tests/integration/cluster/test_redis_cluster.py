@@ -10,8 +10,8 @@ import pytest
 import claimq
 from claimq import State, Verdict
 from claimq.errors import CrossSlot, StoreMisused, StoreUnavailable
+from claimq.internals.work_watch import WorkWatch
 from claimq.model import Reason
-from claimq.queue.work_watch import WorkWatch
 from testkit.cluster import RedisCluster
 from testkit.patient import patient
 from testkit.plugin import started

@@ -8,8 +8,8 @@ import pytest
 import claimq
 from claimq import Durability, NewItem, NotReplicated, Policy, Verdict
 from claimq.errors import ClaimqError, StoreMisused
+from claimq.internals.next_claims import next_claims
 from claimq.model import Reason
-from claimq.queue.next_claims import next_claims
 from testkit import roles
 from testkit.contents import changes, contents
 from testkit.patient import patient

@@ -11,8 +11,8 @@ import pytest
 from starlette.types import Message
 
 import claimq
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq_admin.cluster.owner_check import check_owner_or_name
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import ForeignQueue

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message
 
 import claimq
 from claimq.errors import ClaimqError
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq_web.queues.cluster_queues import ClusterQueues
 from claimq_web.queues.queues import ServerQueues
 from claimq_web.users.access import SameForAll

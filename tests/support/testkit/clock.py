@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from testkit.frozen_clock import FrozenClock
 
 if TYPE_CHECKING:
-    from claimq.queue.reliable_queue import ReliableQueue
+    from claimq.reliable_queue import ReliableQueue
 
 MOVE = """
 for i = 2, #ARGV do

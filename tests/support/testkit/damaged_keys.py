@@ -1,7 +1,7 @@
 """Corrects damaged keys as a user would: by the commands of the report."""
 
 from claimq import ReliableQueue
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from testkit.server import Server
 
 

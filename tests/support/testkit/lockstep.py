@@ -11,10 +11,10 @@ import redis.asyncio
 
 import claimq
 from claimq.errors import ItemTooLarge
+from claimq.internals.next_claims import next_claims
+from claimq.internals.operations import internals
 from claimq.model import Claim, NewItem, Outcome, Reason
 from claimq.policy import Policy
-from claimq.queue.internals import internals
-from claimq.queue.next_claims import next_claims
 from claimq.tokens import number_of
 from testkit.comparing import differences
 from testkit.frozen_clock import BEGIN_MS, FrozenClock

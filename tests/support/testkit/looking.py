@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from claimq.model import Claim, Item, Outcome
-    from claimq.queue.reliable_queue import ReliableQueue
+    from claimq.reliable_queue import ReliableQueue
 
 
 class Lengths(NamedTuple):

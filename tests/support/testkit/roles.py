@@ -7,10 +7,10 @@ from typing import Protocol
 from redis.exceptions import RedisError
 
 import claimq
+from claimq.internals.next_claims import next_claims
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq.model import Reason
-from claimq.queue.internals import internals
-from claimq.queue.next_claims import next_claims
-from claimq.queue.owner import Owner
 from claimq.redis_store.faults import translate
 from claimq.redis_store.presence import Presence
 from testkit.resp import Reply

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from claimq import Done, FailedPolicy, NewItem, OnExpiry, Policy, Reason, ReliableQueue, RetryDelay
+from claimq.internals.next_claims import next_claims
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 from claimq.queue.claiming import new_nonce
-from claimq.queue.internals import internals
-from claimq.queue.next_claims import next_claims
-from claimq.queue.owner import Owner
 from testkit.clock import move_clock
 from testkit.scenario_world import GIVING_BACK, STATS_AND_CALLS, Call, Scenarios, World
 from testkit.scenarios_by_priority import BY_PRIORITY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from claimq.queue.reliable_queue import ReliableQueue
+    from claimq.reliable_queue import ReliableQueue
     from testkit.server import Server
 
 

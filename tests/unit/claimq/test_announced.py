@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimq.redis_store.parsers import Announced
+from claimq.redis_store.clients.parsers import Announced
 
 REPLIES = [
     (b"+OK\r\n", 40),

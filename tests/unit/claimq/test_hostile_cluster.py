@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from redis.exceptions import ClusterDownError, MovedError, TryAgainError
 
-from claimq.redis_store.cluster_client import Address, ClusterClient
+from claimq.redis_store.clients.cluster_client import Address, ClusterClient
 
 
 class Node:

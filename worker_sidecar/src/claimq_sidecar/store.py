@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from claimq.errors import ClaimqError, ScriptsRefused, StoreUnavailable
+from claimq.internals.operations import internals
 from claimq.metrics import kind_of
 from claimq.policy import Policy
-from claimq.queue.internals import internals
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq.tokens import calls_of
 from claimq_process.log_lines import LogEvent

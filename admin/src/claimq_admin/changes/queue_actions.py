@@ -8,9 +8,9 @@ from typing import Any
 
 import claimq
 from claimq.codec import check_name
+from claimq.internals.operations import internals
 from claimq.model import Reason, State
 from claimq.policy import changed_fields
-from claimq.queue.internals import internals
 from claimq_admin.changes.action_record import Record
 from claimq_admin.changes.policy_fields import fields_of, read_changes
 

@@ -6,7 +6,7 @@ A status is written by every user who has that right in the namespace, so it is 
 from __future__ import annotations
 
 import claimq
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import ForeignQueue
 from claimq_admin.reads.owners import owner_text

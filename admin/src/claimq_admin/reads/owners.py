@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import claimq
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner
 
 LOCAL_CLUSTER = "local"
 """The cluster in the owner record of a queue that local mode has taken over."""

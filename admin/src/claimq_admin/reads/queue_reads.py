@@ -9,8 +9,8 @@ from typing import Any
 
 import claimq
 from claimq.address import local_mode
+from claimq.internals.operations import internals
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
-from claimq.queue.internals import internals
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq.tokens import number_of
 from claimq_admin.changes.by_hand import is_by_hand

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import claimq
 from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.internals.operations import internals
 from claimq.model import NewItem
-from claimq.queue.internals import internals
 from claimq_admin.errors import REFUSED, CommandError, exit_code_of
 from claimq_admin.rate_limit import Pace
 from claimq_admin.reads.queue_reads import walking

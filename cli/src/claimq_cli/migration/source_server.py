@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import claimq
 from claimq.errors import WrongKeyType
-from claimq.redis_store.clients import make_client
+from claimq.redis_store.clients.opening import make_client
 from claimq.redis_store.faults import translate
 from claimq_cli.migration.layout import Entry, Job, Kept, Layout, LeftAlone, Order
 

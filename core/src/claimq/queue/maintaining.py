@@ -10,8 +10,7 @@ from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy, PolicyChanges, changed_fields
 from claimq.queue.failed_items import read_policy
 from claimq.queue.index import add_name
-from claimq.queue.queue_part import QueuePart
-from claimq.queue.removal import Removal
+from claimq.queue.queue_part import QueuePart, Removal
 from claimq.queue.token_groups import BATCH, MOVES
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from claimq.arguments import of_type
 from claimq.codec import check_name
 from claimq.errors import StoreMisused
 from claimq.model import State
-from claimq.queue.removal import Removal
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.connection import Connection
@@ -21,6 +21,25 @@ from claimq.tokens import number_of
 P = TypeVar("P", bound="QueuePart")
 LAST_MS = 253_402_300_799_000
 """The end of the year 9999: the last instant that can be shown."""
+
+
+@dataclass(slots=True)
+class Removal:
+    """What the calls of a flush or a deletion have removed so far, and whether another call is needed."""
+
+    counts: tuple[int, ...] = (0, 0, 0, 0)
+    more: bool = True
+
+    def add(self, reply: bytes) -> None:
+        """Adds a script's ``MAIN BUSY DELAYED FAILED MORE``."""
+        *removed, more = map(int, reply.split())
+        self.counts = tuple(a + b for a, b in zip(self.counts, removed, strict=True))
+        self.more = bool(more)
+
+    def by_state(self) -> dict[State, int]:
+        """Number of items removed from each state."""
+        states = (State.MAIN, State.BUSY, State.DELAYED, State.FAILED)
+        return dict(zip(states, self.counts, strict=True))
 
 
 class QueuePart:

@@ -29,9 +29,9 @@ from redis.retry import Retry
 from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_loop import BackgroundLoop
 from claimq.concurrency.green_threads import is_of_gevents_socket
-from claimq.redis_store.clients import Kind, call_options, place_of
+from claimq.redis_store.clients.direct_client import packed
+from claimq.redis_store.clients.opening import Kind, call_options, place_of
 from claimq.redis_store.connection import Connection
-from claimq.redis_store.direct_client import packed
 from claimq.redis_store.faults import not_stale
 from claimq.redis_store.lost_claims import LostClaim, LostClaims
 from claimq.redis_store.scripts import Arg, script

@@ -20,7 +20,9 @@ from claimq.address.redis_url import parse_url
 from claimq.concurrency.background_work import or_cancelled
 from claimq.concurrency.backoff import RANDOM, Backoff
 from claimq.errors import ClaimqError, StoreUnavailable, WrongKeyType
-from claimq.redis_store.clients import (
+from claimq.redis_store.clients.cluster_client import ClusterClient
+from claimq.redis_store.clients.direct_client import DirectClient
+from claimq.redis_store.clients.opening import (
     LONGEST_BLOCK,
     at_node,
     close,
@@ -30,8 +32,6 @@ from claimq.redis_store.clients import (
     make_client,
     read,
 )
-from claimq.redis_store.cluster_client import ClusterClient
-from claimq.redis_store.direct_client import DirectClient
 from claimq.redis_store.faults import (
     is_unknown_script,
     is_wrong_type,

@@ -10,8 +10,8 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import AskError, MovedError, TryAgainError
 
 from claimq.errors import StoreMisused
-from claimq.redis_store.clients import is_cluster, together
-from claimq.redis_store.cluster_client import ClusterClient
+from claimq.redis_store.clients.cluster_client import ClusterClient
+from claimq.redis_store.clients.opening import is_cluster, together
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import is_unknown_script, translate
 from claimq.redis_store.keys import absent_key

@@ -27,7 +27,7 @@ from claimq.errors import (
     WrongKeyType,
 )
 from claimq.redis_store.causes import refused_right, why
-from claimq.redis_store.parsers import ReplyTooLarge
+from claimq.redis_store.clients.parsers import ReplyTooLarge
 
 # Beginning of an error reply of the server -> the message.
 _LATER = {

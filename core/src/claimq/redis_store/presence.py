@@ -19,8 +19,8 @@ from redis.exceptions import ConnectionError as Disconnected
 
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.redis_store.clients import close, make_client
-from claimq.redis_store.cluster_client import ClusterClient
+from claimq.redis_store.clients.cluster_client import ClusterClient
+from claimq.redis_store.clients.opening import close, make_client
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import translate
 from claimq.redis_store.settings import RedisSettings

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 from claimq import arguments
 from claimq.arguments import Duration
+from claimq.consuming.handling import is_coroutine_function
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Item
-from claimq.queue.handling import is_coroutine_function
 from claimq.tasks import working
 from claimq.tasks.calls import read_call, shown
 from claimq.tasks.producer import Producer
@@ -22,7 +22,7 @@ from claimq.tasks.task import Retries, Task
 from claimq.worker.item import ClaimedItem
 
 if TYPE_CHECKING:
-    from claimq.queue.observing import ConsumeObserver
+    from claimq.consuming.observing import ConsumeObserver
     from claimq.redis_store.settings import RedisSettings
 
 P = ParamSpec("P")

@@ -15,10 +15,10 @@ import claimq.worker
 from claimq.address import variables
 from claimq.concurrency.background_work import all_or_first_error
 from claimq.concurrency.green_threads import refuse_green_threads
+from claimq.consuming.handling import Caller, Handler, handler_caller
+from claimq.consuming.observing import ConsumeObserver
 from claimq.errors import ClaimqError, StoreMisused
 from claimq.handler_verdicts import Requeue
-from claimq.queue.handling import Caller, Handler, handler_caller
-from claimq.queue.observing import ConsumeObserver
 
 if TYPE_CHECKING:
     from claimq.tasks.producer import Producer

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from claimq.errors import ClaimqError
-from claimq.queue.internals import internals
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.internals.operations import internals
+from claimq.reliable_queue import ReliableQueue
 from claimq_control.manifest import DeletionPolicy, QueueSpec
 from claimq_kubernetes.port import ClusterError, Json, NamespaceEnding
 from claimq_kubernetes.queue_resource import QueueResource

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, ScriptsRefused
 from claimq.fsync_setting import for_manifest
+from claimq.internals.work_watch import WorkWatch
 from claimq.model import ServerReport
 from claimq.policy import Policy
-from claimq.queue.reliable_queue import ReliableQueue
-from claimq.queue.work_watch import WorkWatch
+from claimq.reliable_queue import ReliableQueue
 from claimq_control.manifest import QueueSpec, RedisSpec
 from claimq_kubernetes.labels import TAKE_OVER
 from claimq_kubernetes.queue_resource import QueueResource

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from claimq.address.redis_url import Endpoint, parse_url, with_namespace
 from claimq.errors import ClaimqError
+from claimq.internals.operations import internals
+from claimq.internals.work_watch import WorkWatch
 from claimq.model import ServerReport
-from claimq.queue.internals import internals
-from claimq.queue.reliable_queue import ReliableQueue
-from claimq.queue.work_watch import WorkWatch
 from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.settings import RedisSettings
+from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_control.manifest import RedisSpec

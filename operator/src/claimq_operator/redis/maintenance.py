@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from claimq.errors import StoreFull, StoreMisused
+from claimq.internals.operations import internals
 from claimq.model import Reason, Snapshot, State, WorkerInfo
 from claimq.policy import Policy, PolicyFields
-from claimq.queue.internals import internals
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.reliable_queue import ReliableQueue
 from claimq_kubernetes.terminations import Termination, terminated_workers
 
 POLICY_SECONDS = 30.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from claimq.queue.internals import internals
-from claimq.queue.owner import Owner, read_owner
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.internals.operations import internals
+from claimq.internals.owner import Owner, read_owner
+from claimq.reliable_queue import ReliableQueue
 from claimq_control.manifest import QueueSpec
 from claimq_kubernetes.labels import TAKE_OVER
 from claimq_kubernetes.port import NAMESPACES, Cluster, NotFound, Refused

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from claimq.redis_store import direct_client
-from claimq.redis_store.direct_client import packed
+from claimq.redis_store.clients import direct_client
+from claimq.redis_store.clients.direct_client import packed
 
 COMMAND = b"*4\r\n$4\r\nECHO\r\n$1\r\n7\r\n$3\r\n1.5\r\n$1\r\nx\r\n"
 

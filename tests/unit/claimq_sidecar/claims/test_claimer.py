@@ -9,9 +9,9 @@ import pytest
 
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim, Item
-from claimq.queue.reliable_queue import ReliableQueue
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.lost_claims import LostClaims
+from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import ClaimRequest
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.concurrency import Concurrency

@@ -9,7 +9,7 @@ import pytest
 
 from claimq.errors import StoreUnavailable
 from claimq.model import Outcome, Verdict
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
 from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight

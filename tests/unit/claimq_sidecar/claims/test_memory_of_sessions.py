@@ -9,7 +9,7 @@ import pytest
 
 from claimq.errors import StoreUnavailable
 from claimq.model import Outcome, Verdict
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.memory import Budget, Share

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
+from claimq.internals.operations import internals
 from claimq.model import Claim, Item
 from claimq.queue.claiming import DEFAULT
-from claimq.queue.internals import internals
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.reliable_queue import ReliableQueue
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, default_wait
 from claimq_sidecar.claims.concurrency import Concurrency

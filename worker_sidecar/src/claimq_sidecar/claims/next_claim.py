@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from claimq.errors import NotReplicated
+from claimq.internals.next_claims import next_claims
 from claimq.model import Claim, Outcome
-from claimq.queue.next_claims import next_claims
-from claimq.queue.reliable_queue import ReliableQueue
+from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.concurrency import Concurrency
 

@@ -10,8 +10,8 @@ from typing import cast
 
 from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
-from claimq.queue.reliable_queue import ReliableQueue
 from claimq.queue.settling import Done
+from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
 from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.in_flight import InFlight

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from claimq.queue.owner import Owner, read_owner
+from claimq.internals.owner import Owner, read_owner
 from claimq_admin.changes.action_record import recorded_in
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.changes.policy_fields import FIELDS, read_changes, shown

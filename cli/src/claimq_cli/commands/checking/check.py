@@ -9,7 +9,7 @@ import click
 
 import claimq
 from claimq.errors import ScriptsRefused
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from claimq_admin.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of, text_of
 from claimq_admin.reads import documents
 from claimq_admin.remote.remote_queue import RemoteQueue

@@ -12,8 +12,8 @@ import click
 
 import claimq
 from claimq.errors import RightMissing, ScriptsRefused, StoreMisused
+from claimq.internals.operations import internals
 from claimq.model import State
-from claimq.queue.internals import internals
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
 from claimq_admin.reads.queue_reads import newest_failed, workers_of

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from claimq.internals.operations import Damage
 from claimq.model import ServerReport, ServerWarning, Snapshot, State, WorkerInfo
-from claimq.queue.internals import Damage
 from claimq_admin.escaping import safe
 from claimq_admin.reads.queue_reads import live_workers
 from claimq_admin.selection.item_filter import FailureGroup

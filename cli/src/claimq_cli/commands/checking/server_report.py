@@ -7,8 +7,8 @@ from dataclasses import replace
 import claimq
 from claimq.errors import ClaimqError, RightMissing, StoreFull, StoreMisused, StoreUnavailable
 from claimq.fsync_setting import with_refused
+from claimq.internals.operations import internals
 from claimq.model import ServerReport, ServerWarning
-from claimq.queue.internals import internals
 
 _MOST_QUEUES = 100
 """Most queues of the server's index whose policies are compared with the server."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import claimq
 from claimq.codec import check_new_item, payload_bytes
+from claimq.internals.operations import internals
 from claimq.model import NewItem
-from claimq.queue.internals import internals
 from claimq_admin.item_files.item_files import CsvFile, item_of_json
 from claimq_admin.rate_limit import Pace
 from claimq_cli.commands.moving.bulk_load import Lines, Loaded, Wanted, load, too_large

@@ -11,14 +11,14 @@ from redis.exceptions import ConnectionError as Unreachable
 from redis.exceptions import TimeoutError as TimedOut
 
 from claimq.address.redis_url import ONE_DOT, has_one_dot, in_namespace
-from claimq.redis_store.parsers import InactivityTimeout, inactivity
+from claimq.redis_store.clients.parsers import InactivityTimeout, inactivity
 
 _PIECE = 65536
 """Bytes of a command that are sent at a time. Each piece that was sent restarts the timeout."""
 
 
 class _Listening:
-    """Goes before a class of connections. Its parser is a :class:`~claimq.redis_store.parsers.ListeningParser`.
+    """Goes before a class of connections. Its parser is a :class:`~claimq.redis_store.clients.parsers.ListeningParser`.
 
     ``socket_timeout``: seconds without a byte sent or received; None: the caller has a timeout of its own.
     ``namespace``: where short host names are Services; see :func:`claimq.address.redis_url.in_namespace`.

@@ -12,13 +12,13 @@ from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.concurrency.background_work import all_or_first_error
 from claimq.concurrency.green_threads import refuse_green_threads
+from claimq.consuming.handling import Handler
+from claimq.consuming.observing import ConsumeObserver, Reports
+from claimq.consuming.options import Consumed, OnFailure, Options, QueueCalls
+from claimq.consuming.run import ConsumeRun
+from claimq.consuming.signals import ended_by_signals
+from claimq.internals.operations import internals
 from claimq.queue.claiming import Claiming
-from claimq.queue.consume_options import Consumed, OnFailure, Options, QueueCalls
-from claimq.queue.consume_run import ConsumeRun
-from claimq.queue.consume_signals import ended_by_signals
-from claimq.queue.handling import Handler
-from claimq.queue.internals import internals
-from claimq.queue.observing import ConsumeObserver, Reports
 from claimq.queue.settling import Settling
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.presence import Presence

@@ -8,15 +8,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from claimq.consuming.chunk_size import LONGEST_WAIT, ChunkSize
+from claimq.consuming.in_hand import InHand
+from claimq.consuming.options import RETRY_SECONDS, Options, wait
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
-from claimq.queue.chunk_size import LONGEST_WAIT, ChunkSize
 from claimq.queue.claiming import Claimed
-from claimq.queue.consume_options import RETRY_SECONDS, Options, wait
-from claimq.queue.in_hand import InHand
 from claimq.queue.token_groups import BATCH
 
-_log = logging.getLogger("claimq.queue.consuming")
+_log = logging.getLogger("claimq.consuming")
 
 
 class ClaimsAhead:

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from claimq.consuming.claims_ahead import ClaimsAhead
+from claimq.consuming.handling import Caller, as_failure, handler_caller, is_coroutine_function, outcome_of
+from claimq.consuming.in_hand import InHand
+from claimq.consuming.observing import Reports
+from claimq.consuming.options import Consumed, Options, QueueCalls, wait
+from claimq.consuming.shared_verdicts import SharedVerdicts
+from claimq.consuming.thread_turns import QUICK_SECONDS, FinishedCall, ThreadTurn
 from claimq.errors import ClaimqError
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim
-from claimq.queue.claims_ahead import ClaimsAhead
-from claimq.queue.consume_options import Consumed, Options, QueueCalls, wait
-from claimq.queue.handling import Caller, as_failure, handler_caller, is_coroutine_function, outcome_of
-from claimq.queue.in_hand import InHand
-from claimq.queue.observing import Reports
 from claimq.queue.settling import Settling
-from claimq.queue.shared_verdicts import SharedVerdicts
-from claimq.queue.thread_turns import QUICK_SECONDS, FinishedCall, ThreadTurn
 from claimq.tracing import Processing, is_active
 
-_log = logging.getLogger("claimq.queue.consuming")
+_log = logging.getLogger("claimq.consuming")
 
 _NAMED = 5
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from claimq.consuming.handling import Handler, call_in_context
 from claimq.model import Claim
-from claimq.queue.handling import Handler, call_in_context
 
 QUICK_SECONDS = 0.001
 """Seconds after which a turn takes no further item. A switch of threads takes longer than a quick function."""

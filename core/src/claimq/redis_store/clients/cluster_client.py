@@ -16,7 +16,7 @@ from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, ResponseError, TryAgainError
 from redis.exceptions import ConnectionError as Disconnected
 
-from claimq.redis_store.direct_client import DirectClient, Word
+from claimq.redis_store.clients.direct_client import DirectClient, Word
 
 Address = tuple[str, int]
 T = TypeVar("T")

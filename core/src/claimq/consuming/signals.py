@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from claimq.queue.consume_run import ConsumeRun
+from claimq.consuming.run import ConsumeRun
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _Handlers = dict[signal.Signals, Any]

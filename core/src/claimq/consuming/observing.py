@@ -14,7 +14,7 @@ Cause = Literal["stopped", "not_reached", "interrupted", "refused", "unanswered"
 its handler was interrupted; the server refused the verdict; the server did not answer before the run ended, so the
 lease decides."""
 
-_log = logging.getLogger("claimq.queue.consuming")
+_log = logging.getLogger("claimq.consuming")
 
 
 @runtime_checkable

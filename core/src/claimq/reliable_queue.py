@@ -1,10 +1,14 @@
-"""The public class: one queue on one server, under one worker's name."""
+"""The public classes: one queue on one server, under one worker's name, and the reaper that keeps it in order."""
 
 from __future__ import annotations
 
+import asyncio
+
+from claimq.arguments import Duration, seconds
+from claimq.concurrency.background_work import run_every
+from claimq.consuming.consume import Consuming
 from claimq.queue.audit_log import AuditLog
 from claimq.queue.claiming_items import ClaimingItems
-from claimq.queue.consuming import Consuming
 from claimq.queue.maintaining import Maintaining
 from claimq.queue.producing import Producing
 
@@ -32,3 +36,33 @@ class ReliableQueue(Producing, Consuming, ClaimingItems, Maintaining, AuditLog):
     it held go back when their leases run out. All methods are coroutines; :mod:`claimq.blocking` has the same ones for
     synchronous programs.
     """
+
+
+class Reaper:
+    """Reaps a queue every ``period`` seconds: expired leases, due items and repairs, and every tenth time the policy
+    for failed items.
+
+    Safe in any number of processes at once. Not needed for safety: claims reap too. It can be killed at any time: each
+    step is atomic.
+    """
+
+    def __init__(self, queue: ReliableQueue, *, period: Duration = 1.0, limit: int = 500) -> None:
+        self._queue = queue
+        self._period = seconds("period", period)
+        self._limit = limit
+        self._sweeps = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Reaps until ``stop`` is set. Outages of the server are logged and waited out."""
+        await run_every(self._period, self.sweep, name=f"reaper of {self._queue.name}", stop=stop)
+
+    async def sweep(self) -> bool:
+        """Reaps once; True if there is more to do at once. Raises ClaimqError."""
+        reaped = await self._queue.reap(self._limit)
+        self._sweeps += 1
+        if reaped.more:
+            return True
+        if self._sweeps % 10 == 1:
+            done = await self._queue.apply_failed_policy(limit=self._limit)
+            return done.requeued >= self._limit or done.removed >= self._limit
+        return False

@@ -14,7 +14,7 @@ from typing import Any
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ReadOnlyError, ResponseError
 
-from claimq.redis_store.parsers import InactivityTimeout
+from claimq.redis_store.clients.parsers import InactivityTimeout
 
 pack: Any  # the client library's asynchronous connections would pack in Python, word by word
 try:

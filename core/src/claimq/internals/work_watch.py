@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.queue.internals import internals
+from claimq.internals.operations import internals
 from claimq.queue.queue_part import QueuePart
-from claimq.redis_store.clients import LONGEST_BLOCK
+from claimq.redis_store.clients.opening import LONGEST_BLOCK
 from claimq.redis_store.connection import Connection
 
 _GATHER_SECONDS = 0.02

@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import Any, cast
 
 from claimq.concurrency.calls_in_flight import CallsInFlight
+from claimq.consuming.handling import handler_frames
+from claimq.consuming.in_hand import InHand
+from claimq.consuming.options import RETRY_SECONDS, Consumed, OnFailure, wait
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim, Outcome, Verdict
-from claimq.queue.consume_options import RETRY_SECONDS, Consumed, OnFailure, wait
-from claimq.queue.handling import handler_frames
-from claimq.queue.in_hand import InHand
 from claimq.queue.token_groups import BATCH, MOVES
 
-_log = logging.getLogger("claimq.queue.consuming")
+_log = logging.getLogger("claimq.consuming")
 
 _QUICK, _LONGEST_WAIT = 0.001, 0.01
 """Seconds. Quick handlers run one after another for so long while their verdicts wait for the call in flight."""

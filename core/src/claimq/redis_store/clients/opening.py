@@ -24,10 +24,10 @@ from redis.exceptions import ReadOnlyError
 
 from claimq.address.redis_url import Endpoint, parse_url
 from claimq.errors import StoreMisused
-from claimq.redis_store.cluster_client import ClusterClient
-from claimq.redis_store.direct_client import DirectClient
-from claimq.redis_store.listening import listening
-from claimq.redis_store.parsers import parser_for
+from claimq.redis_store.clients.cluster_client import ClusterClient
+from claimq.redis_store.clients.direct_client import DirectClient
+from claimq.redis_store.clients.listening import listening
+from claimq.redis_store.clients.parsers import parser_for
 from claimq.redis_store.settings import RedisSettings
 
 LONGEST_BLOCK = 2.0

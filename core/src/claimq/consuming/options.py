@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from claimq.consuming.handling import Handler
 from claimq.queue.claiming import Claimed
-from claimq.queue.handling import Handler
 
 RETRY_SECONDS = 1.0
 """Seconds after which a run repeats a call that found no server."""

@@ -13,11 +13,11 @@ from claimq import arguments
 from claimq.arguments import Duration
 from claimq.codec import check_name, kept_error
 from claimq.errors import StoreMisused
+from claimq.internals.owner import Owner, read_owner
+from claimq.internals.trial import try_scripts
 from claimq.model import State
-from claimq.queue.owner import Owner, read_owner
 from claimq.queue.queue_part import QueuePart, with_operations_of
 from claimq.queue.token_groups import BATCH
-from claimq.queue.trial import try_scripts
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.scripts import Arg
 

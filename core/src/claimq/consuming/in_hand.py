@@ -7,14 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ParamSpec, TypeVar
 
+from claimq.consuming.lease_keeper import LeaseKeeper
+from claimq.consuming.observing import Cause, Reports
+from claimq.consuming.options import RETRY_SECONDS, QueueCalls, wait
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome
-from claimq.queue.consume_options import RETRY_SECONDS, QueueCalls, wait
-from claimq.queue.lease_keeper import LeaseKeeper
-from claimq.queue.observing import Cause, Reports
 from claimq.queue.settling import Settling
 
-_log = logging.getLogger("claimq.queue.consuming")
+_log = logging.getLogger("claimq.consuming")
 P = ParamSpec("P")
 T = TypeVar("T")
 

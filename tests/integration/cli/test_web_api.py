@@ -113,6 +113,9 @@ def test_failed_items_that_pass_are_counted_then_changed_by_the_page(through: Cl
     assert dry.err == "claimq: q: 12 items would be changed; nothing was (--dry-run)\n"
     assert len(dry.out.splitlines()) == 12
     assert queue.audit_log() == []
+    empty = through("failed", "remove", "q", "--all", "--yes", "--client", "")
+    assert (empty.code, "'--client': it is empty" in empty.err) == (2, True), empty.err
+    assert queue.length("failed") == 12
     asked = through("failed", "remove", "q", "--all")
     assert (asked.code, "confirm it with --yes" in asked.err) == (2, True)
     moved = through("failed", "move", "q", "--all", "--error", "timeout", "--to", "other", "--rate", "1000")
@@ -253,7 +256,7 @@ def test_a_change_whose_filter_the_page_cannot_apply_changes_nothing(through: An
         assert (status, why in text) == (400, True), text
     assert request(through.address, "queues/q/selected?worker=w1", **good)[0] == 400
     status, text = request(through.address, "queues/q/selected?min_given_up_count=-1", **good)
-    assert (status, "min_given_up_count is '-1'; give a whole number" in text) == (400, True), text
+    assert (status, "min_given_up_count: '-1' is no count; give a whole number" in text) == (400, True), text
     assert queue.lengths() == before
     assert queue.audit_log() == []
 

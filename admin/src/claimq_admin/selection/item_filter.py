@@ -1,19 +1,24 @@
-"""Selects items by what they contain and how they failed, and groups them by why. Pure."""
+"""Selects items by what they contain and how they failed, and groups them by why. Pure.
+
+Flags of the command line, fields of the page's forms and queries, and their checks are made of ``FILTERS``.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from claimq.model import Located, State
-from claimq_admin.selection.header_filter import HeaderFilter
-from claimq_admin.selection.payload_filter import PayloadFilter
+from claimq_admin.selection.header_filter import HeaderFilter, parse_header_filter
+from claimq_admin.selection.payload_filter import PayloadFilter, parse_payload_filter
 from claimq_admin.text import age
-from claimq_process.duration import format_duration
+from claimq_process.duration import format_duration, parse_duration
 
 _LONGEST_REASON = 200
+_MOST_GIVEN_UP = 1_000_000_000
 _DIGITS = re.compile(r"[0-9]+")
 
 
@@ -36,6 +41,86 @@ def groups_of(items: Iterable[Located]) -> list[FailureGroup]:
     return [FailureGroup(*one) for one in Counter(map(reason_of, items)).most_common()]
 
 
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One way to select items. ``name``: of the field of :class:`ItemFilter`, and of the page's field.
+
+    ``words``: the filter in a sentence. ``help``: the end of the help of its ``flag``. ``passes``: whether an item
+    passes for a value, at an instant by the clock of its queue.
+    """
+
+    name: str
+    words: Callable[[Any], str]
+    metavar: str
+    help: str
+    passes: Callable[[Any, Located, float], bool]
+    parse: Callable[[str], Any] = str
+    show: Callable[[Any], str] = str
+    flag: str = ""
+
+    def read(self, text: str) -> Any:
+        """The value of a text. ValueError with the fix; also for an empty one: without the filter more would pass."""
+        if not text:
+            raise ValueError("it is empty; give a value, or omit it for all items")
+        return self.parse(text)
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text) if text.isascii() and text.isdigit() else -1
+        if not least <= number <= _MOST_GIVEN_UP:
+            raise ValueError(
+                f"{text[:100]!r} is no count; give a whole number from {least} to {_MOST_GIVEN_UP:,}"
+            )
+        return number
+
+    return parse
+
+
+FILTERS = (
+    Filter(
+        "error", "error contains {!r}".format, "TEXT", "items whose last error has this text, in any case.",
+        lambda text, one, _: text.casefold() in (one.item.last_error or "").casefold(),
+    ),
+    Filter(
+        "reason", "reason {!r}".format, "TEXT",
+        "items with this reason, as on the web page: the first line of the error, # for numbers.",
+        lambda reason, one, _: reason == reason_of(one),
+    ),
+    Filter(
+        "client", "client {}".format, "CLIENT", "the items of this client.",
+        lambda client, one, _: client == one.item.client,
+    ),
+    Filter(
+        "header", "header {}".format, "NAME[=VALUE]", "items that have this header, or have it with VALUE.",
+        lambda header, one, _: header.passes(one.item), parse_header_filter,
+    ),
+    Filter(
+        "min_age", lambda seconds: f"{age(seconds)} old or older", "DURATION",
+        "items that failed or, if they have not, were enqueued at least this long ago.",
+        lambda seconds, one, now: entered_at(one) <= now - seconds, parse_duration, format_duration,
+    ),
+    Filter(
+        "min_given_up_count", "given up {} times or more".format, "N",
+        "items that were given up at least this often.",
+        lambda least, one, _: one.item.given_up_count >= least, _count(0),
+    ),
+    Filter(
+        "max_given_up_count", "given up {} times or less".format, "N",
+        "items that were given up at most this often.",
+        lambda most, one, _: one.item.given_up_count <= most, _count(1),
+    ),
+    Filter(
+        "payload", lambda payload: f"payload has {payload.text}", "PATH[=VALUE]",
+        "items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
+        lambda payload, one, _: payload.passes(one.item.payload), parse_payload_filter, flag="--json",
+    ),
+)  # fmt: skip
+"""All filters, the cheapest first."""
+PAGE_FILTERS = {one.name: one for one in FILTERS if one.name != "payload"}
+"""Those of the web page: a JSONPath of one user could keep it from answering the others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemFilter:
     """Which items: those that pass every filter that is set.
@@ -45,50 +130,31 @@ class ItemFilter:
     items since they were enqueued.
     """
 
-    error: str = ""
-    reason: str = ""
+    error: str | None = None
+    reason: str | None = None
     client: str | None = None
     payload: PayloadFilter | None = None
     header: HeaderFilter | None = None
-    min_age: float = 0.0
-    min_given_up_count: int = 0
+    min_age: float | None = None
+    min_given_up_count: int | None = None
     max_given_up_count: int | None = None
 
-    def passes(self, one: Located, now: float) -> bool:
+    def values(self) -> Iterator[tuple[Filter, Any]]:
+        """The filters that are set, with their values."""
+        for one in FILTERS:
+            if (value := getattr(self, one.name)) is not None:
+                yield one, value
+
+    def passes(self, item: Located, now: float) -> bool:
         """Whether the item passes. ``now``: by the clock of its queue."""
-        given_up = one.item.given_up_count
-        return (
-            self.error.casefold() in (one.item.last_error or "").casefold()
-            and self.reason in ("", reason_of(one))
-            and self.client in (None, one.item.client)
-            and entered_at(one) <= now - self.min_age
-            and given_up >= self.min_given_up_count
-            and (self.max_given_up_count is None or given_up <= self.max_given_up_count)
-            and (self.header is None or self.header.passes(one.item))
-            and (self.payload is None or self.payload.passes(one.item.payload))
-        )
+        return all(one.passes(value, item, now) for one, value in self.values())
 
     def only(self, *names: str) -> bool:
         """Whether no filter but these is set."""
-        return replace(self, **{name: getattr(_ALL, name) for name in names}) == _ALL
+        return all(one.name in names for one, _ in self.values())
 
     def __str__(self) -> str:
-        words = [
-            f"error contains {self.error!r}" if self.error else "",
-            f"reason {self.reason!r}" if self.reason else "",
-            f"client {self.client}" if self.client is not None else "",
-            f"payload has {self.payload.text}" if self.payload else "",
-            f"header {self.header}" if self.header else "",
-            f"{age(self.min_age)} old or older" if self.min_age else "",
-            f"given up {self.min_given_up_count} times or more" if self.min_given_up_count else "",
-            f"given up {self.max_given_up_count} times or less"
-            if self.max_given_up_count is not None
-            else "",
-        ]
-        return ", ".join(word for word in words if word) or "all"
-
-
-_ALL = ItemFilter()
+        return ", ".join(one.words(value) for one, value in self.values()) or "all"
 
 
 def entered_at(one: Located) -> float:
@@ -97,14 +163,5 @@ def entered_at(one: Located) -> float:
 
 
 def fields_of(wanted: ItemFilter) -> dict[str, str]:
-    """The fields of a form with this filter, but for ``payload``, which the web page does not take."""
-    fields = {
-        "error": wanted.error,
-        "reason": wanted.reason,
-        "client": wanted.client or "",
-        "header": str(wanted.header or ""),
-        "min_age": format_duration(wanted.min_age) if wanted.min_age else "",
-        "min_given_up_count": str(wanted.min_given_up_count or ""),
-        "max_given_up_count": "" if wanted.max_given_up_count is None else str(wanted.max_given_up_count),
-    }
-    return {name: text for name, text in fields.items() if text}
+    """The fields of a form with this filter."""
+    return {one.name: one.show(value) for one, value in wanted.values()}

@@ -75,7 +75,7 @@ class SelectedItems:
 
         async def all_of_them() -> int:
             return await self.queue.requeue_failed(
-                min_age=self.wanted.min_age,
+                min_age=self.wanted.min_age or 0.0,
                 max_given_up_count=self.wanted.max_given_up_count,
                 limit=self.limit,
             )

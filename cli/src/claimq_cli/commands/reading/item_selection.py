@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +11,8 @@ import click
 
 from claimq.model import State
 from claimq_admin.errors import USAGE, CommandError
-from claimq_admin.selection.header_filter import HeaderFilter, parse_header_filter
-from claimq_admin.selection.item_filter import ItemFilter
-from claimq_admin.selection.payload_filter import PayloadFilter, parse_payload_filter
-from claimq_cli.commands.options.option_types import Duration, rate_option, with_options
+from claimq_admin.selection.item_filter import FILTERS, ItemFilter
+from claimq_cli.commands.options.option_types import rate_option, with_options
 from claimq_cli.commands.options.queue_argument import queue_argument
 
 
@@ -31,67 +28,19 @@ class Selection:
     rate: float | None
 
 
-class PayloadPath(click.ParamType[PayloadFilter]):
-    """``$.order.country=DE``; to a filter."""
+class FilterText(click.ParamType[Any]):
+    """The text of a filter; to its value."""
 
-    name = "path"
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        self.name = "filter"
+        self._read = read
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> PayloadFilter:
-        """The filter, or a usage error with the fix."""
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value, or a usage error with the fix."""
         try:
-            return parse_payload_filter(str(value))
+            return self._read(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class HeaderWord(click.ParamType[HeaderFilter]):
-    """``tenant=acme``; to a filter."""
-
-    name = "header"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> HeaderFilter:
-        """The filter, or a usage error with the fix."""
-        try:
-            return parse_header_filter(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-_FILTERS: tuple[tuple[tuple[str, ...], dict[str, Any], str], ...] = (
-    (("--error",), {"default": "", "metavar": "TEXT"}, "items whose last error has this text, in any case."),
-    (
-        ("--reason",),
-        {"default": "", "metavar": "TEXT"},
-        "items with this reason, as on the web page: the first line of the error, # for numbers.",
-    ),
-    (("--client",), {"metavar": "CLIENT"}, "the items of this client."),
-    (
-        ("--json", "payload"),
-        {"type": PayloadPath(), "metavar": "PATH[=VALUE]"},
-        "items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
-    ),
-    (
-        ("--header",),
-        {"type": HeaderWord(), "metavar": "NAME[=VALUE]"},
-        "items that have this header, or have it with VALUE.",
-    ),
-    (
-        ("--min-age",),
-        {"type": Duration(), "default": 0.0},
-        "items that failed or, if they have not, were enqueued at least this long ago.",
-    ),
-    (
-        ("--min-given-up-count",),
-        {"type": click.IntRange(0), "default": 0},
-        "items that were given up at least this often.",
-    ),
-    (("--max-given-up-count",), {"type": click.IntRange(1)}, "items that were given up at most this often."),
-)
-"""The options of an ItemFilter: their names, their settings, and the end of their help."""
 
 
 def filters(
@@ -104,15 +53,22 @@ def filters(
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def filtered(**given: Any) -> Any:
-            fields = {one.name: given.pop(f"only_{one.name}") for one in dataclasses.fields(ItemFilter)}
-            return command(wanted=ItemFilter(**fields), **given)
+            values = {one.name: given.pop(f"only_{one.name}") for one in FILTERS}
+            return command(wanted=ItemFilter(**values), **given)
 
-        options: list[Callable[[Any], Any]] = []
-        for names, more, which in _FILTERS:
-            field = names[-1].lstrip("-").replace("-", "_")
-            name = error if field == "error" else names[0]
-            options.append(click.option(name, f"only_{field}", help=f"{only} {which}", **more))
-        return with_options(filtered, options)
+        return with_options(
+            filtered,
+            [
+                click.option(
+                    error if one.name == "error" else one.flag or f"--{one.name.replace('_', '-')}",
+                    f"only_{one.name}",
+                    type=FilterText(one.read),
+                    metavar=one.metavar,
+                    help=f"{only} {one.help}",
+                )
+                for one in FILTERS
+            ],
+        )
 
     return decorate
 

@@ -105,6 +105,21 @@ def test_it_is_small_when_idle(valkey: Server, start_sidecar: Callable[..., Side
     assert start_sidecar(valkey.url, wrapper=("env",)).rss_mb < 50
 
 
+def test_40_000_verdicts_leave_its_memory_as_it_was(
+    valkey: Server, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    sidecar = start_sidecar(valkey.url, wrapper=("env",))
+    before = sidecar.rss_mb
+    for _ in range(40):
+        sidecar.post("/v1/enqueue", items=[{"payload": {"n": number}} for number in range(1000)])
+        count = 0
+        while count < 1000:
+            tokens = [claim["token"] for claim in sidecar.claim(100)]
+            sidecar.outcomes("done", *tokens)
+            count += len(tokens)
+    assert sidecar.rss_mb <= 1.05 * before
+
+
 def test_a_taken_health_port_is_named(sidecar: Sidecar, valkey: Server) -> None:
     other = Sidecar(valkey.url, health_port=str(sidecar.health_port))
     with pytest.raises(RuntimeError, match="set CLAIMQ_HEALTH_HOST and CLAIMQ_HEALTH_PORT"):

@@ -67,10 +67,11 @@ pyright: setup
 	$(BIN)/pyright --warnings
 
 .PHONY: fmt
-fmt: setup ## formats the code, wraps Markdown, and applies automatic fixes
+fmt: setup ## formats the code, wraps Markdown, writes the reference pages, and applies automatic fixes
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/python scripts/wrap_markdown.py
+	$(BIN)/python scripts/make_reference.py
 
 .PHONY: $(TIERS)
 arch: setup ## tests the rules of the repository

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 110
-GENERATED = {"docs/api.md", "docs/manifest.md"}
+GENERATED = re.compile(r"docs/(?:api|manifest|reference/.*)\.md")
 """Reference pages that a script writes as they are."""
 WORD = re.compile(r"(?:`[^`\n]*`|\]\([^)\n]*\)|\S)+")
 """Text without a space outside of code and addresses."""
@@ -102,7 +102,7 @@ def _kept_together(words: list[str]) -> list[str]:
 def pages() -> list[Path]:
     """All Markdown pages of the repository that people write."""
     shell = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    names = [name for name in shell.stdout.splitlines() if name not in GENERATED]
+    names = [name for name in shell.stdout.splitlines() if not GENERATED.fullmatch(name)]
     return [ROOT / name for name in names if (ROOT / name).exists()]
 
 

@@ -12,7 +12,7 @@ WRAPPING = script("wrap_markdown")
 
 MOST_WORDS_OF_A_FIRST_SENTENCE = 20
 MOST_WORDS_OF_A_PARAGRAPH = 80
-MOST_WORDS_OF_USER_PAGES = 54_300
+MOST_WORDS_OF_USER_PAGES = 48_100
 """All pages of docs but decisions and generated ones, and README.md. The goal is 25,000: lower it with each page
 that gets shorter, and never raise it."""
 
@@ -20,7 +20,9 @@ that gets shorter, and never raise it."""
 def pages() -> list[Path]:
     """Pages that people write."""
     return [
-        path for path in tracked_files() if path.suffix == ".md" and shown(path) not in WRAPPING.GENERATED
+        path
+        for path in tracked_files()
+        if path.suffix == ".md" and not WRAPPING.GENERATED.fullmatch(shown(path))
     ]
 
 

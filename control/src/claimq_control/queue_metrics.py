@@ -28,8 +28,11 @@ _RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": 
 _CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}
 
 _GAUGES = {
-    "claimq_queue_items": ("Items by state.", "state"),
-    "claimq_queue_oldest_age_seconds": ("Age of the oldest item, by state.", "state"),
+    "claimq_queue_items": ("Items by state; NaN while the server is unreachable.", "state"),
+    "claimq_queue_oldest_age_seconds": (
+        "Age of the oldest item, by state; NaN while the server is unreachable.",
+        "state",
+    ),
     "claimq_queue_workers": ("Workers, by kind: desired, ready, busy.", "kind"),
     "claimq_queue_redis_reachable": ("1 while the queue's server is reachable, else 0.",),
     "claimq_scaling_arrivals_per_second": ("Estimated items that arrive per second.",),
@@ -166,7 +169,7 @@ class _Transitions(Collector):
         """One series for each queue, kind and reason."""
         family = CounterMetricFamily(
             "claimq_queue_transitions",
-            "Transitions of items since the queue was created; failed attempts by reason.",
+            "Transitions of items since the queue was created. Of attempt_failed the reason is fail, crash or expired.",
             labels=(*QUEUE_LABELS, "kind", "reason"),
         )
         for key, counts in list(self.counts.items()):

@@ -36,15 +36,24 @@ _BUCKETS = (
 )  # fmt: skip
 _BOUNDS = (*map(str, _BUCKETS), "+Inf")
 _PREFIX = "claimq_consumer"
+_GIVEN_BACK = (
+    "Items whose claims ended without a verdict, by cause: stopped (the run ended before a handler began), "
+    "not_reached (claimed ahead, and waited for more than 250 ms), interrupted (the handler was cancelled), "
+    "refused (the server refused the verdict), unanswered (no answer before the end)."
+)
 _COUNTERS = {
     "claimed_items": ("Items claimed, also those that a handler has not begun with.", "queue"),
-    "verdicts": ("Ended claims, by verdict.", "queue", "verdict"),
-    "given_back_items": (
-        "Items whose claims ended without a verdict of the handler, by cause.",
+    "verdicts": (
+        "Ended claims by verdict: done, requeued, delayed, failed, dropped or lost.",
         "queue",
-        "cause",
+        "verdict",
     ),
-    "store_errors": ("Failed calls to the server, by kind.", "queue", "kind"),
+    "given_back_items": (_GIVEN_BACK, "queue", "cause"),
+    "store_errors": (
+        "Calls that failed after their retries, by kind: unavailable, misused or refused.",
+        "queue",
+        "kind",
+    ),
 }
 _MOST_QUEUES = 100
 _OTHER_QUEUES = "(other)"  # no queue can have this name
@@ -97,13 +106,19 @@ class ItemHistogram(Collector):
 def waiting_histogram(prefix: str, *labels: str) -> ItemHistogram:
     """The waiting time, for the metrics that begin with ``prefix``."""
     return ItemHistogram(
-        f"{prefix}_item_waiting_seconds", "From when an item entered main to its claim.", *labels
+        f"{prefix}_item_waiting_seconds",
+        "Seconds from when an item entered main to its claim, by the server's clock; 0 for bare payloads.",
+        *labels,
     )
 
 
 def processing_histogram(prefix: str, *labels: str) -> ItemHistogram:
     """The processing time, for the metrics that begin with ``prefix``."""
-    return ItemHistogram(f"{prefix}_item_processing_seconds", "From an item's claim to its verdict.", *labels)
+    return ItemHistogram(
+        f"{prefix}_item_processing_seconds",
+        "Seconds from the claim to the stored verdict, by the server's clock; not for claims without a verdict.",
+        *labels,
+    )
 
 
 def kind_of(error: ClaimqError) -> str:

@@ -22,23 +22,23 @@ class OperatorSettings:
     sidecar_image: str
     """CLAIMQ_SIDECAR_IMAGE: the image of the sidecar in worker pods, unless a queue names its own."""
     sidecar_pull_policy: str | None = None
-    """CLAIMQ_SIDECAR_PULL_POLICY: Always, IfNotPresent or Never; None: Kubernetes decides by the tag."""
+    """CLAIMQ_SIDECAR_PULL_POLICY (by the tag): pull policy of that image: Always, IfNotPresent or Never."""
     namespaces: tuple[str, ...] = ()
-    """CLAIMQ_NAMESPACES, separated by commas: the namespaces to serve; empty: the whole cluster."""
+    """CLAIMQ_NAMESPACES, separated by commas (the whole cluster): the namespaces to serve."""
     own_namespace: str = "default"
     """CLAIMQ_OPERATOR_NAMESPACE: the namespace of the operator and its Lease."""
     identity: str = "claimq-operator"
-    """CLAIMQ_OPERATOR_ID: the name of this process in the Lease, normally the pod's name."""
+    """CLAIMQ_OPERATOR_ID (the host's name): the name of this process in the Lease."""
     elects_leader: bool = True
     """CLAIMQ_LEADER_ELECTION: whether several operators elect one that reconciles."""
     lease_name: str = "claimq-operator"
-    """CLAIMQ_LEASE_NAME: the Lease of the leader election."""
+    """CLAIMQ_LEASE_NAME: the Lease of the leader election, and the name of this release in the Leases of namespaces."""
     lease_duration: float = 15.0
     """CLAIMQ_LEASE_DURATION: how long the others wait for a leader that does not renew the Lease."""
     http_host: str = ""
-    """CLAIMQ_HTTP_HOST: the address that serves probes and metrics; empty: all addresses."""
+    """CLAIMQ_HTTP_HOST (all addresses): the address that serves probes and metrics."""
     http_port: int = 8080
-    """CLAIMQ_HTTP_PORT: the port of probes and metrics; 0: a free port, which is logged."""
+    """CLAIMQ_HTTP_PORT: the port of `/livez`, `/readyz` and `/metrics`. With 0 a free port is chosen and logged."""
     busy_period: float = 1.0
     """CLAIMQ_BUSY_PERIOD: the time between two passes over a queue that has items or workers."""
     idle_period: float = 10.0
@@ -50,13 +50,13 @@ class OperatorSettings:
     deletion_patience: float = 300.0
     """CLAIMQ_DELETION_PATIENCE: how long a deletion waits for the queue's server before it leaves the items there."""
     cluster_id: str = ""
-    """CLAIMQ_CLUSTER_ID: this cluster's name in the owner records of queues; empty: the uid of kube-system."""
+    """CLAIMQ_CLUSTER_ID (the uid of `kube-system`): this cluster's name in the owner records of queues."""
     grants: QueueGrants = NO_QUEUE_GRANTS
     """Names of queues and hosts of passwords in addition to those of the namespaces and Secrets."""
     workers_may: tuple[str, ...] = ()
     """CLAIMQ_WORKERS_MAY, separated by commas: restricted features that pod templates may use."""
     log_level: str = "info"
-    """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
+    """CLAIMQ_LOG_LEVEL: least level of a logged line: debug, info, warn or error."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> OperatorSettings:

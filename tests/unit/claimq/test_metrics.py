@@ -1,6 +1,5 @@
 """The metrics of programs that consume: what Prometheus reads."""
 
-import re
 import subprocess
 import sys
 import time
@@ -12,7 +11,6 @@ from claimq.errors import NotReplicated, StoreFull, StoreMisused
 from claimq.metrics import ConsumerMetrics, ItemHistogram
 from claimq.model import Claim, Outcome, Verdict
 from claimq.testing import make_item
-from testkit.tree import ROOT
 
 
 @pytest.fixture
@@ -98,14 +96,6 @@ def test_a_registry_has_one_object_of_metrics(metrics: ConsumerMetrics, registry
     with pytest.raises(ValueError, match="use that one for all queues"):
         ConsumerMetrics(registry=registry)
     assert samples(registry) == {}
-
-
-def test_the_documentation_has_each_metric(metrics: ConsumerMetrics) -> None:
-    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
-    documented = [name for row in rows for name in re.findall(r"`(\w+?)(?:_total)?(?:\{[\w,]+\})?`", row)]
-    assert sorted(f"claimq_consumer_{name}" for name in documented) == sorted(
-        family.name for family in metrics.collect()
-    )
 
 
 WITHOUT_THE_PACKAGE = """

@@ -21,6 +21,11 @@ from claimq.model import Claim
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
+_GIVEN_BACK = (
+    "Items that the sidecar gave back, by cause: crashed (a session's connection closed), drained, unread (the client "
+    "did not read them), stopped (the request ended before it got them), alone (an item that crashed a worker is "
+    "claimed alone)."
+)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it
 
@@ -30,7 +35,10 @@ class PushMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._pushes = Counter(
-            "claimq_sidecar_pushes", "Requests to the app, by result.", ["result"], registry=registry
+            "claimq_sidecar_pushes",
+            "Requests to the app by result: 2xx to 5xx, timeout, broken, not_http, or refused (no connection).",
+            ["result"],
+            registry=registry,
         )
         self._seconds = Histogram(
             "claimq_sidecar_push_seconds",
@@ -70,10 +78,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self.claimed = self._counter("claimed_items", "Items given to the app.")
-        self.verdicts = self._counter("verdicts", "Ended and renewed claims, by verdict.", "verdict")
-        self.given_back = self._counter(
-            "given_back_items", "Items returned to the queue without a verdict of the app, by cause.", "cause"
-        )
+        self.verdicts = self._counter("verdicts", "Ended and renewed claims, by outcome.", "verdict")
+        self.given_back = self._counter("given_back_items", _GIVEN_BACK, "cause")
         self.enqueued = self._counter("enqueued_items", "Items enqueued by the app.")
         self.in_flight = self._gauge("claims_in_flight", "Claims that the app is working on.")
         self.concurrency = self._gauge(
@@ -83,8 +89,10 @@ class Metrics:
             "claims_waiting", "Claim requests that wait because the concurrency limit is reached."
         )
         self.oldest = self._gauge("oldest_claim_seconds", "Age of the oldest claim in flight.")
-        self.overdue = self._gauge("claims_overdue", "Items on which the app works for too long.")
-        self.sessions = self._gauge("sessions", "Open sessions.")
+        self.overdue = self._gauge(
+            "claims_overdue", "Items on which the app works for too long: /worker/livez returns 503 then."
+        )
+        self.sessions = self._gauge("sessions", "Open sessions and streams.")
         self.draining = self._gauge("draining", "1 during a drain.")
         self.ready = self._gauge("ready", "1 after the first successful call to the server.")
         self.response_age = self._gauge(

@@ -29,18 +29,31 @@ class RedisSource:
     """How to reach the server. Files are read again for each new connection, so secrets can be rotated."""
 
     url: str | None = None
+    """CLAIMQ_REDIS_URL (this or `CLAIMQ_REDIS_URL_FILE` is required): the URL of the server."""
     url_file: Path | None = None
+    """CLAIMQ_REDIS_URL_FILE: a file with the URL."""
     username: str | None = None
+    """CLAIMQ_REDIS_USERNAME (from the URL): the ACL user."""
     password: str | None = None
+    """CLAIMQ_REDIS_PASSWORD (from the URL): the password."""
     password_file: Path | None = None
+    """CLAIMQ_REDIS_PASSWORD_FILE: a file with the password."""
     ca_file: str | None = None
+    """CLAIMQ_REDIS_CA_FILE: the CA of the server's certificate, as a PEM file."""
     cert_file: str | None = None
+    """CLAIMQ_REDIS_CERT_FILE: a client certificate, as a PEM file."""
     key_file: str | None = None
+    """CLAIMQ_REDIS_KEY_FILE: the key of the client certificate, as a PEM file."""
     sentinel_master: str | None = None
+    """CLAIMQ_REDIS_SENTINEL_MASTER (from the URL): the name of the primary at the Sentinels."""
     sentinel_username: str | None = None
+    """CLAIMQ_REDIS_SENTINEL_USERNAME: the user for the Sentinels."""
     sentinel_password_file: Path | None = None
+    """CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE: a file with the password for the Sentinels."""
     cluster: bool = False
+    """CLAIMQ_REDIS_CLUSTER: whether the URL names a node of a Redis Cluster."""
     namespace: str = ""
+    """CLAIMQ_REDIS_NAMESPACE: in a pod, the queue's namespace, where host names without a dot are Services."""
 
     def __repr__(self) -> str:
         return "RedisSource(...)"
@@ -75,19 +88,20 @@ class PushSettings:
     """How items are sent to an app that listens for them. ``timeout`` in seconds."""
 
     port: int | None
-    """CLAIMQ_PUSH_PORT: the app's port on 127.0.0.1; None: it listens on ``socket``."""
+    """CLAIMQ_PUSH_PORT (none): push delivery to this port of the app on 127.0.0.1."""
     socket: Path | None
-    """CLAIMQ_PUSH_SOCKET: the app's Unix socket."""
+    """CLAIMQ_PUSH_SOCKET (none): push delivery to this Unix socket of the app."""
     path: str = "/"
     """CLAIMQ_PUSH_PATH: path of the requests with items."""
     mode: PushMode = PushMode.BINARY
-    """CLAIMQ_PUSH_MODE: content mode of CloudEvents."""
+    """CLAIMQ_PUSH_MODE: content mode of CloudEvents: binary, structured or batched."""
     batch_size: int = 1
     """CLAIMQ_PUSH_BATCH_SIZE: maximum number of items in a request, in batched mode."""
     timeout: float = 60.0
     """CLAIMQ_PUSH_TIMEOUT: how long a request may take."""
     probe_path: str | None = None
-    """CLAIMQ_PUSH_PROBE_PATH: path that responds with 2xx while the app is ready; None: it accepts connections then."""
+    """CLAIMQ_PUSH_PROBE_PATH: path that responds with 2xx while the app is ready. Without it, the app is ready
+    while it accepts connections."""
     retries_client_errors: bool = False
     """CLAIMQ_PUSH_RETRY_CLIENT_ERRORS: whether an item is retried after a status from 400 to 499."""
 
@@ -106,20 +120,24 @@ class SidecarSettings:
     queue: str
     """CLAIMQ_QUEUE: the queue to serve."""
     worker: str
-    """CLAIMQ_WORKER: the worker's name. Two running sidecars must not share it. A pod has CLAIMQ_WORKER_PREFIX instead,
-    to which the sidecar adds its start time in milliseconds, by the same clock as the kubelet's."""
+    """CLAIMQ_WORKER (host name and a random part): the worker's name. Two running sidecars must not share it.
+
+    A pod has CLAIMQ_WORKER_PREFIX instead. The sidecar adds its start time in milliseconds to that prefix, by the same
+    clock as the kubelet's."""
     socket: Path
-    """CLAIMQ_SOCKET: path of the Unix socket for the app."""
+    """CLAIMQ_SOCKET (`/run/claimq/claimq.sock`): path of the Unix socket for the app.
+
+    A missing directory is created (0770)."""
     socket_mode: int = SOCKET_MODE
     """CLAIMQ_SOCKET_MODE: permissions of the socket."""
     health_host: str = "127.0.0.1"
     """CLAIMQ_HEALTH_HOST: listen address for probes, metrics and drain."""
     health_port: int = HEALTH_PORT
-    """CLAIMQ_HEALTH_PORT: its port; with 0 a free port is chosen and logged."""
+    """CLAIMQ_HEALTH_PORT: port of the health host. With 0 a free port is chosen; the log (`event=serving`) has it."""
     lifecycle_key: str | None = None
-    """CLAIMQ_LIFECYCLE_KEY: the key that a drain request on the health port needs; None: all are refused."""
+    """CLAIMQ_LIFECYCLE_KEY: the key that a drain request on the health port needs. Without it all are refused."""
     concurrency: int | None = None
-    """CLAIMQ_CONCURRENCY: maximum number of claims in flight; None: no limit. With ``push`` there is always one."""
+    """CLAIMQ_CONCURRENCY (no limit; 1 with push delivery): maximum number of claims in flight, 1 to 1000."""
     push: PushSettings | None = None
     """The CLAIMQ_PUSH_ variables; None: the app claims its items itself."""
     drain_timeout: float = 25.0
@@ -128,13 +146,17 @@ class SidecarSettings:
     """CLAIMQ_LEAVE_AT_SIGTERM: with SIGTERM it returns its claims and exits without waiting. In a pod SIGTERM arrives
     when the app has exited, or when the kubelet is about to kill both."""
     processing_timeout: float | None = None
-    """CLAIMQ_PROCESSING_TIMEOUT: a claim in flight for longer is not renewed, and the worker is reported as stuck."""
+    """CLAIMQ_PROCESSING_TIMEOUT: a claim in flight for longer is not renewed, and `/worker/livez` returns 503."""
     memory: int = 256 * 1024 * 1024
-    """CLAIMQ_MEMORY: the sidecar's memory limit. Request bodies and responses stay within it."""
+    """CLAIMQ_MEMORY: the sidecar's memory limit, at least `72Mi`. Request bodies and responses stay within it.
+
+    In a pod it is the container's limit when the sidecar starts."""
     max_body: int = 16 * 1024 * 1024
-    """CLAIMQ_MAX_BODY: maximum size of a request body. Larger ones are refused without reading them."""
+    """CLAIMQ_MAX_BODY: maximum size of a request body. Larger ones are refused unread.
+
+    At most a twelfth of CLAIMQ_MEMORY less 64Mi, which is also the default where it is smaller."""
     log_level: str = "info"
-    """CLAIMQ_LOG_LEVEL: debug, info, warn or error."""
+    """CLAIMQ_LOG_LEVEL: least level of a logged line: debug, info, warn or error."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> SidecarSettings:

@@ -153,7 +153,9 @@ _CONDITION: Schema = {
 
 STATUS: Schema = _object(
     "The observed state of the queue. At most ten seconds old while the operator is running.",
-    observedGeneration=_count("The metadata.generation that the operator last reconciled."),
+    observedGeneration=_count(
+        "The metadata.generation that the operator last acted on; -1 before it has acted on the object."
+    ),
     conditions={
         "type": "array",
         "description": "Conditions of the queue.",
@@ -191,7 +193,8 @@ STATUS: Schema = _object(
         at=_time("When the decision last changed."),
         inputs={
             "type": "object",
-            "description": "The observed values that the decision is based on.",
+            "description": "The observed values that the decision is based on: main, busy, delayedDue, oldestAge, "
+            "replicas, ready, starting, busyWorkers.",
             "x-kubernetes-preserve-unknown-fields": True,
         },
         estimates={
@@ -202,7 +205,10 @@ STATUS: Schema = _object(
         },
         demand={
             "type": "object",
-            "description": "The calculation of the decision: estimates with their errors, and workers by rule.",
+            "description": "The calculation of the decision. Estimates, each with one standard deviation as ...Error: "
+            "arrivalsPerSecond, secondsPerItem, secondsToStart. Workers by rule: forDeadlines (every waiting item "
+            "starts in time), forArrivals (keep up), forItemsPerReplica. mostUseful: more would be idle. wanted: "
+            "before limits.",
             "x-kubernetes-preserve-unknown-fields": True,
         },
         limit=_text("Why the target cannot be met, as one word in CamelCase. Absent if it can be met."),

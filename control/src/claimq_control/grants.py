@@ -64,8 +64,8 @@ NO_QUEUE_GRANTS = QueueGrants()
 
 def parse_grant(text: str) -> tuple[str, str] | None:
     """Parses ``NAMESPACES=PATTERN`` into a pair; None if the text has another form."""
-    found = _GRANT.fullmatch(text)
-    return None if found is None else (found["namespaces"], found["pattern"])
+    match = _GRANT.fullmatch(text)
+    return None if match is None else (match["namespaces"], match["pattern"])
 
 
 def _read(reader: Environment, name: str) -> Grants:

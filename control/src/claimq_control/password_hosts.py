@@ -24,23 +24,25 @@ def password_refs(redis: RedisSpec) -> tuple[PasswordSecretRef, ...]:
     sentinel = None if redis.sentinel is None else redis.sentinel.password_secret_ref
     address = None if redis.secret_ref is None else redis.secret_ref.name
     return tuple(
-        one for one in (redis.password_secret_ref, sentinel) if one is not None and one.name != address
+        reference
+        for reference in (redis.password_secret_ref, sentinel)
+        if reference is not None and reference.name != address
     )
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
     """Parses the key ``hosts`` of a Secret. A host has no ``?``, so there an entry with one stands for nothing."""
     entries = text.replace(",", " ").split()
-    return tuple(one for one in entries if len(one) <= LONGEST_HOST and "?" not in one)[:MOST_HOSTS]
+    return tuple(entry for entry in entries if len(entry) <= LONGEST_HOST and "?" not in entry)[:MOST_HOSTS]
 
 
 def is_allowed(endpoint: Endpoint, entries: Iterable[str], namespace: str) -> bool:
     """Whether an entry matches each address: ``HOST`` or ``HOST:PORT`` with ``*`` as a wildcard; ``rediss://`` in front
     requires TLS. A Unix socket has no host, so no entry matches it. ``namespace``: of the queue; short names in the
     entries are Services there, as those of the endpoint must be already (``with_namespace``)."""
-    known = tuple(_full(entry, namespace) for entry in entries)
+    full_entries = tuple(_full(entry, namespace) for entry in entries)
     return 0 < len(endpoint.addresses) <= MOST_ADDRESSES and all(
-        any(_covers(entry, host, port, tls=endpoint.tls) for entry in known)
+        any(_covers(entry, host, port, tls=endpoint.tls) for entry in full_entries)
         for host, port in endpoint.addresses
     )
 
@@ -54,5 +56,5 @@ def _covers(entry: str, host: str, port: int, *, tls: bool) -> bool:
     if entry.startswith(_TLS) and not tls:
         return False
     pattern = entry.removeprefix(_TLS).lower()
-    shown = f"[{host}]" if ":" in host else host
-    return matches(shown.lower(), pattern) or matches(f"{shown.lower()}:{port}", pattern)
+    text = f"[{host}]" if ":" in host else host
+    return matches(text.lower(), pattern) or matches(f"{text.lower()}:{port}", pattern)

@@ -23,15 +23,15 @@ _SCALE = {
 }
 
 
-def parse_quantity(value: str | float) -> Fraction:
+def parse_quantity(text: str | float) -> Fraction:
     """The exact number of a Kubernetes quantity: ``500m`` is 1/2, ``1Gi`` is 1073741824, 0.5 is 1/2.
 
     Raises :class:`ValueError` with a message that says what to write instead.
     """
-    found = _QUANTITY.fullmatch(str(value))
-    if isinstance(value, bool) or found is None:
-        raise ValueError(f'{_shown(value)} is not a quantity; write for instance "500m", "2" or "256Mi"')
-    return Fraction(found[1]) * _SCALE[found[2] or ""] * Fraction(10) ** int(found[3] or 0)
+    match = _QUANTITY.fullmatch(str(text))
+    if isinstance(text, bool) or match is None:
+        raise ValueError(f'{_shown(text)} is not a quantity; write for instance "500m", "2" or "256Mi"')
+    return Fraction(match[1]) * _SCALE[match[2] or ""] * Fraction(10) ** int(match[3] or 0)
 
 
 def _shown(value: object) -> str:

@@ -78,46 +78,46 @@ class QueueMetrics:
         )
 
     def _counter(self, name: str, doc: str, *labels: str) -> Counter:
-        made = Counter(name, doc, (*QUEUE_LABELS, *labels), registry=self.registry)
-        self._counters.append(made)
-        return made
+        counter = Counter(name, doc, (*QUEUE_LABELS, *labels), registry=self.registry)
+        self._counters.append(counter)
+        return counter
 
     def set_queue(self, key: QueueKey, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
         """Sets the gauges of a queue. Without a snapshot, items and ages are NaN."""
-        found = self._gauges.of(key)
-        found["claimq_queue_redis_reachable",] = snapshot is not None
+        gauges = self._gauges.of(key)
+        gauges["claimq_queue_redis_reachable",] = snapshot is not None
         for kind, count in workers.items():
-            found["claimq_queue_workers", kind] = count
+            gauges["claimq_queue_workers", kind] = count
         for state in State:
             age = None if snapshot is None else snapshot.ages[state]
             length = _nan if snapshot is None else snapshot.lengths[state]
-            found["claimq_queue_items", state.value] = length
-            found["claimq_queue_oldest_age_seconds", state.value] = _nan if snapshot is None else age or 0.0
+            gauges["claimq_queue_items", state.value] = length
+            gauges["claimq_queue_oldest_age_seconds", state.value] = _nan if snapshot is None else age or 0.0
         if snapshot is not None:
             self._transitions.counts[key] = snapshot.counters
 
     def set_scaling(self, key: QueueKey, decision: Decision) -> None:
         """Sets the inputs of a decision. Where the queue does not decide, or is unknown, they are NaN."""
-        why, found = decision.explanation, self._gauges.of(key)
-        found["claimq_scaling_needed_workers",] = decision.needed
-        found["claimq_scaling_arrivals_per_second",] = _nan if why is None else why.arrivals.value
-        found["claimq_scaling_service_seconds",] = _nan if why is None else why.service.value
-        found["claimq_scaling_start_seconds",] = _nan if why is None else why.start.value
+        why, gauges = decision.explanation, self._gauges.of(key)
+        gauges["claimq_scaling_needed_workers",] = decision.needed
+        gauges["claimq_scaling_arrivals_per_second",] = _nan if why is None else why.arrivals.value
+        gauges["claimq_scaling_service_seconds",] = _nan if why is None else why.service.value
+        gauges["claimq_scaling_start_seconds",] = _nan if why is None else why.start.value
         for field, rule in _RULES.items():
             count = None if why is None else getattr(why, field)
-            found["claimq_scaling_wanted_workers", rule] = _nan if count is None else count
+            gauges["claimq_scaling_wanted_workers", rule] = _nan if count is None else count
 
     def set_status(self, key: QueueKey, status: Mapping[str, Any], target_age: float | None) -> None:
         """Sets the gauges that come from the status of a ReliableQueue: ``conditions`` and ``redis.warnings``.
         ``target_age``: seconds; None if the spec is invalid."""
-        found = self._gauges.of(key)
+        gauges = self._gauges.of(key)
         for condition in status["conditions"]:
-            found["claimq_queue_condition", condition["type"]] = _CONDITION_VALUES[condition["status"]]
+            gauges["claimq_queue_condition", condition["type"]] = _CONDITION_VALUES[condition["status"]]
         warnings = status.get("redis", {}).get("warnings", ())
-        settings = [one for one in warnings if not one.startswith(_OF_EVERY_REPLICATED_SERVER)]
-        found["claimq_queue_redis_warnings",] = len(settings)
+        settings = [warning for warning in warnings if not warning.startswith(_OF_EVERY_REPLICATED_SERVER)]
+        gauges["claimq_queue_redis_warnings",] = len(settings)
         if target_age is not None:
-            found["claimq_queue_target_age_seconds",] = target_age
+            gauges["claimq_queue_target_age_seconds",] = target_age
 
     def forget_queue(self, key: QueueKey) -> None:
         """Removes every series of a queue that is gone."""
@@ -149,14 +149,14 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """One family for each name."""
-        found = {
+        families = {
             name: GaugeMetricFamily(name, text, labels=(*QUEUE_LABELS, *labels))
             for name, (text, *labels) in _GAUGES.items()
         }
         for key, values in list(self._values.items()):
             for (name, *labels), value in list(values.items()):
-                found[name].add_metric((*key, *labels), value)
-        return found.values()
+                families[name].add_metric((*key, *labels), value)
+        return families.values()
 
 
 class _Transitions(Collector):

@@ -57,22 +57,22 @@ def choose(pods: Sequence[WorkerPod], count: int) -> tuple[WorkerPod, ...]:
 def step_down(
     pods: Sequence[WorkerPod],
     current: int,
-    wanted: int,
+    target: int,
     marks: Marks,
     now: float,
     longest: float = READY_SECONDS,
 ) -> Step:
-    """The next step from ``current`` replicas down to ``wanted``: mark the victims, wait, then lower the number. It
+    """The next step from ``current`` replicas down to ``target``: mark the victims, wait, then lower the number. It
     waits for :data:`SETTLE_SECONDS`, or up to ``longest`` seconds for busy workers that are not ready.
 
     Victims that claimed items in between are spared, and the number is lowered by the remaining ones only: with short
     items, a full set of victims would never stay idle for long enough. Later passes mark the rest.
-    No pod is marked if there is no choice: all of them go, or there are no more pods than ``wanted``.
+    No pod is marked if there is no choice: all of them go, or there are no more pods than ``target``.
     """
     present = [pod for pod in pods if not pod.is_terminating]
-    surplus = min(len(present) - wanted, current - wanted)
-    if wanted == 0 or surplus <= 0:
-        return Step({}, wanted, Marks())
+    surplus = min(len(present) - target, current - target)
+    if target == 0 or surplus <= 0:
+        return Step({}, target, Marks())
     victims = _left_of(marks.victims, present, surplus)
     if not victims:
         victims = frozenset(pod.name for pod in choose(present, surplus))
@@ -86,21 +86,21 @@ def step_down(
     if costs or victims != marks.victims:
         return Step(costs, None, Marks(victims, now, began_at), held_by)
     has_settled = now - marks.at >= SETTLE_SECONDS and not held_by
-    return Step({}, wanted + surplus - len(victims) if has_settled else None, marks, held_by)
+    return Step({}, target + surplus - len(victims) if has_settled else None, marks, held_by)
 
 
 def _lost_instead(present: Sequence[WorkerPod], victims: frozenset[str]) -> tuple[str, ...]:
     """The busy pods that the ReplicaSet would delete before a victim, because only the victim is ready."""
     if not any(pod.is_ready for pod in present if pod.name in victims):
         return ()
-    others = [pod for pod in present if pod.name not in victims]
-    return tuple(pod.name for pod in others if pod.busy and not pod.is_ready)
+    staying = [pod for pod in present if pod.name not in victims]
+    return tuple(pod.name for pod in staying if pod.busy and not pod.is_ready)
 
 
 def _left_of(marked: frozenset[str], present: Sequence[WorkerPod], surplus: int) -> frozenset[str]:
     """The marked pods that may still go: at most ``surplus``, and no busy one while an idle pod could go instead."""
-    left = choose([pod for pod in present if pod.name in marked], surplus)
-    idle_others = sum(pod.busy == 0 for pod in present if pod.name not in {one.name for one in left})
-    busy = [pod for pod in left if pod.busy]
+    leaving = choose([pod for pod in present if pod.name in marked], surplus)
+    idle_others = sum(pod.busy == 0 for pod in present if pod.name not in {pod.name for pod in leaving})
+    busy = [pod for pod in leaving if pod.busy]
     spared = {pod.name for pod in busy[max(len(busy) - idle_others, 0) :]}
-    return frozenset(pod.name for pod in left) - spared
+    return frozenset(pod.name for pod in leaving) - spared

@@ -4,15 +4,15 @@ are not needed have ended. Pure."""
 from __future__ import annotations
 
 
-def ready_text(ready: int, wanted: int) -> str:
+def ready_text(ready: int, desired: int) -> str:
     """A sentence without its end: ``2 of 3 workers are ready``, or how many more there are than wanted."""
-    if ready <= wanted:
-        return f"{ready:,} of {wanted:,} workers are ready"
+    if ready <= desired:
+        return f"{ready:,} of {desired:,} workers are ready"
     workers = "worker is" if ready == 1 else "workers are"
-    return f"{ready:,} {workers} ready, {ready - wanted:,} more than the {wanted:,} wanted"
+    return f"{ready:,} {workers} ready, {ready - desired:,} more than the {desired:,} wanted"
 
 
-def ready_summary(ready: int, wanted: int) -> str:
+def ready_summary(ready: int, desired: int) -> str:
     """The same for a column: ``2/3``, or ``3/3 +1`` for one more than wanted."""
-    more = f" +{ready - wanted}" if ready > wanted else ""
-    return f"{min(ready, wanted)}/{wanted}{more}"
+    more = f" +{ready - desired}" if ready > desired else ""
+    return f"{min(ready, desired)}/{desired}{more}"

@@ -25,7 +25,7 @@ class BudgetList:
 
     def others_select(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a budget of another name selects a pod with these labels."""
-        return any(selects(one, labels) for other, one in self.selectors.items() if other != name)
+        return any(selects(selector, labels) for other, selector in self.selectors.items() if other != name)
 
 
 class Budgets:
@@ -47,8 +47,8 @@ class Budgets:
         return task.result()
 
     async def _read(self, namespace: str, now: float) -> BudgetList:
-        listed = await self._cluster.list(BUDGETS, namespace, keep=_trim)
-        return BudgetList(now, {one["name"]: one["selector"] for one in listed})
+        budgets = await self._cluster.list(BUDGETS, namespace, keep=_trim)
+        return BudgetList(now, {budget["name"]: budget["selector"] for budget in budgets})
 
 
 def _has_failed(task: asyncio.Task[BudgetList]) -> bool:
@@ -66,7 +66,7 @@ def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
     if selector is None:
         return False
     return part(selector, "matchLabels").items() <= labels.items() and all(
-        _holds(one, labels) for one in parts(selector, "matchExpressions")
+        _holds(expression, labels) for expression in parts(selector, "matchExpressions")
     )
 
 

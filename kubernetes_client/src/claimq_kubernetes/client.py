@@ -83,10 +83,10 @@ class KubernetesClient:
     async def has_kind(self, kind: Kind) -> bool:
         """Whether the list of the kinds of its group and version has it."""
         try:
-            listed = await self._request("get", kind, kind.root)
+            resources = await self._request("get", kind, kind.root)
         except NotFound:
             return False
-        return any(one.get("name") == kind.plural for one in parts(listed, "resources"))
+        return any(resource.get("name") == kind.plural for resource in parts(resources, "resources"))
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json:
         """Reads one object. Raises NotFound."""
@@ -102,7 +102,7 @@ class KubernetesClient:
         fields: str = "",
     ) -> list[Json]:
         """Lists the objects that match the selectors, in pages; ``keep`` is applied to each."""
-        found: list[Json] = []
+        objects: list[Json] = []
         following, limit = "", _FIRST_PAGE
         while True:
             query = {"limit": str(limit), "labelSelector": selector, "fieldSelector": fields}
@@ -112,10 +112,10 @@ class KubernetesClient:
             page = json.loads(raw)
             del raw
             items = parts(page, "items")
-            found += items if keep is None else map(keep, items)
+            objects += items if keep is None else map(keep, items)
             following = str(part(page, "metadata").get("continue") or "")
             if not following:
-                return found
+                return objects
 
     async def apply(self, body: Json, *, manager: str, subresource: str = "", force: bool = True) -> Json:
         """Server-side apply; with ``force`` it takes over fields of other managers."""
@@ -161,7 +161,7 @@ class KubernetesClient:
         query: Mapping[str, str] | None = None,
         content: str = "json",
     ) -> bytes:
-        parameters = urlencode({key: value for key, value in (query or {}).items() if value})
+        parameters = urlencode({key: text for key, text in (query or {}).items() if text})
         url = f"{self._configuration.host}{path}{f'?{parameters}' if parameters else ''}"
         method = {"get": "GET", "list": "GET", "create": "POST"}.get(verb, "PATCH")
         code = "unreachable"
@@ -196,7 +196,7 @@ def _error(status: int, raw: bytes, request: str) -> Exception:
     try:
         reply = json.loads(raw)
         message = str(reply.get("message") or "")
-        causes = [one.get("reason") for one in parts(part(reply, "details"), "causes")]
+        causes = [cause.get("reason") for cause in parts(part(reply, "details"), "causes")]
     except (ValueError, AttributeError):
         message = raw[:200].decode("utf-8", "replace")
     text = f"{request}: {message or f'status {status}'}"

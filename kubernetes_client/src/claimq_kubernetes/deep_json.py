@@ -42,15 +42,15 @@ def without_deep_levels(text: str) -> str:
 
 def _kept_parts(text: str) -> Iterator[str]:
     level = begin = 0
-    for found in _STRING_OR_BRACKET.finditer(text):
-        match found[0]:
+    for match in _STRING_OR_BRACKET.finditer(text):
+        match match[0]:
             case "{" | "[":
                 level += 1
                 if level == MOST_LEVELS + 1:
-                    yield text[begin : found.start()] + json.dumps(CUT)
+                    yield text[begin : match.start()] + json.dumps(CUT)
             case "}" | "]":
                 if level == MOST_LEVELS + 1:
-                    begin = found.end()
+                    begin = match.end()
                 level -= 1
             case _:
                 pass

@@ -30,30 +30,32 @@ def kept_metadata(
     """The metadata of an object with the named labels, annotations and finalizers, and with its controller, of which
     the API server accepts one."""
     metadata: Mapping[str, Any] = body["metadata"]
-    found: Json = {
+    fields: Json = {
         "labels": {name: text for name, text in part(metadata, "labels").items() if name in labels},
         "annotations": {
             name: text
             for name, text in part(metadata, "annotations").items()
             if name in annotations and len(text) <= _LARGEST_TEXT
         },
-        "finalizers": [one for one in metadata.get("finalizers") or () if one in finalizers],
+        "finalizers": [
+            finalizer for finalizer in metadata.get("finalizers") or () if finalizer in finalizers
+        ],
         "ownerReferences": [
-            one
-            for one in parts(metadata, "ownerReferences")
-            if one.get("controller") and json_size(one) <= _LARGEST_TEXT
+            owner
+            for owner in parts(metadata, "ownerReferences")
+            if owner.get("controller") and json_size(owner) <= _LARGEST_TEXT
         ],
     }
     return {
         **{name: metadata[name] for name in _FIELDS if name in metadata},
-        **{name: value for name, value in found.items() if value},
+        **{name: value for name, value in fields.items() if value},
     }
 
 
 def kept_part(body: Mapping[str, Any], name: str) -> Json:
     """The spec or the status of an object; empty if it has :func:`too_much`."""
-    found = part(body, name)
-    return {} if too_much(found) else found
+    section = part(body, name)
+    return {} if too_much(section) else section
 
 
 def too_much(value: object) -> str:

@@ -41,7 +41,9 @@ NAMESPACES = Kind("v1", "Namespace", "namespaces")
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases")
 TOKEN_REVIEWS = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
 ACCESS_REVIEWS = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
-BY_KIND = {one.kind: one for one in (QUEUES, DEPLOYMENTS, BUDGETS, PODS, SECRETS, EVENTS, LEASES)}
+BY_KIND = {
+    resource.kind: resource for resource in (QUEUES, DEPLOYMENTS, BUDGETS, PODS, SECRETS, EVENTS, LEASES)
+}
 
 
 def part(body: Mapping[str, Any] | None, key: str) -> Json:

@@ -55,18 +55,20 @@ class QueueResource:
     def controls(self, child: Mapping[str, Any]) -> bool:
         """Whether the object's controller is this queue, by uid."""
         return any(
-            one.get("controller") and one.get("uid") == self.uid
-            for one in parts(child["metadata"], "ownerReferences")
+            owner.get("controller") and owner.get("uid") == self.uid
+            for owner in parts(child["metadata"], "ownerReferences")
         )
 
     def is_left_over(self, child: Mapping[str, Any]) -> bool:
         """Whether an object without a controller is a child that the operator made for a queue of this name, as in a
         namespace that was restored from a backup: by its labels, and by the field manager that set its spec."""
         metadata = child["metadata"]
-        has_controller = any(one.get("controller") for one in parts(metadata, "ownerReferences"))
-        ours = [one for one in parts(metadata, "managedFields") if one.get("manager") == FIELD_MANAGER]
+        has_controller = any(owner.get("controller") for owner in parts(metadata, "ownerReferences"))
+        ours = [entry for entry in parts(metadata, "managedFields") if entry.get("manager") == FIELD_MANAGER]
         has_labels = child_labels(self.name).items() <= part(metadata, "labels").items()
-        return not has_controller and has_labels and any("f:spec" in part(one, "fieldsV1") for one in ours)
+        return (
+            not has_controller and has_labels and any("f:spec" in part(entry, "fieldsV1") for entry in ours)
+        )
 
     def child(
         self,

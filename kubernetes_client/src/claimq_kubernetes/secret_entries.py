@@ -27,23 +27,27 @@ class InvalidSecretEntry(ValueError):
 
 def keys_of_secrets(redis: RedisSpec) -> dict[str, frozenset[str]]:
     """The Secrets that a connection needs, and which of their entries."""
-    found: dict[str, frozenset[str]] = {}
+    keys_by_secret: dict[str, frozenset[str]] = {}
     for secret, key, _ in redis.secret_entries():
-        found[secret] = found.get(secret, frozenset((HOSTS_KEY,))) | {key}
-    return found
+        keys_by_secret[secret] = keys_by_secret.get(secret, frozenset((HOSTS_KEY,))) | {key}
+    return keys_by_secret
 
 
-def kept_entries(data: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+def kept_entries(entries: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     """The entries with these keys. The rest of a Secret, up to 1 MB, is of no use."""
-    return {key: data[key] for key in keys if key in data}
+    return {key: entries[key] for key in keys if key in entries}
 
 
 def check_room(
-    secret: str, namespace: str, data: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
+    secret: str, namespace: str, entries: Mapping[str, Any], other_secrets: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Raises InvalidSecretEntry if a program must not keep these entries in addition to those of ``others``, which it
-    keeps of other Secrets of the namespace."""
-    total = sum(len(value or "") for one in (data, *others) for value in one.values())
+    """Raises InvalidSecretEntry if a program must not keep these entries in addition to those of
+    ``other_secrets``, which it keeps of other Secrets of the namespace."""
+    total = sum(
+        len(encoded or "")
+        for secret_entries in (entries, *other_secrets)
+        for encoded in secret_entries.values()
+    )
     if total > _NAMESPACE_CHARACTERS:
         message = (
             f'the entries of the Secret "{secret}" that spec.redis names, and those of other queues in the namespace '
@@ -53,28 +57,28 @@ def check_room(
         raise InvalidSecretEntry("SecretTooLarge", message)
 
 
-def read_entry(data: Mapping[str, Any], secret: str, key: str, *, is_text: bool) -> bytes:
+def read_entry(entries: Mapping[str, Any], secret: str, key: str, *, is_text: bool) -> bytes:
     """The value of a key of the Secret with this data. ``is_text``: it has the bound of texts; the one who stores
     certificates has theirs. Raises InvalidSecretEntry.
     """
-    if key not in data:
+    if key not in entries:
         message = f'the Secret "{secret}" has no key "{key}"; add it or correct spec.redis'
         raise InvalidSecretEntry("SecretKeyMissing", message)
     try:
-        value = base64.b64decode(data[key] or "", validate=True)
+        content = base64.b64decode(entries[key] or "", validate=True)
     except binascii.Error as error:
         message = f'the key "{key}" of the Secret "{secret}" is not base64'
         raise InvalidSecretEntry("SecretKeyInvalid", message) from error
-    if is_text and len(value) > LARGEST_TEXT:
-        message = f'the key "{key}" of the Secret "{secret}" has {len(value):,} bytes; give at most {LARGEST_TEXT:,}'
+    if is_text and len(content) > LARGEST_TEXT:
+        message = f'the key "{key}" of the Secret "{secret}" has {len(content):,} bytes; give at most {LARGEST_TEXT:,}'
         raise InvalidSecretEntry("SecretTooLarge", message)
-    return value
+    return content
 
 
-def read_text(data: Mapping[str, Any], key: str) -> str:
+def read_text(entries: Mapping[str, Any], key: str) -> str:
     """The value of a key as text; empty if it is missing, invalid or larger than :data:`LARGEST_TEXT`."""
     try:
-        text = base64.b64decode(data.get(key) or "", validate=True).decode()
+        text = base64.b64decode(entries.get(key) or "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""
     return text if len(text) <= LARGEST_TEXT else ""

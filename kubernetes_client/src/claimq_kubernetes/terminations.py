@@ -55,19 +55,21 @@ class Termination:
 def terminations_of(pod: Mapping[str, Any]) -> tuple[Termination, ...]:
     """All certain terminations in a pod's status, including ones that were handled before."""
     status = part(pod, "status")
-    found: list[Termination] = []
+    terminations: list[Termination] = []
     for kind, name in (("initContainerStatuses", SIDECAR_CONTAINER), ("containerStatuses", APP_CONTAINER)):
         if name == APP_CONTAINER and len(claiming_containers(pod)) > 1:
             continue  # several containers share the sidecar, so it is unknown which of them held a claim
-        named = (one for one in parts(status, kind) if one.get("name") == name)
-        found += [termination for one in named if (termination := _termination(pod, one)) is not None]
+        named = (container for container in parts(status, kind) if container.get("name") == name)
+        terminations += [
+            termination for container in named if (termination := _termination(pod, container)) is not None
+        ]
     if (
         status.get("reason") == _EVICTED
         and is_finished(pod)
-        and all(termination.is_sidecar for termination in found)
+        and all(termination.is_sidecar for termination in terminations)
     ):
-        found += _eviction(pod)
-    return tuple(found)
+        terminations += _eviction(pod)
+    return tuple(terminations)
 
 
 def _eviction(pod: Mapping[str, Any]) -> list[Termination]:
@@ -82,11 +84,11 @@ def _eviction(pod: Mapping[str, Any]) -> list[Termination]:
             container_id=f"eviction of {metadata['uid']}",
             prefix=worker_prefix(metadata["name"], metadata["uid"]),
             is_sidecar=False,
-            cause=_cause(pod, one, part(part(one, "lastState"), "terminated")),
+            cause=_cause(pod, container, part(part(container, "lastState"), "terminated")),
             reason=_reason(pod),
         )
-        for one in containers
-        if one.get("name") == APP_CONTAINER
+        for container in containers
+        if container.get("name") == APP_CONTAINER
     ]
 
 

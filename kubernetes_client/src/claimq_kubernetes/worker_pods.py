@@ -46,10 +46,10 @@ def queue_of_worker(pod: Mapping[str, Any]) -> Key | None:
     metadata = pod["metadata"]
     replica_set = f"{child_name(key[1])}-{part(metadata, 'labels').get(_TEMPLATE_LABEL, '')}"
     is_controlled = any(
-        one.get("controller")
-        and (one.get("apiVersion"), one.get("kind"), one.get("name"))
+        owner.get("controller")
+        and (owner.get("apiVersion"), owner.get("kind"), owner.get("name"))
         == ("apps/v1", "ReplicaSet", replica_set)
-        for one in parts(metadata, "ownerReferences")
+        for owner in parts(metadata, "ownerReferences")
     )
     return key if is_controlled else None
 
@@ -59,9 +59,13 @@ def trim_pod(pod: Mapping[str, Any]) -> Json:
     one whose status or containers are over their bound is only known to exist."""
     spec = part(pod, "spec")
     containers = [
-        {"name": one["name"], "image": one.get("image", ""), "volumeMounts": _socket_mounts(one)}
+        {
+            "name": container["name"],
+            "image": container.get("image", ""),
+            "volumeMounts": _socket_mounts(container),
+        }
         for kind in ("containers", "initContainers")
-        for one in parts(spec, kind)
+        for container in parts(spec, kind)
     ]
     is_large = bool(too_much(containers))
     return {
@@ -74,16 +78,18 @@ def trim_pod(pod: Mapping[str, Any]) -> Json:
 def _socket_mounts(container: Mapping[str, Any]) -> list[Json]:
     return [
         {"name": SOCKET_VOLUME}
-        for one in parts(container, "volumeMounts")
-        if one.get("name") == SOCKET_VOLUME
+        for mount in parts(container, "volumeMounts")
+        if mount.get("name") == SOCKET_VOLUME
     ]
 
 
 def claiming_containers(pod: Mapping[str, Any]) -> frozenset[str]:
     """The containers that can claim through the pod's sidecar: the app, and others that mount its socket."""
     containers = parts(part(pod, "spec"), "containers")
-    others = {one["name"] for one in containers if _socket_mounts(one)} - {SIDECAR_CONTAINER}
-    return frozenset(others | {APP_CONTAINER})
+    app_containers = {container["name"] for container in containers if _socket_mounts(container)} - {
+        SIDECAR_CONTAINER
+    }
+    return frozenset(app_containers | {APP_CONTAINER})
 
 
 def is_finished(pod: Mapping[str, Any]) -> bool:
@@ -95,18 +101,18 @@ def read_pods(
     bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = ()
 ) -> tuple[WorkerPod, ...]:
     """The pods that are not finished, each with its number of claims, sorted by name."""
-    held: dict[str, int] = {}
+    held_pods: dict[str, int] = {}
     for info in workers:
         prefix = info.worker.rpartition(".")[0] + "."
-        held[prefix] = held.get(prefix, 0) + info.busy
+        held_pods[prefix] = held_pods.get(prefix, 0) + info.busy
     return tuple(
-        sorted((_read(body, held) for body in bodies if not is_finished(body)), key=lambda pod: pod.name)
+        sorted((_read(body, held_pods) for body in bodies if not is_finished(body)), key=lambda pod: pod.name)
     )
 
 
-def _read(body: Mapping[str, Any], held: Mapping[str, int]) -> WorkerPod:
+def _read(body: Mapping[str, Any], held_pods: Mapping[str, int]) -> WorkerPod:
     metadata, status = body["metadata"], part(body, "status")
-    conditions = {one["type"]: one for one in parts(status, "conditions")}
+    conditions = {condition["type"]: condition for condition in parts(status, "conditions")}
     name, uid = metadata["name"], metadata["uid"]
     return WorkerPod(
         name=name,
@@ -119,18 +125,23 @@ def _read(body: Mapping[str, Any], held: Mapping[str, int]) -> WorkerPod:
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
         problem=_problem(name, status, conditions),
         init_container=_init_container(status),
-        busy=held.get(worker_prefix(name, uid), 0),
+        busy=held_pods.get(worker_prefix(name, uid), 0),
     )
 
 
 def _init_container(status: Mapping[str, Any]) -> str:
-    waiting = [part(part(one, "state"), "waiting") for one in parts(status, "containerStatuses")]
-    if not any(one.get("reason") == "PodInitializing" for one in waiting):
+    waiting = [part(part(container, "state"), "waiting") for container in parts(status, "containerStatuses")]
+    if not any(state.get("reason") == "PodInitializing" for state in waiting):
         return ""
     # One that is not a sidecar is ready only when it has ended.
     init = parts(status, "initContainerStatuses")
     return next(
-        (str(one["name"]) for one in init if "running" in part(one, "state") and not one.get("ready")), ""
+        (
+            str(container["name"])
+            for container in init
+            if "running" in part(container, "state") and not container.get("ready")
+        ),
+        "",
     )
 
 
@@ -149,14 +160,13 @@ def _problem(
     if scheduled.get("status") == "False":
         return PodProblem(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""), pod)
     for kind in ("initContainerStatuses", "containerStatuses"):
-        for one in parts(status, kind):
-            waiting = part(part(one, "state"), "waiting")
+        for container in parts(status, kind):
+            waiting = part(part(container, "state"), "waiting")
             reason = waiting.get("reason", "")
             if reason and reason not in ("PodInitializing", "ContainerCreating"):
-                message = (
-                    f"container {one['name']}: {waiting.get('message') or reason}{_last_termination(one)}"
-                )
-                return PodProblem(reason, message, pod, one["name"])
+                name, cause = container["name"], waiting.get("message") or reason
+                message = f"container {name}: {cause}{_last_termination(container)}"
+                return PodProblem(reason, message, pod, name)
     return None
 
 

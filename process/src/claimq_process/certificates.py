@@ -43,30 +43,34 @@ class Certificates:
         self._directory = directory
 
     def paths(
-        self, files: Mapping[str, bytes], others: Collection[str], namespace: str, own: Collection[str] = ()
+        self,
+        files: Mapping[str, bytes],
+        other_paths: Collection[str],
+        namespace: str,
+        own_paths: Collection[str] = (),
     ) -> dict[str, str]:
         """Stores the entries of ``files`` whose names are in MAX_BYTES, and returns their paths by name.
 
-        ``others``: paths that other queues of the namespace use; ``own``: those that this queue has used so far. Raises
-        CertificateRejected; :meth:`sweep` then removes what was stored.
+        ``other_paths``: those that other queues of the namespace use; ``own_paths``: those that this queue has
+        used so far. Raises CertificateRejected; :meth:`sweep` then removes what was stored.
         """
-        found = {name: self._directory / _file_name(name, files[name]) for name in MAX_BYTES if name in files}
-        for name in found:
+        paths = {name: self._directory / _file_name(name, files[name]) for name in MAX_BYTES if name in files}
+        for name in paths:
             if len(files[name]) > MAX_BYTES[name]:
                 raise _too_large(name, len(files[name]))
-        new = sum(len(files[name]) for name, path in found.items() if str(path) not in others)
-        of_namespace = new + sum(_size(path) for path in others)
+        new = sum(len(files[name]) for name, path in paths.items() if str(path) not in other_paths)
+        of_namespace = new + sum(_size(path) for path in other_paths)
         if of_namespace > NAMESPACE_BYTES:
             raise _too_many(namespace)
-        added = sum(len(files[name]) for name, path in found.items() if not path.exists())
-        before = sum(_size(path) for path in {*others, *own})
+        added = sum(len(files[name]) for name, path in paths.items() if not path.exists())
+        before = sum(_size(path) for path in {*other_paths, *own_paths})
         # Not where renewed certificates replace others of the queue.
         grows = added and of_namespace > max(before, SMALL_NAMESPACE_BYTES)
         if grows and added + self._stored_bytes() > TOTAL_BYTES:
             raise _no_room(namespace)
-        for name, path in found.items():
+        for name, path in paths.items():
             self._store(path, files[name])
-        return {name: str(path) for name, path in found.items()}
+        return {name: str(path) for name, path in paths.items()}
 
     def sweep(self, used: Collection[str | None]) -> None:
         """Deletes all files that are not in ``used``."""

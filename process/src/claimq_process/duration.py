@@ -52,10 +52,10 @@ def format_duration(seconds: float) -> str:
     if not is_finite(seconds) or seconds < 0:
         raise ValueError(f"{seconds} is not a duration; give seconds, 0 or more")
     whole, part = divmod(seconds, 1)
-    left = int(whole) * 1000 + round(part * 1000)
+    milliseconds = int(whole) * 1000 + round(part * 1000)
     parts: list[str] = []
     for unit, size in _UNIT_MS.items():
-        count, left = divmod(left, size)
+        count, milliseconds = divmod(milliseconds, size)
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"

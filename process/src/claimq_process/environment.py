@@ -50,9 +50,9 @@ class Environment:
         text = self.text(name)
         if text is None:
             return default
-        for one in allowed:
-            if one.lower() == text.lower():
-                return one
+        for choice in allowed:
+            if choice.lower() == text.lower():
+                return choice
         self.bad(name, f'is "{text}"; give one of {", ".join(allowed)}')
         return default
 
@@ -66,18 +66,18 @@ class Environment:
 
     def port(self, name: str, default: int) -> int:
         """A port, or 0."""
-        found = self._digits(name)
-        if found is not None and found <= 65535:
-            return found
+        number = self._digits(name)
+        if number is not None and number <= 65535:
+            return number
         if (text := self.text(name)) is not None:
             self.bad(name, f'is "{text}"; give a port from 1 to 65535, or 0 for any that is free')
         return default
 
     def whole(self, name: str, default: Absent, *, least: int, most: int) -> int | Absent:
         """A whole number."""
-        found = self._digits(name)
-        if found is not None and least <= found <= most:
-            return found
+        number = self._digits(name)
+        if number is not None and least <= number <= most:
+            return number
         if (text := self.text(name)) is not None:
             end = _NO_LIMIT if default is None else ""
             self.bad(name, f'is "{text}"; give a whole number from {least} to {most}{end}')

@@ -11,7 +11,7 @@ def levels_of(value: object) -> Iterator[list[object]]:
     level = [value]
     while level:
         yield level
-        level = [inner for one in level for inner in _values_in(one)]
+        level = [inner for parent in level for inner in _values_in(parent)]
 
 
 def _values_in(value: object) -> Iterable[object]:

@@ -126,21 +126,21 @@ def _pairs(fields: dict[str, object]) -> Iterator[str]:
     return (f"{key}={_value(_text(value))}" for key, value in fields.items() if value is not None)
 
 
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, BaseException):
-        return str(value) or type(value).__name__
-    return str(value)
+def _text(field: object) -> str:
+    if isinstance(field, bool):
+        return "true" if field else "false"
+    if isinstance(field, BaseException):
+        return str(field) or type(field).__name__
+    return str(field)
 
 
 def _value(text: str) -> str:
     """A logfmt value: bare if that is unambiguous, else quoted with the escapes of JSON."""
-    if text and text.isprintable() and not any(one in text for one in ' ="\\'):
+    if text and text.isprintable() and not any(special in text for special in ' ="\\'):
         return text
-    return f'"{"".join(_escaped(one) for one in text)}"'
+    return f'"{"".join(_escaped(character) for character in text)}"'
 
 
-def _escaped(one: str) -> str:
+def _escaped(character: str) -> str:
     """A character inside quotes; escaped if it is a control character or could be read as the end of a line."""
-    return one if one.isprintable() and one not in '"\\' else json.dumps(one)[1:-1]
+    return character if character.isprintable() and character not in '"\\' else json.dumps(character)[1:-1]

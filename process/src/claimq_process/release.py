@@ -25,5 +25,5 @@ def release_labels(label: str) -> dict[str, str]:
 
 def minor_of(release: str) -> tuple[int, int] | None:
     """Major and minor number; None for other text. Releases that differ only after these numbers work together."""
-    found = _MINOR.match(release)
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _MINOR.match(release)
+    return None if match is None else (int(match[1]), int(match[2]))

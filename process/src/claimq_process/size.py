@@ -11,19 +11,19 @@ _SIZE = re.compile(r"([0-9]{1,12})(Ki|Mi|Gi|k|M|G)?", re.ASCII)
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
-def parse_size(value: str | int) -> int:
+def parse_size(size: str | int) -> int:
     """The bytes of ``value``: ``1Mi`` is 1048576, ``1M`` is 1000000, 512 and ``"512"`` are 512.
 
     Raises :class:`ValueError` with a message that says what to write instead.
     """
-    if isinstance(value, int):
-        if isinstance(value, bool) or value < 0:
-            raise ValueError(f'{value} is not a size; write bytes, for instance 65536, "64Ki" or "1Mi"')
-        return value
-    found = _SIZE.fullmatch(value)
-    if found is None:
-        raise ValueError(_advice(value))
-    return int(found[1]) * _UNITS[found[2] or ""]
+    if isinstance(size, int):
+        if isinstance(size, bool) or size < 0:
+            raise ValueError(f'{size} is not a size; write bytes, for instance 65536, "64Ki" or "1Mi"')
+        return size
+    match = _SIZE.fullmatch(size)
+    if match is None:
+        raise ValueError(_advice(size))
+    return int(match[1]) * _UNITS[match[2] or ""]
 
 
 def format_size(size: int) -> str:

@@ -37,9 +37,9 @@ def object_schema(spec: type[Any], path: str, description: str = "") -> Schema:
     if description:
         schema["description"] = description
     schema["properties"] = {
-        one.name: _field_schema(one.declared, f"{path}.{one.name}") for one in declared_fields(spec)
+        field.name: _field_schema(field.declared, f"{path}.{field.name}") for field in declared_fields(spec)
     }
-    if required := [one.name for one in declared_fields(spec) if one.declared.required]:
+    if required := [field.name for field in declared_fields(spec) if field.declared.required]:
         schema["required"] = required
     if rules := OBJECT_RULES.get(path):
         schema["x-kubernetes-validations"] = [rule.to_schema() for rule in rules]
@@ -92,8 +92,8 @@ def _typed(declared: Declared, path: str) -> Schema:
         case Kind.TEXT_MAP:
             return _map(_ruled({"type": "string"}, *FIELD_RULES.get(f"{path}{{}}", ())))
         case Kind.QUANTITY_MAP:
-            one: Schema = {"x-kubernetes-int-or-string": True, "maxLength": _LONGEST_QUANTITY}
-            return _map(_ruled(one, quantity(declared)), most=8)
+            entry: Schema = {"x-kubernetes-int-or-string": True, "maxLength": _LONGEST_QUANTITY}
+            return _map(_ruled(entry, quantity(declared)), most=8)
         case Kind.FREE:
             return _POD if path == POD_PATH else dict(_FREE)
         case _:
@@ -136,13 +136,13 @@ def _defaults_below(declared: Declared) -> Schema:
     """All defaults of an object whose absence is an object of defaults; rules on it are checked against them."""
     if declared.kind is not Kind.OBJECT or declared.optional or declared.nested is None:
         return {}
-    found: Schema = {}
-    for one in declared_fields(declared.nested):
-        if one.declared.default is not None:
-            found[one.name] = one.declared.default
-        elif below := _defaults_below(one.declared):
-            found[one.name] = below
-    return found
+    defaults: Schema = {}
+    for field in declared_fields(declared.nested):
+        if field.declared.default is not None:
+            defaults[field.name] = field.declared.default
+        elif below := _defaults_below(field.declared):
+            defaults[field.name] = below
+    return defaults
 
 
 _FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -131,30 +131,32 @@ class DeclaredField:
 
 def camel(attribute: str) -> str:
     """``min_replicas`` -> ``minReplicas``."""
-    first, *rest = attribute.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    first, *words = attribute.split("_")
+    return first + "".join(word.capitalize() for word in words)
 
 
 def declared_fields(spec: type[Any]) -> tuple[DeclaredField, ...]:
     """The declared fields of one object of the manifest, in the order of the page."""
     return tuple(
-        DeclaredField(one.name, camel(one.name), one.metadata[_KEY])
-        for one in fields(spec)
-        if _KEY in one.metadata
+        DeclaredField(attribute.name, camel(attribute.name), attribute.metadata[_KEY])
+        for attribute in fields(spec)
+        if _KEY in attribute.metadata
     )
 
 
 def walk(spec: type[Any], path: str) -> Iterator[tuple[str, Declared]]:
     """Every field below ``spec`` with its path (``spec.busyExpiry``, ``spec.worker.env[].name``), parents first."""
-    for one in declared_fields(spec):
-        here = f"{path}.{one.name}"
-        yield here, one.declared
-        if one.declared.nested is not None:
-            yield from walk(one.declared.nested, here + ("[]" if one.declared.kind is Kind.OBJECTS else ""))
+    for child in declared_fields(spec):
+        here = f"{path}.{child.name}"
+        yield here, child.declared
+        if child.declared.nested is not None:
+            yield from walk(
+                child.declared.nested, here + ("[]" if child.declared.kind is Kind.OBJECTS else "")
+            )
 
 
-def _field(declared: Declared, value: object = None) -> Any:
-    return field(default=cast("Any", value), metadata={_KEY: declared})
+def _field(declared: Declared, default: object = None) -> Any:
+    return field(default=cast("Any", default), metadata={_KEY: declared})
 
 
 def text(
@@ -204,8 +206,8 @@ def integer(doc: str, *, default: int | None = None, least: int, most: int, abse
 
 def number(doc: str, *, default: float, least: float, most: float) -> Any:
     """A number between bounds."""
-    shown = int(default) if default == int(default) else default
-    return _field(Declared(Kind.NUMBER, doc, default=shown, least=least, most=most), default)
+    page_default = int(default) if default == int(default) else default
+    return _field(Declared(Kind.NUMBER, doc, default=page_default, least=least, most=most), default)
 
 
 def duration(

@@ -60,9 +60,9 @@ def parse_manifest(
         not_required=frozenset(("spec.redis", "spec.worker.image")) if local else frozenset(),
         leaves_unknown=stored,
     )
-    given = _top(reading, document)
-    name, namespace = _metadata(reading, given.get("metadata"))
-    raw = given.get("spec")
+    fields = _top(reading, document)
+    name, namespace = _metadata(reading, fields.get("metadata"))
+    raw = fields.get("spec")
     if raw is None:
         reading.add("spec", "is missing; give an object with at least redis and worker")
         spec = QueueSpec()
@@ -90,15 +90,15 @@ def _top(reading: Reading, document: object) -> Mapping[object, object]:
     if not isinstance(document, Mapping):
         reading.add("document", f"is {shown(document)}; give one {KIND}: apiVersion, kind, metadata and spec")
         raise InvalidSpec(reading.problems)
-    given = cast("Mapping[object, object]", document)
-    for field, value in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if given.get(field) != value:
-            seen = "is missing" if given.get(field) is None else f"is {shown(given[field])}"
-            reading.add(field, f"{seen}; write {field}: {value}")
-    for key in given:
+    fields = cast("Mapping[object, object]", document)
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if fields.get(field) != expected:
+            problem = "is missing" if fields.get(field) is None else f"is {shown(fields[field])}"
+            reading.add(field, f"{problem}; write {field}: {expected}")
+    for key in fields:
         if key not in _TOP:
             reading.add(str(key), f"is not a field; {_where(key)}")
-    return given
+    return fields
 
 
 def _where(key: object) -> str:
@@ -112,34 +112,34 @@ def _where(key: object) -> str:
 
 def _metadata(reading: Reading, metadata: object) -> tuple[str, str]:
     if not isinstance(metadata, Mapping):
-        seen = "is missing" if metadata is None else f"is {shown(metadata)}"
-        reading.add("metadata", f"{seen}; give an object with a name")
+        problem = "is missing" if metadata is None else f"is {shown(metadata)}"
+        reading.add("metadata", f"{problem}; give an object with a name")
         return "", ""
-    given = cast("Mapping[object, object]", metadata)
-    return _label(reading, given, "name", LONGEST_NAME), _label(reading, given, "namespace", LONGEST_LABEL)
+    fields = cast("Mapping[object, object]", metadata)
+    return _label(reading, fields, "name", LONGEST_NAME), _label(reading, fields, "namespace", LONGEST_LABEL)
 
 
-def _label(reading: Reading, given: Mapping[object, object], key: str, longest: int) -> str:
-    value, field = given.get(key), f"metadata.{key}"
-    if value is None:
+def _label(reading: Reading, fields: Mapping[object, object], key: str, longest: int) -> str:
+    label, field = fields.get(key), f"metadata.{key}"
+    if label is None:
         if key == "name":
             reading.add(field, "is missing; give the queue a name")
         return ""
-    if not isinstance(value, str) or not _LABEL.fullmatch(value):
+    if not isinstance(label, str) or not _LABEL.fullmatch(label):
         reading.add(
             field,
-            f"is {shown(value)}; give lower-case letters, digits and '-', a letter or digit first and last",
+            f"is {shown(label)}; give lower-case letters, digits and '-', a letter or digit first and last",
         )
         return ""
-    if len(value) > longest:
+    if len(label) > longest:
         why = (
             f" (its pods' names add {LONGEST_LABEL - longest} and end at {LONGEST_LABEL})"
             if key == "name"
             else ""
         )
-        reading.add(field, f"has {len(value)} characters; give at most {longest}{why}")
+        reading.add(field, f"has {len(label)} characters; give at most {longest}{why}")
         return ""
-    return value
+    return label
 
 
 def _local(reading: Reading, spec: QueueSpec) -> None:

@@ -96,16 +96,16 @@ def listeners(pod: Mapping[str, object], port: int) -> Iterator[tuple[str, objec
         for container in _objects(pod, field):
             if field == "initContainers" and container.get("restartPolicy") != "Always":
                 continue  # it has ended when the sidecar starts
-            for one in _objects(container, "ports"):
-                if (one.get("containerPort"), one.get("protocol") or "TCP") == (port, "TCP"):
+            for listener in _objects(container, "ports"):
+                if (listener.get("containerPort"), listener.get("protocol") or "TCP") == (port, "TCP"):
                     yield f"{POD_PATH}.{field}", container.get("name")
 
 
 def _objects(body: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
     """The objects of a list. Entries of other types are reported elsewhere."""
     entries = body.get(name)
-    found = cast("list[object]", entries) if isinstance(entries, list | tuple) else []
-    return [cast("Mapping[str, object]", one) for one in found if isinstance(one, Mapping)]
+    items = cast("list[object]", entries) if isinstance(entries, list | tuple) else []
+    return [cast("Mapping[str, object]", item) for item in items if isinstance(item, Mapping)]
 
 
 Check = Callable[[str, Mapping[str, object]], Iterator[Problem]]
@@ -124,27 +124,27 @@ def _each(pod: Mapping[str, object], name: str, noun: str, check: Check) -> Iter
             yield Problem(f"{path}[{index}]", f"is {shown(entry)}; give a {noun}")
 
 
-def _types(path: str, shapes: Mapping[str, Shape], given: Mapping[str, object]) -> Iterator[Problem]:
+def _types(path: str, shapes: Mapping[str, Shape], body: Mapping[str, object]) -> Iterator[Problem]:
     for name, shape in shapes.items():
-        value = given.get(name)
+        value = body.get(name)
         if value is not None and not _FITS[shape](value):
             yield Problem(f"{path}.{name}", f"is {shown(value)}; give {shape.value}")
 
 
 def _duplicates(
-    path: str, keys: Mapping[str, tuple[str, ...]], given: Mapping[str, object]
+    path: str, keys: Mapping[str, tuple[str, ...]], body: Mapping[str, object]
 ) -> Iterator[Problem]:
     """The entries of lists that have the same key as an earlier one. An incomplete key is reported elsewhere."""
     for name, fields in keys.items():
-        entries = given.get(name)
+        entries = body.get(name)
         first: dict[str, int] = {}
         for index, entry in enumerate(
             cast("list[object]", entries) if isinstance(entries, list | tuple) else ()
         ):
-            found: Mapping[str, object] = (
+            item: Mapping[str, object] = (
                 cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
             )
-            values: list[object] = [found.get(field) or KEY_DEFAULTS.get(field) for field in fields]
+            values: list[object] = [item.get(field) or KEY_DEFAULTS.get(field) for field in fields]
             if None not in values and (same := first.setdefault(repr(values), index)) != index:
                 key = " and ".join(
                     f"{field} {shown(value)}" for field, value in zip(fields, values, strict=True)
@@ -179,15 +179,15 @@ def _main_container(path: str, container: Mapping[str, object]) -> Iterator[Prob
     if container.get("restartPolicy", "Always") != "Always":
         fault = f"is {shown(container['restartPolicy'])}; workers are restarted: remove it"
         yield Problem(f"{path}.restartPolicy", fault)
-    for taken in ("image", "command", "args", "env", "envFrom", "resources"):
-        if taken in container:
-            yield Problem(f"{path}.{taken}", f"is set for the app container; set spec.worker.{taken} instead")
+    for name in ("image", "command", "args", "env", "envFrom", "resources"):
+        if name in container:
+            yield Problem(f"{path}.{name}", f"is set for the app container; set spec.worker.{name} instead")
 
 
 def _is_list_of(kind: type[object]) -> Callable[[object], bool]:
     def fits(value: object) -> bool:
         return isinstance(value, list | tuple) and all(
-            isinstance(one, kind) for one in cast("list[object]", value)
+            isinstance(entry, kind) for entry in cast("list[object]", value)
         )
 
     return fits

@@ -49,41 +49,41 @@ class Reading:
 
     def read_object(self, spec: type[_Spec], raw: object, path: str) -> _Spec:
         """An object of the document as ``spec``. Invalid values are reported and replaced by their defaults."""
-        known = declared_fields(spec)
+        declared = declared_fields(spec)
         if not isinstance(raw, Mapping):
-            self.add(path, f"is {shown(raw)}; give an object with the fields {_names(known)}")
+            self.add(path, f"is {shown(raw)}; give an object with the fields {_names(declared)}")
             return spec()
-        given = cast("Mapping[object, object]", raw)
+        fields = cast("Mapping[object, object]", raw)
         if not self._leaves_unknown:
-            self._unknown(spec, known, given, path)
+            self._unknown(spec, declared, fields, path)
         values: dict[str, object] = {}
-        for one in known:
-            here = f"{path}.{one.name}"
-            value = given.get(one.name)
-            if value is not None:
-                found = self._value(one.declared, value, here)
-                if found is not None:
-                    values[one.attribute] = found
-            elif one.declared.required and here not in self._not_required:
-                self.add(here, f"is missing; {_ask(one.declared)}")
+        for field in declared:
+            here = f"{path}.{field.name}"
+            raw_value = fields.get(field.name)
+            if raw_value is not None:
+                parsed = self._value(field.declared, raw_value, here)
+                if parsed is not None:
+                    values[field.attribute] = parsed
+            elif field.declared.required and here not in self._not_required:
+                self.add(here, f"is missing; {_ask(field.declared)}")
         return spec(**values)
 
     def _unknown(
-        self, spec: type[Any], known: tuple[DeclaredField, ...], given: Mapping[object, object], path: str
+        self, spec: type[Any], declared: tuple[DeclaredField, ...], fields: Mapping[object, object], path: str
     ) -> None:
-        names = {one.name for one in known}
-        for key in given:
+        names = {field.name for field in declared}
+        for key in fields:
             if key not in names:
                 hints = cast("dict[str, str]", getattr(spec, "HINTS", {}))
                 self.add(
                     f"{path}.{key}",
-                    f"is not a field; {hints.get(str(key)) or self._suggestion(key, known, path)}",
+                    f"is not a field; {hints.get(str(key)) or self._suggestion(key, declared, path)}",
                 )
 
-    def _suggestion(self, key: object, known: tuple[DeclaredField, ...], path: str) -> str:
+    def _suggestion(self, key: object, declared: tuple[DeclaredField, ...], path: str) -> str:
         if not isinstance(key, str):
             return f"the name is {shown(key)}, not a text; put it in quotes or remove it"
-        by_plain = {plain(one.name): one.name for one in known}
+        by_plain = {plain(field.name): field.name for field in declared}
         if plain(key) in by_plain:
             return f"did you mean {by_plain[plain(key)]}?"
         homes = self._homes.get(plain(key), [])
@@ -95,7 +95,7 @@ class Reading:
         far = get_close_matches(plain(key), self._homes, n=1, cutoff=0.85)
         if far and len(self._homes[far[0]]) == 1:
             return f"did you mean {self._homes[far[0]][0]}?"
-        return f"remove it; the fields of {path} are {_names(known)}"
+        return f"remove it; the fields of {path} are {_names(declared)}"
 
     def _value(self, declared: Declared, raw: object, path: str) -> object:
         """The value in Python; None if it is invalid (and reported)."""
@@ -123,24 +123,24 @@ class Reading:
         if declared.most is not None and len(entries) > declared.most:
             self.add(path, f"has {len(entries)} entries; give at most {declared.most:g}")
             return None
-        found: list[object] = []
+        parsed: list[object] = []
         for index, entry in enumerate(entries):
             here = f"{path}[{index}]"
             if declared.kind is Kind.OBJECTS:
-                found.append(self.read_object(cast("type[object]", declared.nested), entry, here))
+                parsed.append(self.read_object(cast("type[object]", declared.nested), entry, here))
             elif declared.kind is Kind.FREE_LIST:
-                found.append(self._map(declared, entry, here) or {})
+                parsed.append(self._map(declared, entry, here) or {})
             elif isinstance(entry, str):
-                found.append(entry)
+                parsed.append(entry)
             else:
                 self.add(here, f"is {shown(entry)}; {_quoted(entry)}")
-        return tuple(found)
+        return tuple(parsed)
 
     def _map(self, declared: Declared, raw: object, path: str) -> object:
         if not isinstance(raw, Mapping):
             self.add(path, f"is {shown(raw)}; give an object")
             return None
-        found: dict[str, object] = {}
+        parsed: dict[str, object] = {}
         for key, value in cast("Mapping[object, object]", raw).items():
             here = f"{path}.{key}"
             if not isinstance(key, str):
@@ -148,25 +148,25 @@ class Reading:
             elif declared.kind is Kind.TEXT_MAP and not isinstance(value, str):
                 self.add(here, f"is {shown(value)}; {_quoted(value)}")
             elif declared.kind is Kind.QUANTITY_MAP:
-                self._quantity(found, key, value, here)
+                self._quantity(parsed, key, value, here)
             elif value is not None:
                 try:
-                    found[key] = _without_nulls(value)
+                    parsed[key] = _without_nulls(value)
                 except ValueError as error:
                     self.add(here, str(error))
-        return found
+        return parsed
 
-    def _quantity(self, found: dict[str, object], key: str, value: object, path: str) -> None:
-        if not isinstance(value, str | int | float):
-            self.add(path, f'is {shown(value)}; write a quantity such as "500m", "2" or "256Mi"')
+    def _quantity(self, quantities: dict[str, object], key: str, raw: object, path: str) -> None:
+        if not isinstance(raw, str | int | float):
+            self.add(path, f'is {shown(raw)}; write a quantity such as "500m", "2" or "256Mi"')
             return
-        if isinstance(value, float):  # the API server accepts whole numbers and texts
-            self.add(path, f'is the number {value:g} without quotes; write it as a text: "{value:g}"')
+        if isinstance(raw, float):  # the API server accepts whole numbers and texts
+            self.add(path, f'is the number {raw:g} without quotes; write it as a text: "{raw:g}"')
             return
         try:
-            if parse_quantity(value) < 0:
-                raise ValueError(f"{shown(value)} is negative; write a quantity of 0 or more")
-            found[key] = str(value)
+            if parse_quantity(raw) < 0:
+                raise ValueError(f"{shown(raw)} is negative; write a quantity of 0 or more")
+            quantities[key] = str(raw)
         except ValueError as error:
             self.add(path, str(error))
 
@@ -184,8 +184,8 @@ def _without_nulls(value: object, levels: int = _MOST_LEVELS) -> object:
         )
     if isinstance(value, Mapping):
         entries = cast("Mapping[object, object]", value).items()
-        return {key: _without_nulls(one, levels - 1) for key, one in entries if one is not None}
-    return [_without_nulls(one, levels - 1) for one in cast("list[object]", value) if one is not None]
+        return {key: _without_nulls(entry, levels - 1) for key, entry in entries if entry is not None}
+    return [_without_nulls(entry, levels - 1) for entry in cast("list[object]", value) if entry is not None]
 
 
 def plain(name: str) -> str:
@@ -227,8 +227,8 @@ def _within(path: str, outer: str) -> bool:
     return path == outer or path.startswith((outer + ".", outer + "["))
 
 
-def _names(known: tuple[DeclaredField, ...]) -> str:
-    return ", ".join(one.name for one in known)
+def _names(declared: tuple[DeclaredField, ...]) -> str:
+    return ", ".join(field.name for field in declared)
 
 
 def _quoted(value: object) -> str:
@@ -262,7 +262,7 @@ def _choice(declared: Declared, raw: object) -> object:
         if member.value == raw:
             return member
     names = " or ".join((", ".join(declared.choices[:-1]), declared.choices[-1]))
-    near = [one for one in declared.choices if isinstance(raw, str) and plain(one) == plain(raw)]
+    near = [choice for choice in declared.choices if isinstance(raw, str) and plain(choice) == plain(raw)]
     near = near or get_close_matches(str(raw), declared.choices, n=1, cutoff=0.7)
     raise ValueError(
         f"is {shown(raw)}; {f'did you mean {near[0]}? The values are {names}' if near else f'give {names}'}"
@@ -312,8 +312,8 @@ def _size(declared: Declared, raw: object) -> int:
 def _bounded(declared: Declared, value: float, raw: object) -> float:
     least, most = declared.least, declared.most
     if (least is not None and value < least) or (most is not None and value > most):
-        found = raw if isinstance(raw, str) else shown(raw)
-        raise ValueError(f"is {found}; give a value {declared.range()}")
+        text = raw if isinstance(raw, str) else shown(raw)
+        raise ValueError(f"is {text}; give a value {declared.range()}")
     return value
 
 

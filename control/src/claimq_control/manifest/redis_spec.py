@@ -246,21 +246,21 @@ class RedisSpec:
 
     def secret_entries(self) -> list[tuple[str, str, str]]:
         """The entries of Secrets that a connection needs: (Secret, key, name of the file that holds the value)."""
-        found: list[tuple[str, str, str]] = []
+        entries: list[tuple[str, str, str]] = []
         if self.secret_ref is not None:
-            found.append((self.secret_ref.name, self.secret_ref.key, "url"))
+            entries.append((self.secret_ref.name, self.secret_ref.key, "url"))
         if self.password_secret_ref is not None:
-            found.append((self.password_secret_ref.name, self.password_secret_ref.key, "password"))
+            entries.append((self.password_secret_ref.name, self.password_secret_ref.key, "password"))
         if self.sentinel is not None and self.sentinel.password_secret_ref is not None:
             reference = self.sentinel.password_secret_ref
-            found.append((reference.name, reference.key, "sentinel-password"))
+            entries.append((reference.name, reference.key, "sentinel-password"))
         if self.tls is not None and self.tls.ca_secret_ref is not None:
-            found.append((self.tls.ca_secret_ref.name, self.tls.ca_secret_ref.key, "ca.crt"))
+            entries.append((self.tls.ca_secret_ref.name, self.tls.ca_secret_ref.key, "ca.crt"))
         if self.tls is not None and self.tls.cert_secret_ref is not None:
             certificate = self.tls.cert_secret_ref
-            found.append((certificate.name, certificate.cert_key, "tls.crt"))
-            found.append((certificate.name, certificate.private_key_key, "tls.key"))
-        return found
+            entries.append((certificate.name, certificate.cert_key, "tls.crt"))
+            entries.append((certificate.name, certificate.private_key_key, "tls.key"))
+        return entries
 
     def credentials(self, texts: Mapping[str, str]) -> Credentials:
         """The users and passwords of a connection; ``texts``: the values of :meth:`secret_entries` by file."""

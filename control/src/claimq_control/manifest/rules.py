@@ -58,9 +58,9 @@ def apply_rules(spec: QueueSpec, reading: Reading) -> list[str]:
     broken: list[str] = []
     for rule in RULES:
         if not any(reading.has_problem_in(need) for need in rule.needs):
-            found = list(rule.check(spec))
-            reading.problems.extend(found)
-            broken += [rule.code] if found else []
+            problems = list(rule.check(spec))
+            reading.problems.extend(problems)
+            broken += [rule.code] if problems else []
     return broken
 
 
@@ -301,15 +301,15 @@ def _push_batch(spec: QueueSpec) -> Iterator[Problem]:
 
 @_rule("env-names", "spec.worker.env")
 def _env_names(spec: QueueSpec) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
+    first_index: dict[str, int] = {}
     for index, variable in enumerate(spec.worker.env):
         field = f"spec.worker.env[{index}]"
-        if variable.name in seen:
+        if variable.name in first_index:
             yield Problem(
                 f"{field}.name",
-                f"is {shown(variable.name)}, like env[{seen[variable.name]}]; remove one of the two",
+                f"is {shown(variable.name)}, like env[{first_index[variable.name]}]; remove one of the two",
             )
-        seen.setdefault(variable.name, index)
+        first_index.setdefault(variable.name, index)
         if variable.name in SET_BY_CLAIMQ:
             yield Problem(f"{field}.name", f"is {variable.name}, which claimq sets itself; remove it")
         if variable.value is not None and variable.value_from:
@@ -318,9 +318,9 @@ def _env_names(spec: QueueSpec) -> Iterator[Problem]:
 
 @_rule("requests-within-limits", "spec.worker.resources", "spec.sidecar.resources")
 def _requests_within_limits(spec: QueueSpec) -> Iterator[Problem]:
-    for path, found in (("spec.worker", spec.worker.resources), ("spec.sidecar", spec.sidecar.resources)):
-        for name, request in found.requests.items():
-            limit = found.limits.get(name)
+    for path, resources in (("spec.worker", spec.worker.resources), ("spec.sidecar", spec.sidecar.resources)):
+        for name, request in resources.requests.items():
+            limit = resources.limits.get(name)
             if limit is not None and parse_quantity(request) > parse_quantity(limit):
                 yield Problem(
                     f"{path}.resources.requests.{name}",
@@ -331,20 +331,20 @@ def _requests_within_limits(spec: QueueSpec) -> Iterator[Problem]:
 @_rule("payload-within-memory", "spec.maxPayload", "spec.sidecar.resources")
 def _payload_within_memory(spec: QueueSpec) -> Iterator[Problem]:
     limit = spec.sidecar.resources.limits.get("memory")
-    needed = SIDECAR_BASE + SIDECAR_PER_BYTE * max(spec.max_payload, SIDECAR_LEAST_PAYLOAD)
-    if limit is not None and parse_quantity(limit) < needed:
+    least_memory = SIDECAR_BASE + SIDECAR_PER_BYTE * max(spec.max_payload, SIDECAR_LEAST_PAYLOAD)
+    if limit is not None and parse_quantity(limit) < least_memory:
         yield Problem(
             "spec.maxPayload",
-            f"is {format_size(spec.max_payload)}, and a sidecar with that needs {-(-needed // MIB)}Mi of memory; lower "
-            f"maxPayload, or raise sidecar.resources.limits.memory ({limit})",
+            f"is {format_size(spec.max_payload)}, and a sidecar with that needs {-(-least_memory // MIB)}Mi of memory; "
+            f"lower maxPayload, or raise sidecar.resources.limits.memory ({limit})",
         )
 
 
 @_rule("template-metadata", "spec.worker.template.metadata")
 def _template_metadata(spec: QueueSpec) -> Iterator[Problem]:
     metadata = spec.worker.template.metadata
-    for kind, given in (("labels", metadata.labels), ("annotations", metadata.annotations)):
-        for key, value in given.items():
+    for kind, entries in (("labels", metadata.labels), ("annotations", metadata.annotations)):
+        for key, value in entries.items():
             field = f"spec.worker.template.metadata.{kind}.{key}"
             if key.startswith(PREFIX):
                 yield Problem(

@@ -41,15 +41,15 @@ def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float
         return Decision(None, ScalingRule.UNKNOWN, reason, unknown)
     is_new = state.seen_at is None and not state.estimates.ended
     state = _remembered(spec, seen, state, now)
-    asked = demand(spec.target_age, seen, state.estimates)
-    unbounded = _wanted(spec, seen, state, now, asked, is_new=is_new)
-    decision = _decided(spec, seen, state, now, asked, unbounded)
-    explanation = explained(spec, seen, state.estimates, asked, unbounded.replicas)
+    need = demand(spec.target_age, seen, state.estimates)
+    unbounded = _wanted(spec, seen, state, now, need, is_new=is_new)
+    decision = _decided(spec, seen, state, now, need, unbounded)
+    explanation = explained(spec, seen, state.estimates, need, unbounded.replicas)
     return replace(decision, explanation=explanation)
 
 
 def _decided(
-    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand, unbounded: Wish
+    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, need: Demand, unbounded: Wish
 ) -> Decision:
     """The result of the rules within the bounds, the steps and the windows."""
     if _may_go_to_zero(spec, state, now):
@@ -58,7 +58,7 @@ def _decided(
     wish = within_bounds(spec, unbounded)
     state = replace(state, wanted=noted(state.wanted, now, wish.replicas, window(spec, state)))
     move = up if wish.replicas > seen.replicas else down
-    decision = _with_limit(spec, seen, move(spec, seen, state, now, wish), unbounded, asked)
+    decision = _with_limit(spec, seen, move(spec, seen, state, now, wish), unbounded, need)
     if decision.replicas == seen.replicas:
         return decision
     return replace(decision, state=replace(decision.state, changed_at=now))
@@ -85,9 +85,9 @@ def _external(replicas: int | None, seen: Seen | None) -> tuple[int | None, str]
     reason = f"mode is External: {workers(replicas)}, as the scale of this queue was set"
     if seen is None:
         return None, f"{reason}; the queue could not be observed, so the workers stay as they are"
-    held = min(seen.busy_workers, seen.replicas)
-    if held > replicas:
-        return held, f"{reason}; {workers(held)} hold claims"
+    busy = min(seen.busy_workers, seen.replicas)
+    if busy > replicas:
+        return busy, f"{reason}; {workers(busy)} hold claims"
     return replicas, reason
 
 
@@ -117,19 +117,19 @@ def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) 
 
 
 def _wanted(
-    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, asked: Demand, *, is_new: bool
+    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, need: Demand, *, is_new: bool
 ) -> Wish:
     """The number of workers for the items, before bounds, window and steps: the larger of the two rules."""
     if state.idle_since is not None:
         if seen.replicas == 0 or spec.min_replicas > 0:
             return Wish(0, ScalingRule.IDLE, "idle: no item and no claim")
-        left = readable_duration(idle_after(spec, state) - (now - state.idle_since))
-        reason = f"idle; scales to 0 in {left}"
+        remaining = readable_duration(idle_after(spec, state) - (now - state.idle_since))
+        reason = f"idle; scales to 0 in {remaining}"
         return Wish(1, ScalingRule.IDLE_WAIT, reason)
     if seen.is_paused:
         reason = f"the queue is paused; {_items(seen)}"
         return Wish(max(1, seen.replicas), ScalingRule.PAUSED, reason)
-    for_target = _for_target(spec, seen, state.estimates, asked)
+    for_target = _for_target(spec, seen, state.estimates, need)
     wishes = [_careful(seen, for_target) if is_new else for_target]
     if spec.items_per_replica is not None:
         enough = -(-seen.load // spec.items_per_replica)
@@ -137,7 +137,7 @@ def _wanted(
         if not seen.waiting:  # items in progress already have a worker, even if it is stopping
             enough = min(enough, seen.replicas)
         wishes.insert(0, Wish(enough, ScalingRule.ITEMS_PER_REPLICA, reason))
-    wish = max(wishes, key=lambda one: one.replicas)
+    wish = max(wishes, key=lambda wish: wish.replicas)
     is_due = _is_due_soon(seen, state.estimates)
     if seen.replicas == 0 and wish.replicas <= 1 and (seen.waiting or is_due):
         return Wish(1, ScalingRule.FROM_ZERO, f"{_items(seen)} and no worker; starting 1")
@@ -160,26 +160,26 @@ def _is_due_soon(seen: Seen, estimates: Estimates) -> bool:
     )
 
 
-def _for_target(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Demand) -> Wish:
+def _for_target(spec: ScalingSpec, seen: Seen, estimates: Estimates, need: Demand) -> Wish:
     """The workers that start every item within the target."""
     if not seen.waiting and not seen.delayed_soon and seen.replicas <= seen.busy_workers:
         return Wish(seen.replicas, ScalingRule.WORK_LEFT, f"no item waits; {_items(seen)}")
-    count = asked.replicas
+    count = need.replicas
     if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason to add workers
         count = min(count, seen.replicas)
     old = "" if seen.oldest_age is None else f", the oldest {readable_duration(seen.oldest_age)} old"
-    takes = readable_duration(asked.service)
-    if asked.more and estimates.doubt >= _DOUBTED:
-        takes += f" (maybe {readable_duration(asked.service * estimates.doubt)}: that was learned long ago)"
+    takes = readable_duration(need.service)
+    if need.more and estimates.doubt >= _DOUBTED:
+        takes += f" (maybe {readable_duration(need.service * estimates.doubt)}: that was learned long ago)"
     reason = (
-        f"{_items(seen)}{old}; {asked.rate:.3g} arrive per second, an item takes {takes}: "
+        f"{_items(seen)}{old}; {need.rate:.3g} arrive per second, an item takes {takes}: "
         f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
     )
     if _needs_spare(spec, seen, estimates):
         longest = readable_duration(estimates.start + 2.5 * math.sqrt(estimates.start_variance))
         reason += f"; 2, since a worker may take {longest} to start"
         return Wish(max(2, count), ScalingRule.TARGET_AGE, reason)
-    return Wish(max(1, count), ScalingRule.TARGET_AGE, reason, asked.patience)
+    return Wish(max(1, count), ScalingRule.TARGET_AGE, reason, need.patience)
 
 
 def _needs_spare(spec: ScalingSpec, seen: Seen, estimates: Estimates) -> bool:
@@ -195,17 +195,15 @@ def _may_go_to_zero(spec: ScalingSpec, state: ScalingState, now: float) -> bool:
     return spec.min_replicas == 0 and is_idle
 
 
-def _with_limit(
-    spec: ScalingSpec, seen: Seen, decision: Decision, unbounded: Wish, asked: Demand
-) -> Decision:
+def _with_limit(spec: ScalingSpec, seen: Seen, decision: Decision, unbounded: Wish, need: Demand) -> Decision:
     """The decision with the reason why the target cannot be met, if it cannot."""
     is_by_items = unbounded.rule in (ScalingRule.TARGET_AGE, ScalingRule.ITEMS_PER_REPLICA)
-    if is_by_items and (seen.waiting or seen.delayed_soon) and asked.replicas > spec.max_replicas:
-        limit = Limit.LONG_ITEMS if asked.service > spec.target_age else Limit.MAX_REPLICAS
-        return replace(decision, limit=limit, needed=asked.replicas)
+    if is_by_items and (seen.waiting or seen.delayed_soon) and need.replicas > spec.max_replicas:
+        limit = Limit.LONG_ITEMS if need.service > spec.target_age else Limit.MAX_REPLICAS
+        return replace(decision, limit=limit, needed=need.replicas)
     start = decision.state.estimates
     if start.starts >= 1 and start.start > spec.target_age and spec.min_replicas == 0:
-        return replace(decision, limit=Limit.SLOW_START, needed=max(1, asked.balance))
+        return replace(decision, limit=Limit.SLOW_START, needed=max(1, need.balance))
     return decision
 
 

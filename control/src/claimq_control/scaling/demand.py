@@ -69,7 +69,7 @@ def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
     rate, start = estimates.arrival_rate, estimates.slow_start
     supply = _Supply.of(seen, service * estimates.doubt, start)
     waiting, expected = _deadlines(target, seen, estimates), _expected(target, seen, rate)
-    soon = [one for one in expected if one.within - start <= _SOON * target]
+    soon = [deadline for deadline in expected if deadline.within - start <= _SOON * target]
     more, patience = _missing([*waiting, *soon], supply, start)
     fewest = seen.replicas if more else _fewest([*waiting, *expected], supply, seen.replicas)
     little = rate * service / seen.slots
@@ -93,14 +93,14 @@ class _Deadline:
 def _deadlines(target: float, seen: Seen, estimates: Estimates) -> list[_Deadline]:
     """Those of the items that wait or are due soon."""
     within, count = _MARGIN * target, 0.0
-    found: list[_Deadline] = []
+    deadlines: list[_Deadline] = []
     for age, items in _ages(seen, estimates):
         count += items
-        found.append(_Deadline(within - age, count))
+        deadlines.append(_Deadline(within - age, count))
     if seen.delayed_soon:
         count += seen.delayed_soon
-        found.append(_Deadline(within, count))
-    return found
+        deadlines.append(_Deadline(within, count))
+    return deadlines
 
 
 def _expected(target: float, seen: Seen, rate: float) -> list[_Deadline]:
@@ -112,18 +112,18 @@ def _expected(target: float, seen: Seen, rate: float) -> list[_Deadline]:
 def _ages(seen: Seen, estimates: Estimates) -> list[tuple[float, int]]:
     """(age, items) of what waits, oldest first. The newest arrivals are those that wait; what came before
     the first that is remembered counts as old as the oldest item."""
-    now, left = estimates.at or 0.0, seen.waiting
+    now, remaining = estimates.at or 0.0, seen.waiting
     oldest = max(0.0, seen.oldest_age or 0.0)
-    found: list[tuple[float, int]] = []
+    groups: list[tuple[float, int]] = []
     for since, came in reversed(estimates.arrivals):
-        if left <= 0:
+        if remaining <= 0:
             break
-        items = min(came, left)
-        found.append((min(now - since, oldest), items))
-        left -= items
-    if left > 0:
-        found.append((oldest, left))
-    return found[::-1]
+        items = min(came, remaining)
+        groups.append((min(now - since, oldest), items))
+        remaining -= items
+    if remaining > 0:
+        groups.append((oldest, remaining))
+    return groups[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ class _Supply:
     @classmethod
     def of(cls, seen: Seen, service: float, start: float) -> _Supply:
         """What is there. A worker whose age is unknown needs the whole time."""
-        known = sorted(max(1.0, start - waited) for waited in seen.starting_for)
-        unknown = max(0, seen.replicas - seen.ready - len(known))
-        rests = (*known, *[start] * unknown)
+        known_rests = sorted(max(1.0, start - waited) for waited in seen.starting_for)
+        unknown = max(0, seen.replicas - seen.ready - len(known_rests))
+        rests = (*known_rests, *[start] * unknown)
         return cls(seen.replicas, seen.ready, seen.slots, seen.busy, service, start, rests)
 
     def within(self, seconds: float, replicas: int) -> float:
@@ -152,10 +152,10 @@ class _Supply:
         ready = min(self.ready, replicas)
         later = ready * self.slots * seconds / self.service
         started = max(0, ready * self.slots - self.busy) + max(0.0, later - _CHANCE * math.sqrt(later))
-        for rest in self.rests[: replicas - ready]:
-            if rest > seconds:
+        for seconds_left in self.rests[: replicas - ready]:
+            if seconds_left > seconds:
                 break
-            started += self.slots * (1 + (seconds - rest) / self.service)
+            started += self.slots * (1 + (seconds - seconds_left) / self.service)
         return started
 
     def of_new_worker(self, seconds: float) -> float:
@@ -178,8 +178,8 @@ def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple
 def _fewest(deadlines: list[_Deadline], supply: _Supply, replicas: int) -> int:
     """The smallest number of the present workers that meets every deadline; all of them, if none does."""
     fewest = 1
-    for one in deadlines:
-        enough = partial(supply.within, max(0.0, one.within))
-        if fewest < replicas and enough(fewest) < one.items:
-            fewest = bisect_left(range(replicas), one.items, lo=fewest + 1, key=enough)
+    for deadline in deadlines:
+        enough = partial(supply.within, max(0.0, deadline.within))
+        if fewest < replicas and enough(fewest) < deadline.items:
+            fewest = bisect_left(range(replicas), deadline.items, lo=fewest + 1, key=enough)
     return min(fewest, replicas)

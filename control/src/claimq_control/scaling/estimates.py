@@ -72,9 +72,9 @@ class Estimates:
         times what is known: workers that wait for something broken do not justify more workers.
         """
         weight = _PRIOR_WEIGHT * min(1.0, max(0.0, (_PRIOR_UNTIL - self.ended) / 20))
-        known = (self.busy_seconds + weight * assumed) / (self.ended + weight)
+        mean = (self.busy_seconds + weight * assumed) / (self.ended + weight)
         lately = self.recent_seconds / self.recent if self.recent >= RECENT / 3 else 0.0
-        return max(lately if lately > _FAR_LONGER * known else known, 0.001)
+        return max(lately if lately > _FAR_LONGER * mean else mean, 0.001)
 
     @property
     def arrival_rate(self) -> float:
@@ -166,10 +166,10 @@ class Estimates:
 
 
 def _usable(stored: Mapping[str, Any], name: str, absent: float, largest: float = _LARGEST_STORED) -> float:
-    value = stored.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= largest:
+    number = stored.get(name)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= largest:
         return absent
-    return float(value)
+    return float(number)
 
 
 def _starts(before: Estimates, ready: int, passed: float) -> dict[str, float]:
@@ -209,17 +209,17 @@ def _service(before: Estimates, busy: int, passed: float, ended: int) -> dict[st
 def _arrivals(before: Estimates, now: float, span: float, came: int, horizon: float) -> dict[str, Any]:
     since = before.at or 0.0
     passed = now - since
-    kept = before.arrivals
-    if kept and now - kept[0][0] > horizon:
-        kept = tuple(one for one in kept if now - one[0] <= horizon)
+    arrivals = before.arrivals
+    if arrivals and now - arrivals[0][0] > horizon:
+        arrivals = tuple(bucket for bucket in arrivals if now - bucket[0] <= horizon)
     if came:
-        if kept and since - kept[-1][0] < horizon / (_MOST_BUCKETS - 2):
-            kept = (*kept[:-1], (kept[-1][0], kept[-1][1] + came))
+        if arrivals and since - arrivals[-1][0] < horizon / (_MOST_BUCKETS - 2):
+            arrivals = (*arrivals[:-1], (arrivals[-1][0], arrivals[-1][1] + came))
         else:
-            kept = (*kept, (since, came))[-_MOST_BUCKETS:]
+            arrivals = (*arrivals, (since, came))[-_MOST_BUCKETS:]
     fast, slow = (1 - math.exp(-passed / seconds) for seconds in (span / 4, span))
     return {
-        "arrivals": kept,
+        "arrivals": arrivals,
         "fast": before.fast + fast * (came / passed - before.fast),
         "slow": before.slow + slow * (came / passed - before.slow),
     }

@@ -13,20 +13,20 @@ from claimq_control.scaling.values import Decision, Estimate, Explanation, Seen
 Json = dict[str, Any]
 
 
-def explained(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Demand, wanted: int) -> Explanation:
-    """The explanation of a decision. ``wanted``: the number of workers before limits."""
+def explained(spec: ScalingSpec, seen: Seen, estimates: Estimates, need: Demand, workers: int) -> Explanation:
+    """The explanation of a decision. ``workers``: the number of workers before limits."""
     for_items = None if spec.items_per_replica is None else -(-seen.load // spec.items_per_replica)
-    is_fast = asked.rate != estimates.slow
+    is_fast = need.rate != estimates.slow
     span = estimates.span / 4 if is_fast else estimates.span
     return Explanation(
-        arrivals=Estimate(asked.rate, math.sqrt(asked.rate / (2 * span))),
-        service=Estimate(asked.service, asked.service / math.sqrt(max(1.0, estimates.ended))),
+        arrivals=Estimate(need.rate, math.sqrt(need.rate / (2 * span))),
+        service=Estimate(need.service, need.service / math.sqrt(max(1.0, estimates.ended))),
         start=Estimate(estimates.start, math.sqrt(estimates.start_variance)),
-        deadlines=asked.fewest + asked.more,
-        balance=asked.balance,
+        deadlines=need.fewest + need.more,
+        balance=need.balance,
         items_per_replica=for_items,
-        useful=asked.most,
-        wanted=wanted,
+        useful=need.most,
+        wanted=workers,
         min_replicas=spec.min_replicas,
         max_replicas=spec.max_replicas,
     )
@@ -34,17 +34,17 @@ def explained(spec: ScalingSpec, seen: Seen, estimates: Estimates, asked: Demand
 
 def document(decision: Decision, seen: Seen | None) -> Json:
     """The decision as JSON: ``status.scaling`` of a ReliableQueue, and what `claimq why` prints."""
-    found: Json = {"rule": decision.rule.value, "reason": decision.reason}
+    fields: Json = {"rule": decision.rule.value, "reason": decision.reason}
     if decision.replicas is not None:
-        found["replicas"] = decision.replicas
+        fields["replicas"] = decision.replicas
     if decision.limit is not None:
-        found |= {"limit": decision.limit.value, "needed": decision.needed}
+        fields |= {"limit": decision.limit.value, "needed": decision.needed}
     if seen is not None:
-        found["inputs"] = _inputs(seen)
-        found["estimates"] = decision.state.estimates.to_json()
+        fields["inputs"] = _inputs(seen)
+        fields["estimates"] = decision.state.estimates.to_json()
     if decision.explanation is not None:
-        found["demand"] = _demand(decision.explanation)
-    return found
+        fields["demand"] = _demand(decision.explanation)
+    return fields
 
 
 def _inputs(seen: Seen) -> Json:
@@ -65,17 +65,17 @@ def _inputs(seen: Seen) -> Json:
 
 
 def _demand(explanation: Explanation) -> Json:
-    found: Json = {}
-    for name, one in (
+    fields: Json = {}
+    for name, estimate in (
         ("arrivalsPerSecond", explanation.arrivals),
         ("secondsPerItem", explanation.service),
         ("secondsToStart", explanation.start),
     ):
-        found |= {name: _rounded(one.value), f"{name}Error": _rounded(one.error)}
-    found |= {"forDeadlines": explanation.deadlines, "forArrivals": explanation.balance}
+        fields |= {name: _rounded(estimate.value), f"{name}Error": _rounded(estimate.error)}
+    fields |= {"forDeadlines": explanation.deadlines, "forArrivals": explanation.balance}
     if explanation.items_per_replica is not None:
-        found["forItemsPerReplica"] = explanation.items_per_replica
-    return found | {
+        fields["forItemsPerReplica"] = explanation.items_per_replica
+    return fields | {
         "mostUseful": explanation.useful,
         "wanted": explanation.wanted,
         "minReplicas": explanation.min_replicas,
@@ -83,6 +83,6 @@ def _demand(explanation: Explanation) -> Json:
     }
 
 
-def _rounded(value: float) -> float:
+def _rounded(number: float) -> float:
     """Three significant digits, for people; the estimates that the next process reads have more."""
-    return float(f"{value:.3g}")
+    return float(f"{number:.3g}")

@@ -98,9 +98,9 @@ def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: W
     if target < current and _changed_within(state, now, _pause(spec, state, current, target)):
         target, rule = current, ScalingRule.STABILIZING
         reason = f"{wish.reason}; waiting, since the last change was recent"
-    held = min(current, seen.busy_workers)
-    if target < held:
-        target, rule = held, ScalingRule.BUSY_WORKERS
+    busy = min(current, seen.busy_workers)
+    if target < busy:
+        target, rule = busy, ScalingRule.BUSY_WORKERS
         reason = f"{wish.reason}; {workers(seen.busy_workers)} hold claims"
     step, period, last = spec.scale_down.max_step, spec.scale_down.period, None
     if step is not None and target < current:
@@ -126,16 +126,16 @@ def _changed_within(state: ScalingState, now: float, seconds: float) -> bool:
 
 
 def noted(
-    wanted: tuple[tuple[float, int], ...], now: float, replicas: int, seconds: float
+    wishes: tuple[tuple[float, int], ...], now: float, replicas: int, seconds: float
 ) -> tuple[tuple[float, int], ...]:
     """What was wanted in the window, with this: falling numbers, since a later and higher one hides an
     earlier one."""
-    kept = [(at, count) for at, count in wanted if now - at < seconds and count > replicas]
-    kept.append((now, replicas))
+    wishes_kept = [(at, count) for at, count in wishes if now - at < seconds and count > replicas]
+    wishes_kept.append((now, replicas))
     # beyond that the oldest two become one that is at least as high and lasts at least as long
-    while len(kept) > MOST_WANTED:
-        kept[:2] = [(kept[1][0], kept[0][1])]
-    return tuple(kept)
+    while len(wishes_kept) > MOST_WANTED:
+        wishes_kept[:2] = [(wishes_kept[1][0], wishes_kept[0][1])]
+    return tuple(wishes_kept)
 
 
 def workers(count: int) -> str:

@@ -1,0 +1,50 @@
+"""Variables are nouns that say what they hold, not participles or pronouns."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testkit.tree import COMPONENTS, parsed, shown, sources
+
+VAGUE = frozenset({
+    "asked", "data", "found", "given", "held", "kept", "known", "left", "listed", "made", "obj", "one", "others", "own",
+    "result", "seen", "shown", "taken", "value", "wanted",
+})  # fmt: skip
+"""Names that do not say what they hold, as ``match``, ``item``, ``desired_replicas`` and ``options`` do."""
+
+MOST = 5.0
+"""Of them in 1,000 lines of a package. A ``value`` beside its ``key`` is one too, and some of these may stay."""
+
+NOT_YET = {
+    "core": 17.0,
+    "control": 8.6,
+    "worker_sidecar": 15.4,
+    "admin": 56.1,
+    "web": 35.4,
+    "local": 19.8,
+    "cli": 37.9,
+    "operator": 30.0,
+}
+"""Packages with more, and how many: lower it with each name that gets better, and never raise it."""
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_few_variables_are_participles_or_pronouns(component: str) -> None:
+    paths = sources(component)
+    lines = sum(len(path.read_text().splitlines()) for path in paths)
+    places = [place for path in paths for place in vague_names(path)]
+    rate = 1000 * len(places) / lines
+    limit = NOT_YET.get(component, MOST)
+    assert rate <= limit, f"{rate:.1f} in 1,000 lines, allowed are {limit}:\n" + "\n".join(places)
+
+
+def vague_names(path: Path) -> Iterator[str]:
+    """Each place that binds such a name: ``PATH:LINE NAME``."""
+    for node in ast.walk(parsed(path)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in VAGUE:
+                yield f"{shown(path)}:{node.lineno} {name}"
+            case _:
+                pass

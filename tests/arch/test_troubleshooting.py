@@ -9,8 +9,8 @@ from claimq_control.scaling import ScalingRule
 from testkit.tree import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
-CODE = ROOT / "operator" / "src" / "claimq_operator"
-SETTERS = {"Fault", "Condition", "PodProblem", "EventNote", "emit"}
+CODE = [ROOT / "operator" / "src", ROOT / "control" / "src" / "claimq_control" / "decide"]
+SETTERS = {"Fault", "Condition", "WorkerProblem", "EventNote", "emit"}
 """Calls that take a reason."""
 CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
 NOT_REASONS = {"True", "False", "Ready", "Progressing"}
@@ -42,7 +42,7 @@ def reasons(file: Path) -> Iterator[str]:
 
 
 def all_reasons() -> set[str]:
-    found = {word for file in CODE.rglob("*.py") for word in reasons(file)} - NOT_REASONS
+    found = {word for folder in CODE for file in folder.rglob("*.py") for word in reasons(file)} - NOT_REASONS
     by_others = {ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED, ScalingRule.UNKNOWN}
     return found | {rule.value for rule in by_others}
 

@@ -11,6 +11,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from claimq.model import COUNTERS, Snapshot, State
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Plan
 from claimq_control.scaling import Decision
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -118,6 +120,15 @@ class QueueMetrics:
         gauges["claimq_queue_redis_warnings",] = len(settings)
         if target_age is not None:
             gauges["claimq_queue_target_age_seconds",] = target_age
+
+    def set_pass(self, key: QueueKey, observed: Observed, planned: Plan) -> None:
+        """Sets the gauges of a queue to what a pass has observed and planned, and counts its decision."""
+        spec, workers = observed.resource.spec, planned.status["workers"]
+        self.set_queue(key, observed.snapshot, {kind: workers[kind] for kind in ("desired", "ready", "busy")})
+        self.set_status(key, planned.status, None if spec is None else spec.scaling.target_age)
+        if planned.decision is not None:
+            self.decisions.labels(*key, planned.decision.rule.value).inc()
+            self.set_scaling(key, planned.decision)
 
     def forget_queue(self, key: QueueKey) -> None:
         """Removes every series of a queue that is gone."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from claimq_control.workers import WorkerPod
+from claimq_control.workers import WorkerState
 
 VICTIM_COST = -1000
 SETTLE_SECONDS = 1.0
@@ -41,21 +41,23 @@ class Step:
     marks: Marks
     held_by: tuple[str, ...] = ()
     """The names of the busy pods that are not ready, for which the scale-down waits."""
+    victims: tuple[str, ...] = ()
+    """The names of the workers to end, on a platform that ends exactly those."""
 
 
-def choose(pods: Sequence[WorkerPod], count: int) -> tuple[WorkerPod, ...]:
+def choose(pods: Sequence[WorkerState], count: int) -> tuple[WorkerState, ...]:
     """The ``count`` pods to remove: idle ones first (pods that are not ready before others), then by number of claims.
 
-    Ties are broken by name, last first.
+    Ties are broken by age, the newest first, then by name, last first.
     """
     present = [pod for pod in pods if not pod.is_terminating]
-    ordered = sorted(present, key=lambda pod: pod.name, reverse=True)
+    ordered = sorted(present, key=lambda pod: (pod.created_at, pod.name), reverse=True)
     ordered.sort(key=lambda pod: (pod.busy, pod.is_ready))
     return tuple(ordered[:count])
 
 
 def step_down(
-    pods: Sequence[WorkerPod],
+    pods: Sequence[WorkerState],
     current: int,
     target: int,
     marks: Marks,
@@ -89,7 +91,7 @@ def step_down(
     return Step({}, target + surplus - len(victims) if has_settled else None, marks, held_by)
 
 
-def _lost_instead(present: Sequence[WorkerPod], victims: frozenset[str]) -> tuple[str, ...]:
+def _lost_instead(present: Sequence[WorkerState], victims: frozenset[str]) -> tuple[str, ...]:
     """The busy pods that the ReplicaSet would delete before a victim, because only the victim is ready."""
     if not any(pod.is_ready for pod in present if pod.name in victims):
         return ()
@@ -97,7 +99,7 @@ def _lost_instead(present: Sequence[WorkerPod], victims: frozenset[str]) -> tupl
     return tuple(pod.name for pod in staying if pod.busy and not pod.is_ready)
 
 
-def _left_of(marked: frozenset[str], present: Sequence[WorkerPod], surplus: int) -> frozenset[str]:
+def _left_of(marked: frozenset[str], present: Sequence[WorkerState], surplus: int) -> frozenset[str]:
     """The marked pods that may still go: at most ``surplus``, and no busy one while an idle pod could go instead."""
     leaving = choose([pod for pod in present if pod.name in marked], surplus)
     idle_others = sum(pod.busy == 0 for pod in present if pod.name not in {pod.name for pod in leaving})

@@ -1,43 +1,86 @@
-"""A worker pod as decisions see it. Pure."""
+"""The workers of a queue, as their platform reports them: pods of a cluster, or processes of this machine. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from claimq_process.names import worker_prefix
+from claimq_control.fault import Fault
 
 
 @dataclass(frozen=True, slots=True)
-class PodProblem:
-    """Why a pod does not become ready, as the kubelet or the scheduler reports it."""
+class WorkerProblem:
+    """Why a worker does not become ready. ``fix``: which field of the manifest to change; empty if it is unknown."""
 
     reason: str
     message: str
-    pod: str = ""
-    container: str = ""
+    worker: str = ""
+    """The worker as a message names it, such as ``pod a``; empty if the problem is that of all workers."""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPod:
-    """One worker pod. ``revision``: the hash of its pod template."""
+class WorkerState:
+    """One worker. ``revision``: the version of the template that it runs."""
 
     name: str
-    uid: str
-    node: str = ""
     is_ready: bool = False
     is_terminating: bool = False
-    """Whether its deletion was requested. It claims no more items."""
+    """Whether it was asked to end. It claims no more items."""
     revision: str = ""
-    created_at: str = ""
-    """A timestamp of the API; these can be compared as text."""
+    created_at: float = 0.0
+    """When it was ordered: Unix seconds by the clock of the platform."""
     deletion_cost: int = 0
-    problem: PodProblem | None = None
-    init_container: str = ""
-    """The init container that runs and that the app's container waits for; empty if there is none."""
+    problem: WorkerProblem | None = None
+    hint: str = ""
+    """Where to look if it keeps starting, as the end of a message."""
     busy: int = 0
     """The number of claims that it holds."""
 
+
+@dataclass(frozen=True, slots=True)
+class WorkersState:
+    """All workers of a queue in one pass, and what their platform reports about all of them."""
+
+    ordered: int | None = 0
+    """The number of workers ordered last; None: the first order creates what the workers need."""
+    workers: tuple[WorkerState, ...] = ()
+    takes_victims: bool = False
+    """Whether the platform ends exactly the workers that an order names. Others have to be marked first."""
+    is_rolling_out: bool = False
+    """Whether there are workers of an older template, which the platform replaces."""
+    problem: WorkerProblem | None = None
+    """Why workers could not be created or do not become ready."""
+    blocked: WorkerProblem | None = None
+    """Why the replacement of workers of an older template makes no progress."""
+    rivals: tuple[str, ...] = ()
+    """Other clients that set the number of workers."""
+    place: str = ""
+    """What has the number of workers, as a message names it, such as ``the Deployment a``."""
+    first_worker: str = ""
+    """How a user starts the first worker in mode External, as the end of a message."""
+    left_out: tuple[str, ...] = ()
+    """A sentence for each part that was not injected into the app's container."""
+    refusal: Fault | None = None
+    """Why the platform does not accept the workers of this manifest, or did not in the previous pass."""
+    conflict: str = ""
+    """A message about other operators that serve the queue too."""
+
     @property
-    def prefix(self) -> str:
-        """The common prefix of its worker names."""
-        return worker_prefix(self.name, self.uid)
+    def replicas(self) -> int:
+        """The number of workers ordered last."""
+        return self.ordered or 0
+
+    @property
+    def live(self) -> tuple[WorkerState, ...]:
+        """The workers that were not asked to end."""
+        return tuple(worker for worker in self.workers if not worker.is_terminating)
+
+    @property
+    def ready(self) -> int:
+        """The number of live workers that are ready."""
+        return sum(worker.is_ready for worker in self.live)
+
+    @property
+    def busy(self) -> int:
+        """The number of live workers that hold claims."""
+        return sum(worker.busy > 0 for worker in self.live)

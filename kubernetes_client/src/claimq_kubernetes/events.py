@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claimq_kubernetes.port import EVENTS, QUEUES, Json
-from claimq_kubernetes.timestamps import format_time
+from claimq_process.timestamps import format_time
 
 _LONGEST_MESSAGE = 1000
 

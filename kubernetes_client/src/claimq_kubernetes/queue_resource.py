@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claimq.errors import InvalidSpec, Problem
-from claimq_control.manifest import Manifest, QueueSpec, parse_manifest
+from claimq_control.decide.observed import DeclaredQueue
+from claimq_control.manifest import Manifest, parse_manifest
 from claimq_kubernetes.labels import FIELD_MANAGER, FINALIZER, PAUSE, child_labels, child_name
 from claimq_kubernetes.port import QUEUES, Json, Kind, part, parts
-from claimq_kubernetes.timestamps import parse_time
+from claimq_process.timestamps import parse_time
 
 Key = tuple[str, str]
 """Namespace and name of a queue."""
@@ -18,24 +19,19 @@ TOO_LARGE = "claimqTooLarge"
 """The field that replaces a spec over its bounds. Its value says what is too much."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueResource:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueResource(DeclaredQueue):
     """The spec that a user wants, and the status that the operator wrote last."""
 
     namespace: str
     name: str
     uid: str
-    generation: int
     resource_version: str
-    spec: QueueSpec | None
-    """None if it is invalid; ``problems`` then lists why."""
-    problems: tuple[Problem, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     finalizers: tuple[str, ...] = ()
     """Those that the cache keeps, not those of others."""
     deleted_at: float | None = None
     """When its deletion was requested: Unix seconds by the API server's clock."""
-    status: Json = field(default_factory=dict[str, Any])
 
     @property
     def key(self) -> Key:

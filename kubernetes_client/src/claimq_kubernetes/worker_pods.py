@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from claimq.model import WorkerInfo
-from claimq_control.workers import PodProblem, WorkerPod
+from claimq_control.workers import WorkerProblem, WorkerState
+from claimq_kubernetes.advice import advice
 from claimq_kubernetes.kept import kept_metadata, kept_part, too_much
 from claimq_kubernetes.labels import DELETION_COST, child_name
 from claimq_kubernetes.port import Json, part, parts
 from claimq_kubernetes.queue_resource import Key
-from claimq_kubernetes.timestamps import parse_time
 from claimq_process.names import (
     APP_CONTAINER,
     COMPONENT_LABEL,
@@ -20,6 +20,7 @@ from claimq_process.names import (
     SOCKET_VOLUME,
     worker_prefix,
 )
+from claimq_process.timestamps import parse_time
 
 _TEMPLATE_LABEL = "pod-template-hash"
 _LABELS = (QUEUE_LABEL, COMPONENT_LABEL, _TEMPLATE_LABEL)
@@ -99,7 +100,7 @@ def is_finished(pod: Mapping[str, Any]) -> bool:
 
 def read_pods(
     bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = ()
-) -> tuple[WorkerPod, ...]:
+) -> tuple[WorkerState, ...]:
     """The pods that are not finished, each with its number of claims, sorted by name."""
     held_pods: dict[str, int] = {}
     for info in workers:
@@ -110,26 +111,38 @@ def read_pods(
     )
 
 
-def _read(body: Mapping[str, Any], held_pods: Mapping[str, int]) -> WorkerPod:
+def _read(body: Mapping[str, Any], held_pods: Mapping[str, int]) -> WorkerState:
     metadata, status = body["metadata"], part(body, "status")
     conditions = {condition["type"]: condition for condition in parts(status, "conditions")}
-    name, uid = metadata["name"], metadata["uid"]
-    return WorkerPod(
+    name = metadata["name"]
+    return WorkerState(
         name=name,
-        uid=uid,
-        node=part(body, "spec").get("nodeName", ""),
         is_ready=conditions.get("Ready", {}).get("status") == "True",
         is_terminating="deletionTimestamp" in metadata,
         revision=part(metadata, "labels").get(_TEMPLATE_LABEL, ""),
-        created_at=metadata.get("creationTimestamp", ""),
+        created_at=parse_time(metadata.get("creationTimestamp")) or 0.0,
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
         problem=_problem(name, status, conditions),
-        init_container=_init_container(status),
-        busy=held_pods.get(worker_prefix(name, uid), 0),
+        hint=_hint(name, metadata["namespace"], status),
+        busy=held_pods.get(worker_prefix(name, metadata["uid"]), 0),
     )
 
 
+def _hint(name: str, namespace: str, status: Mapping[str, Any]) -> str:
+    """The command for a pod that stays pending: its status does not report a volume that cannot be mounted, nor whether
+    an init container will end."""
+    if container := _init_container(status):
+        command = f"kubectl logs {name} --namespace={namespace} --container={container}"
+        return (
+            f"; pod {name}: the init container {container} is running and the app starts after it: if this persists, "
+            f"run `{command}`, and correct it in spec.worker.template"
+        )
+    command = f"kubectl describe pod {name} --namespace={namespace}"
+    return f"; if this persists, run `{command}` to see the cause, such as a volume of spec.worker.template"
+
+
 def _init_container(status: Mapping[str, Any]) -> str:
+    """The init container that runs and that the app's container waits for; empty if there is none."""
     waiting = [part(part(container, "state"), "waiting") for container in parts(status, "containerStatuses")]
     if not any(state.get("reason") == "PodInitializing" for state in waiting):
         return ""
@@ -154,11 +167,11 @@ def _cost(text: str) -> int:
 
 def _problem(
     pod: str, status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]
-) -> PodProblem | None:
+) -> WorkerProblem | None:
     """The first problem that the pod's status reports."""
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
-        return PodProblem(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""), pod)
+        return _described(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""), pod)
     for kind in ("initContainerStatuses", "containerStatuses"):
         for container in parts(status, kind):
             waiting = part(part(container, "state"), "waiting")
@@ -166,8 +179,12 @@ def _problem(
             if reason and reason not in ("PodInitializing", "ContainerCreating"):
                 name, cause = container["name"], waiting.get("message") or reason
                 message = f"container {name}: {cause}{_last_termination(container)}"
-                return PodProblem(reason, message, pod, name)
+                return _described(reason, message, pod, name)
     return None
+
+
+def _described(reason: str, message: str, pod: str, container: str = "") -> WorkerProblem:
+    return WorkerProblem(reason, message, f"pod {pod}", advice(reason, message, pod, container))
 
 
 def _last_termination(container: Mapping[str, Any]) -> str:

@@ -8,13 +8,13 @@ from kubernetes.aio import config
 from kubernetes.aio.client.configuration import Configuration
 
 from claimq.blocking import BlockingQueue
+from claimq_control.decide.plan import Plan
 from claimq_kubernetes.budgets import Budgets
 from claimq_kubernetes.client import KubernetesClient
 from claimq_kubernetes.port import ClusterError, Conflict, Json, Kind, NotFound
 from claimq_kubernetes.queue_resource import QueueResource, read_queue
 from claimq_operator.children.budget import budget
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Plan
+from claimq_operator.decide.objects import Objects
 from claimq_operator.decide.request_failures import NotOurs, Step
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.telemetry.metrics import Metrics
@@ -76,10 +76,14 @@ async def test_an_object_that_another_app_creates_in_between_is_not_taken_over(w
     another = {**body, "metadata": metadata}
     async with connected(world) as client:
         cluster = CreatedInBetween(client, lambda: world.api.create(another))
-        failures = await applier(cluster).children(Plan(children=(body,)), Observed(resource), 0.0)
+        failures = await applier(cluster).children(
+            Plan(applies=True), Objects(resource, children=(body,)), 0.0
+        )
         assert isinstance(failures[Step.BUDGET], Conflict)
         theirs = world.get("poddisruptionbudget", metadata["name"])
-        failures = await applier(cluster).children(Plan(children=(body,)), Observed(resource), 0.0)
+        failures = await applier(cluster).children(
+            Plan(applies=True), Objects(resource, children=(body,)), 0.0
+        )
         assert isinstance(failures[Step.BUDGET], NotOurs)
     assert "labels" not in theirs["metadata"]
     assert "ownerReferences" not in theirs["metadata"], "it is not the operator's"
@@ -91,9 +95,9 @@ async def test_a_child_is_owned_as_applied_so_that_a_later_apply_removes_fields(
     noted = {**body, "metadata": {**body["metadata"], "annotations": {"note": "1"}}}
     async with connected(world) as client:
         made = applier(client)
-        await made.children(Plan(children=(noted,)), Observed(resource), 0.0)
+        await made.children(Plan(applies=True), Objects(resource, children=(noted,)), 0.0)
         first = world.get("poddisruptionbudget", body["metadata"]["name"])
-        await made.children(Plan(children=(body,)), Observed(resource), 0.0)
+        await made.children(Plan(applies=True), Objects(resource, children=(body,)), 0.0)
     owners = [(one["manager"], one["operation"]) for one in first["metadata"]["managedFields"]]
     assert owners == [("claimq-operator", "Apply")]
     assert first["metadata"]["annotations"] == {"note": "1"}
@@ -118,8 +122,10 @@ async def test_an_operator_that_dies_after_the_creation_leaves_nothing_that_stay
 
     async with connected(world) as client:
         died = applier(DiesAfterCreation(client))
-        assert Step.BUDGET in await died.children(Plan(children=(noted,)), Observed(resource), 0.0)
-        await applier(client).children(Plan(children=(body,)), Observed(resource), 0.0)
+        assert Step.BUDGET in await died.children(
+            Plan(applies=True), Objects(resource, children=(noted,)), 0.0
+        )
+        await applier(client).children(Plan(applies=True), Objects(resource, children=(body,)), 0.0)
     later = world.get("poddisruptionbudget", body["metadata"]["name"])
     assert "annotations" not in later["metadata"]
 

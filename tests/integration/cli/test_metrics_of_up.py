@@ -16,13 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import claimq as library
 from claimq.model import Snapshot, State, WorkerInfo
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Memory, plan
 from claimq_control.queue_metrics import QueueMetrics
 from claimq_kubernetes.queue_resource import read_queue
 from claimq_kubernetes.worker_pods import read_pods
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, plan
-from claimq_operator.reconcile.reconciler import update_metrics
-from claimq_operator.settings import OperatorSettings
+from claimq_operator.decide.objects import Objects
+from claimq_operator.decide.workers_state import workers_state
 from testkit.expressions import expressions, selectors
 from testkit.kubernetes_objects import deployment_body, pod_body, worker_name
 from testkit.metrics_page import MetricsPage
@@ -77,16 +77,10 @@ def operators_page(seen: Snapshot) -> str:
         "spec": {"redis": {"url": "redis://h/0"}, "worker": {"image": "a"}, "scaling": SCALING},
     }
     workers = [WorkerInfo(worker_name("w"), 1, 0.0)]
-    observed = Observed(
-        resource=read_queue(body),
-        deployment=deployment_body(1),
-        pods=read_pods([pod_body("w")], workers),
-        snapshot=seen,
-        workers=tuple(workers),
-    )
+    pods, objects = read_pods([pod_body("w")], workers), Objects(read_queue(body), deployment_body(1))
+    observed = Observed(objects.resource, workers_state(objects, pods), seen)
     metrics = QueueMetrics()
-    planned = plan(observed, Memory(), OperatorSettings(sidecar_image="s:1"), now=0.0, clock=0.0)
-    update_metrics(metrics, observed, planned)
+    metrics.set_pass(("default", "trial"), observed, plan(observed, Memory(), now=0.0, clock=0.0))
     return metrics.render().decode()
 
 

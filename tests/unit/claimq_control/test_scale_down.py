@@ -6,19 +6,19 @@ import pytest
 
 from claimq.model import WorkerInfo
 from claimq_control.scale_down import VICTIM_COST, Marks, choose, step_down
-from claimq_control.workers import WorkerPod
+from claimq_control.workers import WorkerState
 from claimq_kubernetes.worker_pods import read_pods
 from testkit.kubernetes_objects import pod_body, worker_name
 
 
 def pods(
     *names: str, busy: tuple[str, ...] = (), costs: dict[str, int] | None = None
-) -> tuple[WorkerPod, ...]:
+) -> tuple[WorkerState, ...]:
     workers = [WorkerInfo(worker_name(name), 1, 0.0) for name in busy]
     return read_pods([pod_body(name, cost=(costs or {}).get(name)) for name in names], workers)
 
 
-def names(chosen: tuple[WorkerPod, ...]) -> list[str]:
+def names(chosen: tuple[WorkerState, ...]) -> list[str]:
     return [pod.name for pod in chosen]
 
 
@@ -33,6 +33,11 @@ def test_a_busy_pod_goes_only_when_no_idle_one_is_left() -> None:
 def test_idle_pods_that_are_not_ready_go_first() -> None:
     there = read_pods([pod_body("a", ready=False), pod_body("b")])
     assert names(choose(there, 1)) == ["a"]
+
+
+def test_of_equal_pods_the_newest_goes_first() -> None:
+    there = read_pods([pod_body("a", created="2026-01-01T00:00:01Z"), pod_body("b"), pod_body("c")])
+    assert names(choose(there, 2)) == ["a", "c"]
 
 
 def test_a_terminating_pod_is_not_chosen_again() -> None:
@@ -63,7 +68,7 @@ def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
     assert (early.replicas, late.replicas, late.costs) == (None, 1, {})
 
 
-def starting(*, is_victim_ready: bool, is_busy_ready: bool, busy: int = 1) -> tuple[WorkerPod, ...]:
+def starting(*, is_victim_ready: bool, is_busy_ready: bool, busy: int = 1) -> tuple[WorkerState, ...]:
     """A marked victim "a", and "b" that has so many items."""
     there = [pod_body("a", cost=VICTIM_COST, ready=is_victim_ready), pod_body("b", ready=is_busy_ready)]
     return read_pods(there, [WorkerInfo(worker_name("b"), busy, 0.0)])

@@ -5,12 +5,13 @@ import copy
 import pytest
 
 from claimq.model import WorkerInfo
-from claimq_control.workers import WorkerPod
+from claimq_control.workers import WorkerState
 from claimq_kubernetes.worker_pods import claiming_containers, queue_of, queue_of_worker, read_pods, trim_pod
+from claimq_process.timestamps import parse_time
 from testkit.kubernetes_objects import Body, pod_body, replica_set, worker_name
 
 
-def only(body: Body, *workers: WorkerInfo) -> WorkerPod:
+def only(body: Body, *workers: WorkerInfo) -> WorkerState:
     (pod,) = read_pods([body], workers)
     return pod
 
@@ -97,9 +98,9 @@ def test_a_finished_pod_is_left_out(phase: str) -> None:
 
 def test_the_fields_of_a_worker_pod() -> None:
     pod = only(pod_body("a", cost=-1000, revision="bbb", created="2026-02-03T04:05:06Z"))
-    assert (pod.node, pod.revision, pod.created_at) == ("node-1", "bbb", "2026-02-03T04:05:06Z")
+    assert (pod.revision, pod.created_at) == ("bbb", parse_time("2026-02-03T04:05:06Z"))
     assert (pod.is_ready, pod.is_terminating, pod.deletion_cost) == (True, False, -1000)
-    assert (pod.prefix, pod.problem) == ("a.uid-a.", None)
+    assert pod.problem is None
     assert only(pod_body("a", ready=False)).is_ready is False
     assert only(pod_body("a", ending=True)).is_terminating
 
@@ -129,7 +130,7 @@ def test_a_container_that_waits_for_another_reason_is_a_problem(kind: str) -> No
     problem = only(waiting({"reason": "ErrImagePull"}, kind=kind)).problem
     assert problem is not None
     name = {"initContainerStatuses": "claimq-sidecar", "containerStatuses": "worker"}[kind]
-    assert (problem.reason, problem.pod, problem.container) == ("ErrImagePull", "a", name)
+    assert (problem.reason, problem.worker) == ("ErrImagePull", "pod a")
     assert problem.message == f"container {name}: ErrImagePull"
 
 

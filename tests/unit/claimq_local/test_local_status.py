@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from claimq.model import ServerReport, ServerWarning
+from claimq_control.decide.conditions import View, all_conditions
+from claimq_control.decide.observed import Observed
+from claimq_control.fault import Fault
 from claimq_control.scaling import Decision, Limit, ScalingRule, ScalingState
 from claimq_kubernetes.queue_resource import read_queue
 from claimq_kubernetes.worker_pods import read_pods
 from claimq_local.plan import Part, WorkerSeen
 from claimq_local.status import Observation, lasting_limit, status
-from claimq_operator.decide.conditions import View, all_conditions
-from claimq_operator.decide.observed import Observed
-from claimq_operator.fault import Fault
+from claimq_operator.decide.objects import Objects
+from claimq_operator.decide.workers_state import workers_state
 from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot
 
 NOW = 1000.0
@@ -62,10 +64,10 @@ def operators_conditions(one: Observation) -> dict[str, str]:
     """What the operator reports for a ReliableQueue in this state."""
     resource = read_queue(queue_body(suspend=one.spec.suspend))
     fault = Fault("Misused" if one.is_misused else "Unreachable", "m", needs_action=one.is_misused)
+    objects = Objects(resource, deployment_body(len(one.workers)))
     observed = Observed(
         resource=resource,
-        deployment=deployment_body(len(one.workers)),
-        pods=read_pods([pod_of(worker) for worker in one.workers], []),
+        workers=workers_state(objects, read_pods([pod_of(worker) for worker in one.workers], [])),
         snapshot=one.snapshot,
         report=one.report,
         redis_fault=None if one.snapshot is not None else fault,

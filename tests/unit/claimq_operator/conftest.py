@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from claimq.model import Snapshot, WorkerInfo
+from claimq_control.decide.observed import Observed
 from claimq_kubernetes.queue_resource import QueueResource, read_queue
 from claimq_kubernetes.worker_pods import read_pods
-from claimq_operator.decide.observed import Observed
+from claimq_operator.decide.objects import objects_of
+from claimq_operator.decide.workers_state import workers_state
 from claimq_operator.settings import OperatorSettings
 from testkit.kubernetes_objects import Body, deployment_body, snapshot
 
@@ -55,7 +57,7 @@ def queue(queue_body: Callable[..., Body]) -> Callable[..., QueueResource]:
 
 
 @pytest.fixture
-def observed(queue: Callable[..., QueueResource]) -> Callable[..., Observed]:
+def observed(queue: Callable[..., QueueResource], settings: OperatorSettings) -> Callable[..., Observed]:
     """observed(pods=[...], workers=[...], main=3, replicas=2, scaling={...}) -> one observation."""
 
     def make(
@@ -70,12 +72,12 @@ def observed(queue: Callable[..., QueueResource]) -> Callable[..., Observed]:
         unknown: bool = False,
         **spec: Any,
     ) -> Observed:
+        resource = queue(**spec)
+        objects = objects_of(resource, None if replicas is None else deployment_body(replicas), settings)
         return Observed(
-            resource=queue(**spec),
-            deployment=None if replicas is None else deployment_body(replicas),
-            pods=read_pods(pods or [], workers or []),
+            resource=resource,
+            workers=workers_state(objects, read_pods(pods or [], workers or [])),
             snapshot=None if unknown else seen or snapshot(main, busy, age=age),
-            workers=tuple(workers or ()),
         )
 
     return make

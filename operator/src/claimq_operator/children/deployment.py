@@ -32,10 +32,8 @@ class WorkerDeployment:
     left_out: tuple[str, ...] = ()
 
 
-def deployment(
-    resource: QueueResource, spec: QueueSpec, settings: OperatorSettings, *, replicas: int | None = None
-) -> WorkerDeployment:
-    """The Deployment. Give ``replicas`` only to create it: another field manager owns the number afterwards."""
+def deployment(resource: QueueResource, spec: QueueSpec, settings: OperatorSettings) -> WorkerDeployment:
+    """The Deployment without its number of replicas, which another field manager owns."""
     template, left_out = _template(resource, spec, settings)
     body: Json = {
         "selector": {"matchLabels": selector_labels(resource.name)},
@@ -46,8 +44,6 @@ def deployment(
         },
         "template": template,
     }
-    if replicas is not None:
-        body["replicas"] = replicas
     # Not in the template, where another release would replace all pods.
     given = spec.worker.deployment
     labels = {**given.labels, **release_labels(OPERATOR_VERSION_LABEL)}

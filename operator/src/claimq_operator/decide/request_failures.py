@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 
+from claimq_control.fault import Fault
 from claimq_kubernetes.port import ClusterError, NamespaceEnding, Refused
-from claimq_operator.fault import Fault
 
 REPORT_SECONDS = 30.0
 """How long the same request must fail before it is reported, if the API server may accept it later."""

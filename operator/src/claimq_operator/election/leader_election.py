@@ -16,9 +16,9 @@ from enum import Enum
 from typing import Any
 
 from claimq_kubernetes.port import LEASES, Cluster, ClusterError, Json, NotFound, part
-from claimq_kubernetes.timestamps import format_micro_time
 from claimq_operator.settings import OperatorSettings
 from claimq_process.log_lines import LogEvent
+from claimq_process.timestamps import format_micro_time
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from claimq_kubernetes.labels import NAMESPACE_LEASE, STANDS_BY
 from claimq_kubernetes.port import LEASES, Cluster, ClusterError, Conflict, Json, NotFound, Refused, part
-from claimq_kubernetes.timestamps import format_micro_time
 from claimq_operator.election.leader_election import ObservedLease, Step
 from claimq_operator.settings import OperatorSettings
 from claimq_process.log_lines import LogEvent
+from claimq_process.timestamps import format_micro_time
 
 _log = logging.getLogger(__name__)
 _MISSED = 4

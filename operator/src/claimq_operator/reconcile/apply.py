@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from claimq_control.decide.plan import Plan
 from claimq_kubernetes.budgets import Budgets
 from claimq_kubernetes.labels import DELETION_COST, FIELD_MANAGER, FINALIZER, SCALE_MANAGER, STATUS_MANAGER
 from claimq_kubernetes.port import (
@@ -24,9 +25,9 @@ from claimq_kubernetes.port import (
 )
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.children.budget import budget, is_off
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Plan
+from claimq_operator.decide.objects import Objects
 from claimq_operator.decide.request_failures import NotOurs, Step
+from claimq_operator.decide.workers_state import replicas_to_hold
 from claimq_operator.watch.cache import Cache
 
 REAPPLY_SECONDS = 600.0
@@ -47,14 +48,16 @@ class Applier:
         self._generation: tuple[str, int] | None = None
         self._compared: tuple[float, str] | None = None
 
-    async def children(self, plan: Plan, observed: Observed, now: float) -> dict[Step, ClusterError]:
+    async def children(self, plan: Plan, objects: Objects, now: float) -> dict[Step, ClusterError]:
         """Applies children, deletion costs and the number of workers; returns the errors of the steps that failed.
 
         A step that fails does not end the others: the number of workers is applied although a child is not accepted.
         """
-        if plan.hold_replicas is not None and observed.deployment is not None:
+        deployment, children = objects.deployment, objects.to_apply(plan)
+        held = replicas_to_hold(deployment) if plan.applies else None
+        if held is not None and deployment is not None:
             try:
-                await self._scale(observed.deployment, plan.hold_replicas, if_unchanged=True)
+                await self._scale(deployment, held, if_unchanged=True)
             except Conflict:
                 return {}  # another client has changed the Deployment, perhaps this number: the next pass sees it
             except ClusterError as error:
@@ -62,29 +65,29 @@ class Applier:
                     Step.REPLICAS: error
                 }  # without its own manager, the next apply would reset the number
         failures: dict[Step, ClusterError] = {}
-        for body in plan.children:
+        for body in children:
             try:
-                await self._apply(body, plan, observed, now)
+                await self._apply(body, children, objects, now)
             except ClusterError as error:
                 failures[_STEPS[body["kind"]]] = error
         try:
             for pod, cost in plan.costs.items():
-                await self._cost(observed.resource.namespace, pod, cost)
+                await self._cost(objects.resource.namespace, pod, cost)
         except ClusterError as error:
             failures[Step.COSTS] = error
-        if plan.replicas is not None and observed.deployment is not None:
+        if plan.replicas is not None and deployment is not None:
             try:
-                await self._scale(observed.deployment, plan.replicas)
+                await self._scale(deployment, plan.replicas)
             except ClusterError as error:
                 failures[Step.REPLICAS] = error
         return failures
 
-    async def _apply(self, body: Json, plan: Plan, observed: Observed, now: float) -> None:
+    async def _apply(self, body: Json, children: tuple[Json, ...], objects: Objects, now: float) -> None:
         """Applies a child. The budget selects no pods while another budget does: no pod of two budgets is evicted."""
         if body["kind"] != BUDGETS.kind:
-            await self._child(body, observed, now)
+            await self._child(body, objects, now)
             return
-        resource, labels = observed.resource, _pod_labels(plan, body)
+        resource, labels = objects.resource, _pod_labels(children, body)
         budgets = await self._budgets.of(resource.namespace, now)
         compared = budgets.at, json.dumps([body, labels], sort_keys=True)
         if compared == self._compared:
@@ -96,17 +99,17 @@ class Applier:
             self._applied.pop(BUDGETS.kind, None)  # it was deleted, or there never was one
         exists = name in budgets.selectors or BUDGETS.kind in self._applied
         if exists or not is_off(body):
-            await self._child(body, observed, now)
+            await self._child(body, objects, now)
         self._compared = compared
 
-    async def _child(self, body: Json, observed: Observed, now: float) -> None:
+    async def _child(self, body: Json, objects: Objects, now: float) -> None:
         kind = body["kind"]
         text = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         was, at = self._applied.get(kind, ("", float("-inf")))
-        has_drifted = kind == DEPLOYMENTS.kind and _generation(observed.deployment) != self._generation
+        has_drifted = kind == DEPLOYMENTS.kind and _generation(objects.deployment) != self._generation
         if text == was and not has_drifted and now - at < REAPPLY_SECONDS:
             return
-        uid = (await self._owned(body, observed.resource))["metadata"]["uid"]
+        uid = (await self._owned(body, objects.resource))["metadata"]["uid"]
         # The uid keeps this from changing another object of the name, if this one was just deleted.
         same = {**body, "metadata": {**body["metadata"], "uid": uid}}
         applied = await self._cluster.apply(same, manager=FIELD_MANAGER)
@@ -236,10 +239,10 @@ def _as_applied(entries: list[Json]) -> list[Json] | None:
     return [{**one, "operation": "Apply"} if one in created else one for one in entries]
 
 
-def _pod_labels(plan: Plan, body: Json) -> Mapping[str, str]:
+def _pod_labels(children: tuple[Json, ...], body: Json) -> Mapping[str, str]:
     """The labels of the worker pods: those of the Deployment's template, or else those of every child."""
-    made = next((one for one in plan.children if one["kind"] == DEPLOYMENTS.kind), None)
-    template = part(part(part(made, "spec"), "template"), "metadata")
+    deployment = next((child for child in children if child["kind"] == DEPLOYMENTS.kind), None)
+    template = part(part(part(deployment, "spec"), "template"), "metadata")
     return {**body["metadata"]["labels"], **part(template, "labels")}
 
 

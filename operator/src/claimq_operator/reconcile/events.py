@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq_control.decide.conditions.operator_conflict import TYPE as CONFLICT
+from claimq_control.decide.conditions.scaling_active import CONTESTED
+from claimq_control.decide.conditions.scaling_active import TYPE as ACTIVE
+from claimq_control.decide.conditions.scaling_limited import TYPE as LIMITED
+from claimq_control.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
+from claimq_control.decide.conditions.workers_available import TYPE as WORKERS
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Plan
 from claimq_kubernetes.port import parts
-from claimq_operator.decide.conditions.operator_conflict import TYPE as CONFLICT
-from claimq_operator.decide.conditions.scaling_active import CONTESTED
-from claimq_operator.decide.conditions.scaling_active import TYPE as ACTIVE
-from claimq_operator.decide.conditions.scaling_limited import TYPE as LIMITED
-from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
-from claimq_operator.decide.conditions.workers_available import TYPE as WORKERS
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Plan
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.reconcile.context import Context
 from claimq_operator.redis.maintenance import Maintained, ReleasedClaims
 from claimq_operator.telemetry.event_recorder import counted
@@ -40,10 +41,14 @@ class EventNote:
 
 
 async def emit_events(
-    context: Context, state: EventState, observed: Observed, plan: Plan, maintained: Maintained | None
+    context: Context,
+    state: EventState,
+    resource: QueueResource,
+    observed: Observed,
+    plan: Plan,
+    maintained: Maintained | None,
 ) -> None:
     """Emits the Events of one pass, at most one of each reason."""
-    resource = observed.resource
     released = maintained.released if maintained is not None else ()
     notes = [
         *changed_conditions(resource.status, plan.status),
@@ -51,8 +56,8 @@ async def emit_events(
         *claims_returned(released),
         *items_failed(observed, state),
     ]
-    for one in released:
-        context.metrics.released.labels(*resource.key, one.termination.reason.value).inc(one.count)
+    for claims in released:
+        context.metrics.released.labels(*resource.key, claims.termination.reason.value).inc(claims.count)
     for note in notes:
         await context.recorder.emit(resource, note.reason, note.message, warning=note.warning)
 
@@ -94,7 +99,7 @@ def workers_scaled(observed: Observed, plan: Plan, state: EventState) -> list[Ev
     if plan.replicas == state.scaled_to:
         return []
     state.scaled_to = plan.replicas
-    before, after = observed.replicas, plan.replicas
+    before, after = observed.workers.replicas, plan.replicas
     message = f"{before} -> {after} workers ({plan.decision.rule.value}): {plan.decision.reason}"
     return [EventNote("ScaledUp" if after > before else "ScaledDown", message)]
 
@@ -103,21 +108,21 @@ def claims_returned(released: tuple[ReleasedClaims, ...]) -> list[EventNote]:
     """Claims that terminated containers held, with the first causes."""
     if not released:
         return []
-    causes = "; ".join(one.termination.cause for one in released[:_MAX_CAUSES])
+    causes = "; ".join(claims.termination.cause for claims in released[:_MAX_CAUSES])
     more = f"; and {len(released) - _MAX_CAUSES} more" if len(released) > _MAX_CAUSES else ""
-    claims = counted(sum(one.count for one in released), "claim")
-    message = f"returned {claims} of terminated containers: {causes}{more}"
+    total = counted(sum(claims.count for claims in released), "claim")
+    message = f"returned {total} of terminated containers: {causes}{more}"
     return [EventNote("ClaimsGivenBack", message, warning=True)]
 
 
 def items_failed(observed: Observed, state: EventState) -> list[EventNote]:
     """The number of items that went to failed since the previous pass."""
-    if observed.snapshot is None:
+    spec = observed.resource.spec
+    if observed.snapshot is None or spec is None:
         return []
     now, before = observed.snapshot.counters["failed"], state.failed
     state.failed = now
     if before is None or now <= before:
         return []
-    name = observed.resource.spec.queue_name if observed.resource.spec is not None else observed.resource.name
-    message = f"{counted(now - before, 'item')} moved to failed; list them with `claimq failed list {name}`"
+    message = f"{counted(now - before, 'item')} moved to failed; list them with `claimq failed list {spec.queue_name}`"
     return [EventNote("ItemsFailed", message, warning=True)]

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 from claimq.errors import ClaimqError
 from claimq.internals.operations import internals
 from claimq.reliable_queue import ReliableQueue
+from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.manifest import DeletionPolicy, QueueSpec
 from claimq_kubernetes.port import ClusterError, Json, NamespaceEnding
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_kubernetes.worker_pods import is_finished
-from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.server import open_queue

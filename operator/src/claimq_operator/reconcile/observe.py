@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from claimq_kubernetes.queue_resource import QueueResource
+from claimq_control.decide.observed import Observed
+from claimq_control.fault import Fault
 from claimq_kubernetes.worker_pods import read_pods
-from claimq_operator.decide.observed import Observed
-from claimq_operator.fault import Fault
+from claimq_operator.decide.objects import Objects
+from claimq_operator.decide.workers_state import workers_state
 from claimq_operator.reconcile.server import ServerState
 from claimq_operator.watch.cache import Cache
 
 
 def observe(
     cache: Cache,
-    resource: QueueResource,
+    objects: Objects,
     server: ServerState,
     refusal: Fault | None,
     standing_by: tuple[str, ...] = (),
@@ -20,15 +21,12 @@ def observe(
     """What is known of the queue now. ``refusal``: why the API server rejected the children in the previous pass.
     ``standing_by``: other releases of the operator that serve the namespace."""
     maintained = server.maintained
-    workers = () if maintained is None else maintained.workers
+    infos = () if maintained is None else maintained.workers
+    pods = read_pods(cache.pods(objects.resource.key), infos)
     return Observed(
-        resource=resource,
-        deployment=cache.deployment_of(resource),
-        pods=read_pods(cache.pods(resource.key), workers),
-        snapshot=None if maintained is None else maintained.snapshot,
-        workers=workers,
-        report=server.report,
-        redis_fault=server.fault,
-        refusal=refusal,
-        standing_by=standing_by,
+        objects.resource,
+        workers_state(objects, pods, refusal=refusal, standing_by=standing_by),
+        None if maintained is None else maintained.snapshot,
+        server.report,
+        server.fault,
     )

@@ -9,16 +9,17 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from claimq.concurrency.background_work import or_cancelled
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Memory, Plan, plan
+from claimq_control.fault import Fault
 from claimq_control.manifest import DeletionPolicy, ScalingMode
-from claimq_control.queue_metrics import QueueMetrics
 from claimq_control.scale_down import SETTLE_SECONDS
+from claimq_kubernetes.labels import selector_text
 from claimq_kubernetes.port import ClusterError, Conflict, Json, Refused
 from claimq_kubernetes.queue_resource import Key, QueueResource, read_queue
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, Plan, plan
+from claimq_operator.decide.objects import objects_of
 from claimq_operator.decide.request_failures import RequestFailures, Step
-from claimq_operator.decide.status import has_changed, is_urgent
-from claimq_operator.fault import Fault
+from claimq_operator.decide.status_writes import has_changed, is_urgent
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.events import EventState, emit_events
@@ -112,18 +113,20 @@ class Reconciler:
         failures = await self._ensure_finalizer(resource)
         server = await self._server.maintain(resource)
         others = context.namespaces.others(resource.namespace)
-        observed = observe(context.cache, resource, server, self._refusal, others)
-        planned = plan(observed, self._memory, context.settings, now=context.wall_clock(), clock=loop.time())
+        objects = objects_of(resource, context.cache.deployment_of(resource), context.settings)
+        observed = observe(context.cache, objects, server, self._refusal, others)
+        planned = plan(observed, self._memory, now=context.wall_clock(), clock=loop.time())
+        planned = replace(planned, status={**planned.status, "selector": selector_text(resource.name)})
         # Before requests that fail while the API server is down.
-        update_metrics(context.metrics, observed, planned)
-        failures |= await self._applier.children(planned, observed, loop.time())
+        context.metrics.set_pass(self.key, observed, planned)
+        failures |= await self._applier.children(planned, objects, loop.time())
         self._report(failures, loop.time())
         if failures.keys() & {Step.COSTS, Step.REPLICAS}:
             # The number of workers was not applied: it is neither remembered nor reported as an Event.
             planned = replace(planned, replicas=None, memory=self._memory)
         self._memory = planned.memory
         await self._write_status(planned.status, resource, loop.time())
-        await emit_events(context, self._event_state, observed, planned, server.maintained)
+        await emit_events(context, self._event_state, resource, observed, planned, server.maintained)
         for error in failures.values():
             if not isinstance(error, Refused):
                 raise error
@@ -181,7 +184,7 @@ class Reconciler:
             return _PAUSE_AFTER_ERROR
         if snapshot is None:
             return max(self._server.retry_after, settings.busy_period)
-        if observed.pods or observed.replicas or planned.replicas or _has_work(observed):
+        if observed.workers.workers or observed.workers.replicas or planned.replicas or _has_work(observed):
             return settings.busy_period
         due = settings.idle_period if snapshot.next_due_in is None else snapshot.next_due_in
         return min(settings.idle_period, max(due, _MIN_PAUSE))
@@ -198,24 +201,13 @@ class Reconciler:
                 return False
 
 
-def update_metrics(metrics: QueueMetrics, observed: Observed, planned: Plan) -> None:
-    """Sets the metrics of a queue to what a pass has observed and planned."""
-    key, spec = observed.resource.key, observed.resource.spec
-    workers = planned.status["workers"]
-    metrics.set_queue(key, observed.snapshot, {kind: workers[kind] for kind in ("desired", "ready", "busy")})
-    metrics.set_status(key, planned.status, None if spec is None else spec.scaling.target_age)
-    if planned.decision is not None:
-        metrics.decisions.labels(*key, planned.decision.rule.value).inc()
-        metrics.set_scaling(key, planned.decision)
-
-
 def _may_wait_for_work(observed: Observed, planned: Plan) -> bool:
     """Whether the operator must wait for the first item: there are no workers, and it decides on their number."""
     spec, snapshot = observed.resource.spec, observed.snapshot
     if spec is None or snapshot is None or snapshot.paused or observed.resource.is_paused:
         return False
     is_auto = spec.scaling.mode is ScalingMode.AUTO and not spec.suspend
-    return is_auto and observed.replicas == 0 and not planned.replicas and not _has_work(observed)
+    return is_auto and observed.workers.replicas == 0 and not planned.replicas and not _has_work(observed)
 
 
 def _has_work(observed: Observed) -> bool:

@@ -14,11 +14,11 @@ from claimq.internals.work_watch import WorkWatch
 from claimq.model import ServerReport
 from claimq.policy import Policy
 from claimq.reliable_queue import ReliableQueue
+from claimq_control.fault import Fault
 from claimq_control.manifest import QueueSpec, RedisSpec
 from claimq_kubernetes.labels import TAKE_OVER
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_kubernetes.worker_pods import is_finished
-from claimq_operator.fault import Fault
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.server_faults import ServerFaults, no_response
 from claimq_operator.redis.connections import ServerAccessError, SharedServer

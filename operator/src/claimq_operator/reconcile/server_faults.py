@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from claimq.errors import ClaimqError, ReadTooLarge, ScriptsRefused, StoreFull, StoreMisused
 from claimq.redis_store.faults import NOT_DESCRIBED, shows_login
+from claimq_control.fault import Fault
 from claimq_control.manifest import RedisSpec
 from claimq_kubernetes.queue_resource import QueueResource
-from claimq_operator.fault import Fault
 from claimq_operator.redis.connections import RedisConnections
 from claimq_process.log_lines import LogEvent
 

@@ -20,6 +20,7 @@ from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
+from claimq_control.fault import Fault
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_control.manifest import RedisSpec
 from claimq_control.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
@@ -33,7 +34,6 @@ from claimq_kubernetes.secret_entries import (
     read_entry,
     read_text,
 )
-from claimq_operator.fault import Fault
 from claimq_operator.redis.password_hosts import forbidden
 from claimq_process.certificates import MAX_BYTES, CertificateRejected, Certificates
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner, read_owner
 from claimq.reliable_queue import ReliableQueue
+from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.manifest import QueueSpec
 from claimq_kubernetes.labels import TAKE_OVER
 from claimq_kubernetes.port import NAMESPACES, Cluster, NotFound, Refused
 from claimq_kubernetes.queue_resource import QueueResource
-from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.settings import OperatorSettings
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from claimq_control.fault import Fault
 from claimq_control.manifest import RedisSpec
 from claimq_control.password_hosts import HOSTS_KEY
-from claimq_operator.fault import Fault
 
 REASON = "PasswordHostForbidden"
 

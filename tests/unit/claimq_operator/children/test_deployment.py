@@ -19,10 +19,10 @@ Build = Callable[..., WorkerDeployment]
 
 @pytest.fixture
 def build(queue: Callable[..., QueueResource], settings: OperatorSettings) -> Build:
-    def make(replicas: int | None = None, **spec: Any) -> WorkerDeployment:
+    def make(**spec: Any) -> WorkerDeployment:
         resource = queue(**spec)
         assert resource.spec is not None, resource.problems
-        return deployment(resource, resource.spec, settings, replicas=replicas)
+        return deployment(resource, resource.spec, settings)
 
     return make
 
@@ -371,11 +371,6 @@ def test_children_go_with_their_queue(build: Build, queue: Callable[..., QueueRe
         (owner,) = body["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["controller"]) == ("ReliableQueue", "thumbs", True)
         assert not owner["blockOwnerDeletion"]  # that would need a permission on finalizers
-
-
-def test_the_number_of_workers_is_only_in_a_new_deployment(build: Build) -> None:
-    assert "replicas" not in build().body["spec"]
-    assert build(replicas=4).body["spec"]["replicas"] == 4
 
 
 def test_a_rollout_may_remove_as_many_workers_as_the_queue_says(build: Build) -> None:

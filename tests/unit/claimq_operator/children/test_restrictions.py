@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Memory, plan
 from claimq_control.manifest import TemplateMetadata, TemplateSpec
 from claimq_operator.children.restrictions import refused
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, plan
 from claimq_operator.grants import RESTRICTIONS
 from claimq_operator.settings import OperatorSettings
+from testkit.observations import objects_seen
 
 Look = Callable[..., Observed]
 PATH = "spec.worker.template.spec"
@@ -153,13 +154,13 @@ def test_a_queue_with_a_forbidden_template_gets_no_pods(observed: Look, settings
     worker = {"template": {"spec": {"hostNetwork": True}}}
     for replicas, wanted in ((None, None), (0, None), (3, None)):
         look = observed(replicas=replicas, main=9, busy=3, worker=worker)
-        decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
-        assert (decided.children, decided.replicas) == ((), wanted)
+        decided = plan(look, Memory(), now=0.0, clock=0.0)
+        assert (decided.applies, decided.replicas) == (False, wanted)
         stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
         assert (stalled["status"], stalled["reason"]) == ("True", "TemplateForbidden")
     look = observed(replicas=0, main=9, worker=worker)
     allowed = replace(settings, workers_may=("HostNetwork",))
-    assert len(plan(look, Memory(), allowed, now=0.0, clock=0.0).children) == 2
+    assert objects_seen(look, allowed).refusal is None
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,6 @@ def test_no_deployment_is_made_with_root_groups_or_kept_capabilities(
     pod: dict[str, Any], observed: Look, settings: OperatorSettings
 ) -> None:
     look = observed(replicas=None, main=9, worker={"template": {"spec": pod}})
-    assert plan(look, Memory(), settings, now=0.0, clock=0.0).children == ()
+    assert not plan(look, Memory(), now=0.0, clock=0.0).applies
     allowed = replace(settings, workers_may=("Root", "Capabilities"))
-    made, _ = plan(look, Memory(), allowed, now=0.0, clock=0.0).children
-    assert made["kind"] == "Deployment"
+    assert objects_seen(look, allowed).refusal is None

@@ -6,21 +6,20 @@ from dataclasses import replace
 import pytest
 
 from claimq.model import ServerReport, ServerWarning
-from claimq_control.workers import PodProblem
-from claimq_operator.decide.conditions import View, all_conditions, with_transition_times
-from claimq_operator.decide.conditions.advice import advice
-from claimq_operator.decide.conditions.condition import Condition
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, plan
-from claimq_operator.fault import Fault
-from claimq_operator.settings import OperatorSettings
+from claimq_control.decide.conditions import View, all_conditions, with_transition_times
+from claimq_control.decide.conditions.condition import Condition
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Memory, plan
+from claimq_control.fault import Fault
+from claimq_kubernetes.advice import advice
 from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot
+from testkit.observations import deployed, with_workers
 
 Look = Callable[..., Observed]
 
 
-def found(look: Observed, wanted: int = 0, left_out: tuple[str, ...] = ()) -> dict[str, Condition]:
-    return {one.type: one for one in all_conditions(View(look, None, wanted, left_out))}
+def found(look: Observed, wanted: int = 0) -> dict[str, Condition]:
+    return {one.type: one for one in all_conditions(View(look, None, wanted))}
 
 
 def waiting(name: str, reason: str) -> Body:
@@ -63,11 +62,11 @@ def test_a_full_server_stalls_the_queue_and_is_reachable(observed: Look) -> None
     ids=["none", "some", "none by its own scale"],
 )
 def test_an_external_queue_without_workers_names_the_command_for_the_first_one(
-    observed: Look, settings: OperatorSettings, replicas: int, scaling: Body, is_shown: bool
+    observed: Look, replicas: int, scaling: Body, is_shown: bool
 ) -> None:
     # As after a suspension: an HPA never scales up from zero.
     look = observed(replicas=replicas, main=5, scaling={"mode": "External", **scaling})
-    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    listed = plan(look, Memory(), now=0.0, clock=0.0).status["conditions"]
     (active,) = [one for one in listed if one["type"] == "ScalingActive"]
     assert active["reason"] == "External"
     command = "kubectl scale deployment thumbs-worker --namespace=media --replicas=1"
@@ -128,67 +127,63 @@ def test_a_stuck_old_template_is_not_reported_once_the_new_one_works(observed: L
 
 def test_advice_names_the_field_of_the_container_that_is_in_trouble() -> None:
     image = "ImagePullBackOff"
-    assert "spec.worker.image" in advice(PodProblem(image, "", "a", "worker"))
-    assert "spec.sidecar.image" in advice(PodProblem(image, "", "a", "claimq-sidecar"))
-    assert 'the image of "proxy" in spec.worker.template' in advice(PodProblem(image, "", "a", "proxy"))
-    assert "spec.worker.resources.requests" in advice(PodProblem("Unschedulable", "", "a"))
-    assert advice(PodProblem("SomethingNew", "", "a", "worker")) == ""
+    assert "spec.worker.image" in advice(image, "", "a", "worker")
+    assert "spec.sidecar.image" in advice(image, "", "a", "claimq-sidecar")
+    assert 'the image of "proxy" in spec.worker.template' in advice(image, "", "a", "proxy")
+    assert "spec.worker.resources.requests" in advice("Unschedulable", "", "a")
+    assert advice("SomethingNew", "", "a", "worker") == ""
 
 
 @pytest.mark.parametrize(
-    ("problem", "fix"),
+    ("reason", "message", "container", "fix"),
     [
         (
-            PodProblem(
-                "FailedCreate",
-                'pods "a" is forbidden: failed quota: q: must specify limits.cpu for: claimq-sidecar,worker',
-            ),
+            "FailedCreate",
+            'pods "a" is forbidden: failed quota: q: must specify limits.cpu for: claimq-sidecar,worker',
+            "",
             "set the named values of the container claimq-sidecar in spec.sidecar.resources",
         ),
         (
-            PodProblem("FailedCreate", "minimum memory usage per Container is 100Mi, but request is 64Mi"),
+            "FailedCreate",
+            "minimum memory usage per Container is 100Mi, but request is 64Mi",
+            "",
             "spec.sidecar.resources (the sidecar counts too)",
         ),
         (
-            PodProblem(
-                "CreateContainerConfigError",
-                "container worker: container has runAsNonRoot and image will run as root",
-                "a",
-                "worker",
-            ),
+            "CreateContainerConfigError",
+            "container worker: container has runAsNonRoot and image will run as root",
+            "worker",
             "worker pods may not run as root: use an image whose user is a number above 0",
         ),
         (
-            PodProblem(
-                "CrashLoopBackOff",
-                "back-off; its previous run ended with exit code 0 (Completed)",
-                "a",
-                "worker",
-            ),
+            "CrashLoopBackOff",
+            "back-off; its previous run ended with exit code 0 (Completed)",
+            "worker",
             "a worker must not end by itself",
         ),
         (
-            PodProblem("CrashLoopBackOff", "back-off", "a", "claimq-sidecar"),
+            "CrashLoopBackOff",
+            "back-off",
+            "claimq-sidecar",
             "spec.sidecar (image, port or resources)",
         ),
     ],
     ids=["quota", "limits", "root", "ends", "sidecar"],
 )
-def test_advice_follows_the_words_of_the_cluster(problem: PodProblem, fix: str) -> None:
-    assert fix in advice(problem)
+def test_advice_follows_the_words_of_the_cluster(reason: str, message: str, container: str, fix: str) -> None:
+    assert fix in advice(reason, message, "a", container)
 
 
 def test_a_quota_that_rejects_pods_is_reported(observed: Look) -> None:
     look = observed(replicas=1)
-    assert look.deployment is not None
     failure = {
         "type": "ReplicaFailure",
         "status": "True",
         "reason": "FailedCreate",
         "message": "exceeded quota",
     }
-    deployment = {**look.deployment, "status": {"conditions": [failure]}}
-    condition = found(replace(look, deployment=deployment), wanted=1)["WorkersAvailable"]
+    deployment = {**deployment_body(look.workers.replicas), "status": {"conditions": [failure]}}
+    condition = found(deployed(look, deployment), wanted=1)["WorkersAvailable"]
     assert (condition.reason, condition.message) == (
         "FailedCreate",
         (
@@ -215,7 +210,7 @@ def test_a_missing_secret_stalls_the_queue(observed: Look) -> None:
 
 def test_a_child_that_the_api_server_rejects_stalls_the_queue(observed: Look) -> None:
     refusal = Fault("ChildInvalid", "the template is not valid", needs_action=True)
-    conditions = found(replace(observed(), refusal=refusal))
+    conditions = found(with_workers(observed(), refusal=refusal))
     assert conditions["Ready"].message == "the template is not valid"
 
 
@@ -242,13 +237,11 @@ def test_a_queue_that_is_suspended_or_paused_on_purpose_is_ready(observed: Look)
         assert (ready.status, ready.reason) == ("True", reason)
 
 
-def test_what_only_the_server_knows_is_unknown_in_an_outage(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_what_only_the_server_knows_is_unknown_in_an_outage(observed: Look) -> None:
     """A queue that was paused by hand, or that has too few workers, still is when its server is down."""
 
     def conditions(look: Observed) -> dict[str, str]:
-        listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+        listed = plan(look, Memory(), now=0.0, clock=0.0).status["conditions"]
         return {one["type"]: f"{one['status']} {one['reason']}" for one in listed}
 
     fault = Fault("Unreachable", "no answer")
@@ -261,7 +254,8 @@ def test_what_only_the_server_knows_is_unknown_in_an_outage(
 
 
 def test_parts_that_were_not_injected_into_the_app_are_reported(observed: Look) -> None:
-    message = found(observed(), left_out=("the app has its own preStop hook",))["WorkersAvailable"].message
+    look = with_workers(observed(), left_out=("the app has its own preStop hook",))
+    message = found(look)["WorkersAvailable"].message
     assert message.endswith("the app has its own preStop hook")
 
 
@@ -285,11 +279,9 @@ def test_reasons_are_words_and_messages_fit(observed: Look) -> None:
         assert 0 < len(one.message) <= 1024
 
 
-def test_a_maximum_that_is_too_low_is_reported_with_the_number_it_would_take(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_a_maximum_that_is_too_low_is_reported_with_the_number_it_would_take(observed: Look) -> None:
     look = observed(replicas=2, main=5000, age=100.0, scaling={"maxReplicas": 2, "targetAge": "30s"})
-    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    listed = plan(look, Memory(), now=0.0, clock=0.0).status["conditions"]
     (limited,) = [one for one in listed if one["type"] == "ScalingLimited"]
     assert (limited["status"], limited["reason"]) == ("True", "MaxReplicas")
     needed = int(limited["message"].split()[0])
@@ -297,26 +289,22 @@ def test_a_maximum_that_is_too_low_is_reported_with_the_number_it_would_take(
     assert "spec.scaling.maxReplicas is 2: raise it" in limited["message"]
 
 
-def test_workers_that_start_slower_than_the_target_are_reported(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_workers_that_start_slower_than_the_target_are_reported(observed: Look) -> None:
     look = observed(main=1, scaling={"targetAge": "10s"})
     learned = {"estimates": {"startSeconds": 42.0, "starts": 3}}
     look = replace(look, resource=replace(look.resource, status={"scaling": learned}))
-    listed = plan(look, Memory(), settings, now=0.0, clock=0.0).status["conditions"]
+    listed = plan(look, Memory(), now=0.0, clock=0.0).status["conditions"]
     (limited,) = [one for one in listed if one["type"] == "ScalingLimited"]
     assert (limited["status"], limited["reason"]) == ("True", "SlowStart")
     assert "a worker takes 42s to start, longer than spec.scaling.targetAge (10s)" in limited["message"]
 
 
-def test_a_queue_at_its_maximum_stays_limited_until_fewer_workers_are_wanted(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_a_queue_at_its_maximum_stays_limited_until_fewer_workers_are_wanted(observed: Look) -> None:
     scaling = {"maxReplicas": 2, "targetAge": "30s"}
 
     def limited(look: Observed, before: Body | None) -> Body:
         resource = replace(look.resource, status=before or {})
-        return plan(replace(look, resource=resource), Memory(), settings, now=0.0, clock=0.0).status
+        return plan(replace(look, resource=resource), Memory(), now=0.0, clock=0.0).status
 
     def condition(status: Body) -> tuple[str, str]:
         (found,) = [one for one in status["conditions"] if one["type"] == "ScalingLimited"]
@@ -338,26 +326,24 @@ def scaling_active(status: Body) -> tuple[str, str, str]:
 
 def with_owner(look: Observed, manager: str) -> Observed:
     """The observation, with the Deployment's number of replicas set by this field manager."""
-    return replace(look, deployment=deployment_body(look.replicas, owner=manager))
+    return deployed(look, deployment_body(look.workers.replicas, owner=manager))
 
 
-def test_another_owner_of_the_number_is_reported_for_a_while_and_named(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_another_owner_of_the_number_is_reported_for_a_while_and_named(observed: Look) -> None:
     look = observed(replicas=3, main=5)
-    first = plan(with_owner(look, "kube-controller-manager"), Memory(), settings, now=0.0, clock=0.0)
+    first = plan(with_owner(look, "kube-controller-manager"), Memory(), now=0.0, clock=0.0)
     status, reason, message = scaling_active(first.status)
     assert (status, reason) == ("True", "Contested")
     assert '"kube-controller-manager" also sets the number of replicas' in message
     ours = with_owner(look, "claimq-scale")
-    later = plan(ours, first.memory, settings, now=0.0, clock=599.9)
+    later = plan(ours, first.memory, now=0.0, clock=599.9)
     assert scaling_active(later.status)[1] == "Contested", "the operator has just set it back"
     for clock, expected in ((0.0, "Contested"), (600.0, "Auto"), (-1.0, "Auto")):
-        then = plan(ours, later.memory, settings, now=0.0, clock=clock)
+        then = plan(ours, later.memory, now=0.0, clock=clock)
         assert scaling_active(then.status)[1] == expected
 
 
-def test_owners_that_are_no_contest_are_not_reported(observed: Look, settings: OperatorSettings) -> None:
+def test_owners_that_are_no_contest_are_not_reported(observed: Look) -> None:
     auto, external = observed(replicas=3, main=5), observed(replicas=3, scaling={"mode": "External"})
     for look, manager in (
         (auto, "claimq-operator"),
@@ -365,5 +351,5 @@ def test_owners_that_are_no_contest_are_not_reported(observed: Look, settings: O
         (auto, "before-first-apply"),
         (external, "kube-controller-manager"),
     ):
-        status = plan(with_owner(look, manager), Memory(), settings, now=0.0, clock=0.0).status
+        status = plan(with_owner(look, manager), Memory(), now=0.0, clock=0.0).status
         assert scaling_active(status)[1] in ("Auto", "External")

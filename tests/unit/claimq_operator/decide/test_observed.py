@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from claimq.model import ServerReport, ServerWarning, WorkerInfo
-from claimq_operator.decide.observed import Observed
+from claimq_control.decide.observed import Observed
 from claimq_operator.watch.cache import trim_deployment
-from testkit.kubernetes_objects import pod_body, worker_name
+from testkit.kubernetes_objects import deployment_body, pod_body, worker_name
+from testkit.observations import deployed
 
 Look = Callable[..., Observed]
 
@@ -17,22 +18,31 @@ Look = Callable[..., Observed]
 def test_terminating_pods_count_as_nothing(observed: Look) -> None:
     workers = [WorkerInfo(worker_name(name), 1, 0.0) for name in "ab"]
     look = observed(pods=[pod_body("a"), pod_body("b", ending=True), pod_body("c")], workers=workers)
-    assert ([pod.name for pod in look.live_pods], look.ready, look.busy_workers) == (["a", "c"], 2, 1)
+    assert ([pod.name for pod in look.workers.live], look.workers.ready, look.workers.busy) == (
+        ["a", "c"],
+        2,
+        1,
+    )
 
 
 def test_the_number_of_replicas_is_the_deployments(observed: Look) -> None:
-    assert observed(replicas=None).replicas == 0
+    assert observed(replicas=None).workers.replicas == 0
     look = observed(replicas=3)
-    assert look.replicas == 3
-    assert look.deployment is not None
-    assert replace(look, deployment={**look.deployment, "spec": {}}).replicas == 1  # the API's default
+    assert look.workers.replicas == 3
+    assert deployed(look, spec={}).workers.replicas == 1  # the API's default
 
 
-def test_the_newest_revision_is_that_of_the_youngest_pod(observed: Look) -> None:
-    old, new = pod_body("a"), pod_body("b", revision="bbb", created="2026-01-01T00:00:01Z")
-    assert observed(pods=[old, new]).newest_revision == "bbb"
-    assert observed(pods=[old]).newest_revision is None
-    assert observed(pods=[]).newest_revision is None
+@pytest.mark.parametrize(
+    ("created", "is_blocked"), [("2026-01-01T00:00:01Z", True), ("2025-12-31T23:59:59Z", False)]
+)
+def test_a_rollout_is_blocked_by_a_problem_of_the_youngest_template(
+    observed: Look, created: str, is_blocked: bool
+) -> None:
+    failing = pod_body("b", revision="bbb", created=created, ready=False)
+    failing["status"]["conditions"].append({"type": "PodScheduled", "status": "False", "message": "full"})
+    blocked = observed(pods=[pod_body("a"), failing]).workers.blocked
+    assert (blocked is not None and blocked.message == "full") is is_blocked
+    assert observed(pods=[failing]).workers.blocked is None
 
 
 def test_a_full_server_is_reported_only_while_it_is_known(observed: Look) -> None:
@@ -62,8 +72,7 @@ def test_a_rollout_lasts_until_all_pods_are_updated(
     observed: Look, status: dict[str, Any], is_rolling_out: bool
 ) -> None:
     look = observed(replicas=2)
-    assert look.deployment is not None
-    assert replace(look, deployment={**look.deployment, "status": status}).is_rolling_out is is_rolling_out
+    assert deployed(look, status=status).workers.is_rolling_out is is_rolling_out
 
 
 @pytest.mark.parametrize(("revision", "is_rolling_out"), [("aaa", False), ("bbb", True)])
@@ -72,15 +81,15 @@ def test_before_the_controller_has_seen_a_template_the_pods_decide(
     observed: Look, status: dict[str, Any], revision: str, is_rolling_out: bool
 ) -> None:
     look = observed(pods=[pod_body("a"), pod_body("b", revision=revision)])
-    assert look.deployment is not None
-    assert replace(look, deployment={**look.deployment, "status": status}).is_rolling_out is is_rolling_out
+    assert deployed(look, status=status).workers.is_rolling_out is is_rolling_out
 
 
 def test_a_deployment_without_a_status_has_not_been_seen_by_its_controller(observed: Look) -> None:
     look = observed(pods=[pod_body("a"), pod_body("b", revision="bbb")])
-    assert look.deployment is not None
-    first = {**look.deployment["metadata"], "generation": 1}
-    assert replace(look, deployment={**look.deployment, "metadata": first, "status": {}}).is_rolling_out
+    first = {**deployment_body(look.workers.replicas)["metadata"], "generation": 1}
+    assert deployed(
+        look, {**deployment_body(look.workers.replicas), "metadata": first, "status": {}}
+    ).workers.is_rolling_out
 
 
 @pytest.mark.parametrize(("revision", "is_rolling_out"), [("aaa", False), ("bbb", True)])
@@ -89,11 +98,12 @@ def test_a_paused_rollout_keeps_the_number_while_there_are_pods_of_two_templates
 ) -> None:
     """Its controller reports no pod of the newest template for as long as it is paused."""
     look = observed(replicas=2, pods=[pod_body("a"), pod_body("b", revision=revision)])
-    assert look.deployment is not None
     status = {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 0}
-    paused = trim_deployment({**look.deployment, "spec": {"replicas": 2, "paused": True}, "status": status})
-    assert replace(look, deployment=paused).is_rolling_out is is_rolling_out
+    paused = trim_deployment(
+        {**deployment_body(look.workers.replicas), "spec": {"replicas": 2, "paused": True}, "status": status}
+    )
+    assert deployed(look, paused).workers.is_rolling_out is is_rolling_out
 
 
 def test_without_a_deployment_nothing_rolls_out(observed: Look) -> None:
-    assert not observed(replicas=None).is_rolling_out
+    assert not observed(replicas=None).workers.is_rolling_out

@@ -7,28 +7,44 @@ from typing import Any
 import pytest
 
 from claimq.model import WorkerInfo
+from claimq_control.decide.conditions import View
+from claimq_control.decide.conditions.scaling_active import scaling_active
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Memory, Plan, plan, seen_for_scaling
+from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.scale_down import SETTLE_SECONDS, VICTIM_COST, Marks
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
-from claimq_control.workers import WorkerPod
-from claimq_kubernetes.timestamps import parse_time
-from claimq_operator.decide.conditions import View
-from claimq_operator.decide.conditions.scaling_active import scaling_active
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, Plan, plan, replicas_to_hold, seen_for_scaling
-from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
+from claimq_control.workers import WorkerState
+from claimq_kubernetes.queue_resource import read_queue
+from claimq_operator.decide.workers_state import replicas_to_hold
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import trim_deployment
-from testkit.kubernetes_objects import deployment_body, pod_body, snapshot, worker_name
+from claimq_process.timestamps import parse_time
+from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot, worker_name
+from testkit.observations import children_of, deployed, with_workers
 
 Look = Callable[..., Observed]
+Applied = Callable[..., tuple[tuple[Body, ...], Plan]]
 
 
 @pytest.fixture
-def planned(settings: OperatorSettings, observed: Look) -> Callable[..., Plan]:
+def planned(observed: Look) -> Callable[..., Plan]:
     """planned(main=3, ...) -> the plan of a pass at clock 100 s."""
 
     def make(memory: Memory | None = None, clock: float = 100.0, **look: object) -> Plan:
-        return plan(observed(**look), memory or Memory(), settings, now=1_767_225_600.0, clock=clock)
+        return plan(observed(**look), memory or Memory(), now=1_767_225_600.0, clock=clock)
+
+    return make
+
+
+@pytest.fixture
+def applied(observed: Look, settings: OperatorSettings) -> Applied:
+    """applied(main=3, ...) -> the children that a pass applies, and its plan."""
+
+    def make(**look: object) -> tuple[tuple[Body, ...], Plan]:
+        seen = observed(**look)
+        decided = plan(seen, Memory(), now=0.0, clock=0.0)
+        return children_of(seen, decided, settings), decided
 
     return make
 
@@ -46,18 +62,19 @@ def test_an_unknown_queue_keeps_its_workers(planned: Callable[..., Plan]) -> Non
     assert decided.decision.rule is ScalingRule.UNKNOWN
 
 
-def test_an_unknown_queue_without_a_deployment_begins_with_min_replicas(planned: Callable[..., Plan]) -> None:
-    decided = planned(unknown=True, replicas=None, scaling={"minReplicas": 2})
-    assert decided.children[0]["spec"]["replicas"] == 2
+def test_an_unknown_queue_without_a_deployment_begins_with_min_replicas(applied: Applied) -> None:
+    children, _ = applied(unknown=True, replicas=None, scaling={"minReplicas": 2})
+    assert children[0]["spec"]["replicas"] == 2
 
 
-def test_a_new_deployment_gets_the_decided_number_of_workers(planned: Callable[..., Plan]) -> None:
-    decided = planned(replicas=None, main=10, scaling={"itemsPerReplica": 2})
-    assert (decided.children[0]["spec"]["replicas"], decided.replicas) == (5, None)
+def test_a_new_deployment_gets_the_decided_number_of_workers(applied: Applied) -> None:
+    children, decided = applied(replicas=None, main=10, scaling={"itemsPerReplica": 2})
+    assert (children[0]["spec"]["replicas"], decided.replicas) == (5, None)
 
 
-def test_an_existing_deployment_is_applied_without_replicas(planned: Callable[..., Plan]) -> None:
-    assert "replicas" not in planned(main=10).children[0]["spec"]
+def test_an_existing_deployment_is_applied_without_replicas(applied: Applied) -> None:
+    children, _ = applied(main=10)
+    assert "replicas" not in children[0]["spec"]
 
 
 def test_suspend_takes_all_workers_though_they_are_busy(planned: Callable[..., Plan]) -> None:
@@ -84,56 +101,45 @@ def test_mode_manual_sets_the_given_number(planned: Callable[..., Plan]) -> None
     ],
 )
 def test_a_queue_that_may_not_be_used_gets_no_more_workers(
-    observed: Look, settings: OperatorSettings, reason: str, main: int, replicas: int | None
+    observed: Look, reason: str, main: int, replicas: int | None
 ) -> None:
     fault = Fault(reason, "why", needs_action=True, denied=True)
     look = replace(observed(replicas=3, main=main), redis_fault=fault)
-    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
-    assert (decided.children, decided.replicas) == ((), replicas)
+    decided = plan(look, Memory(), now=0.0, clock=0.0)
+    assert (decided.applies, decided.replicas) == (False, replicas)
     assert decided.status["workers"]["desired"] == (3 if replicas is None else replicas)
 
 
-def test_a_queue_that_may_not_be_used_may_lose_workers(observed: Look, settings: OperatorSettings) -> None:
+def test_a_queue_that_may_not_be_used_may_lose_workers(observed: Look) -> None:
     fault = Fault("PasswordHost", "why", needs_action=True, denied=True)
     look = replace(observed(replicas=3, scaling={"mode": "Manual", "replicas": 2}), redis_fault=fault)
-    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    decided = plan(look, Memory(), now=0.0, clock=0.0)
     assert (decided.replicas, decided.status["workers"]["desired"]) == (2, 2)
 
 
-def test_of_a_queue_that_may_not_be_used_idle_workers_go_first(
-    observed: Look, settings: OperatorSettings
-) -> None:
-    pods = tuple(
-        WorkerPod(name, f"uid-{name}", is_ready=True, busy=busy) for name, busy in (("a", 0), ("b", 1))
-    )
+def test_of_a_queue_that_may_not_be_used_idle_workers_go_first(observed: Look) -> None:
+    pods = tuple(WorkerState(name, is_ready=True, busy=busy) for name, busy in (("a", 0), ("b", 1)))
     fault = Fault("PasswordHost", "why", needs_action=True, denied=True)
-    look = replace(
-        observed(replicas=2, scaling={"mode": "Manual", "replicas": 1}), redis_fault=fault, pods=pods
-    )
-    marked = plan(look, Memory(), settings, now=0.0, clock=0.0)
-    assert (marked.costs, marked.replicas, marked.children) == ({"a": VICTIM_COST}, None, ())
-    settled = replace(look, pods=(replace(pods[0], deletion_cost=VICTIM_COST), pods[1]))
-    lowered = plan(settled, marked.memory, settings, now=0.0, clock=SETTLE_SECONDS)
+    look = replace(observed(replicas=2, scaling={"mode": "Manual", "replicas": 1}), redis_fault=fault)
+    look = with_workers(look, workers=pods)
+    marked = plan(look, Memory(), now=0.0, clock=0.0)
+    assert (marked.costs, marked.replicas, marked.applies) == ({"a": VICTIM_COST}, None, False)
+    settled = with_workers(look, workers=(replace(pods[0], deletion_cost=VICTIM_COST), pods[1]))
+    lowered = plan(settled, marked.memory, now=0.0, clock=SETTLE_SECONDS)
     assert (lowered.costs, lowered.replicas) == ({}, 1)
 
 
-def test_a_queue_that_may_not_be_used_and_has_its_workers_is_not_scaled(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_a_queue_that_may_not_be_used_and_has_its_workers_is_not_scaled(observed: Look) -> None:
     fault = Fault("PasswordHost", "why", needs_action=True, denied=True)
     look = replace(observed(replicas=2, scaling={"mode": "Manual", "replicas": 2}), redis_fault=fault)
-    assert plan(look, Memory(), settings, now=0.0, clock=0.0).replicas is None
+    assert plan(look, Memory(), now=0.0, clock=0.0).replicas is None
 
 
-def test_a_paused_queue_gets_only_a_status(
-    settings: OperatorSettings, observed: Look, queue_body: Callable[..., dict[str, object]]
-) -> None:
-    from dataclasses import replace
-
-    look = observed(main=5)
-    paused = replace(look.resource, annotations={"claimq.dev/pause-reconcile": "true"})
-    decided = plan(replace(look, resource=paused), Memory(), settings, now=0.0, clock=0.0)
-    assert (decided.children, decided.replicas, decided.costs, decided.hold_replicas) == ((), None, {}, None)
+def test_a_paused_queue_gets_only_a_status(observed: Look, queue_body: Callable[..., Body]) -> None:
+    body = queue_body()
+    body["metadata"] |= {"annotations": {"claimq.dev/pause-reconcile": "true"}}
+    decided = plan(replace(observed(main=5), resource=read_queue(body)), Memory(), now=0.0, clock=0.0)
+    assert (decided.applies, decided.replicas, decided.costs) == (False, None, {})
     reasons = {one["type"]: one["reason"] for one in decided.status["conditions"]}
     assert reasons["ScalingActive"] == "Paused"
 
@@ -142,7 +148,7 @@ def test_an_invalid_spec_is_reported_with_all_problems_and_changes_nothing(
     planned: Callable[..., Plan],
 ) -> None:
     decided = planned(replicas=2, requeueLimit=-1, scaling={"minReplicas": 9, "maxReplicas": 2})
-    assert (decided.children, decided.replicas) == ((), None)
+    assert (decided.applies, decided.replicas) == (False, None)
     stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
     assert stalled["reason"] == "SpecInvalid"
     assert "spec.requeueLimit" in stalled["message"]
@@ -173,28 +179,22 @@ def test_a_scale_down_marks_idle_pods_and_remembers_them(planned: Callable[..., 
     assert (second.costs, second.replicas) == ({}, 1)
 
 
-def test_no_worker_is_taken_away_during_a_rollout(observed: Look, settings: OperatorSettings) -> None:
-    from dataclasses import replace
-
+def test_no_worker_is_taken_away_during_a_rollout(observed: Look) -> None:
     look = observed(
         replicas=2, pods=[pod_body("a"), pod_body("b")], main=0, busy=1, scaling={"maxReplicas": 1}
     )
-    assert look.deployment is not None
-    rolling = {**look.deployment, "status": {**look.deployment["status"], "updatedReplicas": 1}}
-    decided = plan(replace(look, deployment=rolling), Memory(), settings, now=0.0, clock=0.0)
+    status = {**deployment_body(2)["status"], "updatedReplicas": 1}
+    decided = plan(deployed(look, status=status), Memory(), now=0.0, clock=0.0)
     assert (decided.costs, decided.replicas) == ({}, None)
 
 
-def test_suspend_takes_all_workers_also_during_a_rollout(observed: Look, settings: OperatorSettings) -> None:
+def test_suspend_takes_all_workers_also_during_a_rollout(observed: Look) -> None:
     look = observed(replicas=2, suspend=True)
-    assert look.deployment is not None
-    rolling = {**look.deployment, "status": {**look.deployment["status"], "updatedReplicas": 1}}
-    assert plan(replace(look, deployment=rolling), Memory(), settings, now=0.0, clock=0.0).replicas == 0
+    status = {**deployment_body(2)["status"], "updatedReplicas": 1}
+    assert plan(deployed(look, status=status), Memory(), now=0.0, clock=0.0).replicas == 0
 
 
 def test_a_rollout_past_its_deadline_does_not_block_scaling(observed: Look) -> None:
-    from dataclasses import replace
-
     look = observed(replicas=2)
     status = {
         "observedGeneration": 2,
@@ -202,7 +202,7 @@ def test_a_rollout_past_its_deadline_does_not_block_scaling(observed: Look) -> N
         "updatedReplicas": 1,
         "conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}],
     }
-    assert not replace(look, deployment={**deployment_body(2), "status": status}).is_rolling_out
+    assert not deployed(look, status=status).workers.is_rolling_out
 
 
 @pytest.mark.parametrize(("spec", "longest"), [({}, 3600.0), ({"processingTimeout": "10m"}, 600.0)])
@@ -233,17 +233,15 @@ def test_the_condition_names_the_worker_that_a_scale_down_waits_for(observed: Lo
     assert scaling_active(view).message.endswith("; no worker is removed until the items of b end")
 
 
-def test_the_number_is_taken_over_when_only_the_operator_owns_it(observed: Look) -> None:
-    from dataclasses import replace
-
-    look = observed(replicas=3)
-    assert replicas_to_hold(look) is None
+def test_the_number_is_taken_over_when_only_the_operator_owns_it() -> None:
+    assert replicas_to_hold(deployment_body(3)) is None
+    assert replicas_to_hold(None) is None
     just_made = deployment_body(3, owner="claimq-operator")
     just_made["metadata"]["managedFields"] = just_made["metadata"]["managedFields"][1:]
-    assert replicas_to_hold(replace(look, deployment=just_made)) == 3
+    assert replicas_to_hold(just_made) == 3
     # The trimmed Deployment in the cache gives the same result.
-    assert replicas_to_hold(replace(look, deployment=trim_deployment(just_made))) == 3
-    assert replicas_to_hold(replace(look, deployment=trim_deployment(deployment_body(3)))) is None
+    assert replicas_to_hold(trim_deployment(just_made)) == 3
+    assert replicas_to_hold(trim_deployment(deployment_body(3))) is None
 
 
 def test_due_items_that_are_not_yet_in_main_are_counted(observed: Look) -> None:
@@ -260,14 +258,12 @@ def test_terminating_pods_are_not_counted_as_capacity(observed: Look) -> None:
     assert (seen.ready, seen.starting, seen.busy_workers) == (1, 1, 0)
 
 
-def test_a_new_operator_continues_from_the_estimates_in_the_status(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_a_new_operator_continues_from_the_estimates_in_the_status(observed: Look) -> None:
     look = observed(main=600, scaling={"maxReplicas": 1000})
-    fresh = plan(look, Memory(), settings, now=0.0, clock=0.0)
+    fresh = plan(look, Memory(), now=0.0, clock=0.0)
     learned = {"busySeconds": 20.0, "ended": 200, "startSeconds": 8.0, "startDeviation": 0.0, "starts": 9}
     resource = replace(look.resource, status={"scaling": {"estimates": learned}})
-    continued = plan(replace(look, resource=resource), Memory(), settings, now=0.0, clock=0.0)
+    continued = plan(replace(look, resource=resource), Memory(), now=0.0, clock=0.0)
     assert fresh.replicas is not None
     assert continued.replicas is not None
     assert continued.replicas < fresh.replicas / 5  # items of 0.1 s, where 3 s were assumed

@@ -2,9 +2,9 @@
 
 import pytest
 
+from claimq_control.fault import Fault
 from claimq_kubernetes.port import ClusterError, ClusterUnavailable, NamespaceEnding, Refused
 from claimq_operator.decide.request_failures import NotOurs, RequestFailures, Step
-from claimq_operator.fault import Fault
 
 WEBHOOK = ClusterUnavailable('apply of /a: failed calling webhook "policy.example"')
 

@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from claimq.model import ServerReport, ServerWarning, WorkerInfo
+from claimq_control.decide.conditions import View
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import seen_for_scaling
+from claimq_control.decide.status import age_text, build
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
-from claimq_operator.decide.conditions import View
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import seen_for_scaling
-from claimq_operator.decide.status import age_text, build, has_changed, is_urgent
+from claimq_operator.decide.status_writes import has_changed, is_urgent
 from testkit.kubernetes_objects import pod_body, snapshot, worker_name
 from testkit.tree import ROOT
 

@@ -1,24 +1,23 @@
 """Condition WorkersAvailable: which problem it reports, and in which words."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
-from claimq_operator.decide.conditions import View, all_conditions
-from claimq_operator.decide.conditions.condition import Condition
-from claimq_operator.decide.conditions.workers_available import workers_available
-from claimq_operator.decide.observed import Observed
+from claimq_control.decide.conditions import View, all_conditions
+from claimq_control.decide.conditions.condition import Condition
+from claimq_control.decide.conditions.workers_available import workers_available
+from claimq_control.decide.observed import Observed
 from claimq_operator.watch.cache import trim_deployment
-from testkit.kubernetes_objects import Body, pod_body
+from testkit.kubernetes_objects import Body, deployment_body, pod_body
+from testkit.observations import deployed
 
 Look = Callable[..., Observed]
 
 
 def with_condition(look: Observed, **condition: str) -> Observed:
     """The observation with this condition of the Deployment."""
-    assert look.deployment is not None
-    return replace(look, deployment={**look.deployment, "status": {"conditions": [condition]}})
+    return deployed(look, status={"conditions": [condition]})
 
 
 def found(look: Observed, wanted: int = 1) -> tuple[str, str, str]:
@@ -144,10 +143,9 @@ def rolling_out(
     look: Observed, *, old: int, paused: bool = False, condition: dict[str, str] | None = None
 ) -> Observed:
     """The observation of a Deployment of which this many pods have the previous template."""
-    assert look.deployment is not None
-    count = look.replicas
+    count = look.workers.replicas
     body = {
-        **look.deployment,
+        **deployment_body(look.workers.replicas),
         "spec": {"replicas": count, "paused": paused},
         "status": {
             "observedGeneration": 2,
@@ -156,7 +154,7 @@ def rolling_out(
             "conditions": [condition] if condition else [],
         },
     }
-    return replace(look, deployment=trim_deployment(body))
+    return deployed(look, trim_deployment(body))
 
 
 @pytest.mark.parametrize(

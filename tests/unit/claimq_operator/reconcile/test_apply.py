@@ -4,11 +4,12 @@ import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Memory, Plan, plan
 from claimq_kubernetes.budgets import Budgets
 from claimq_kubernetes.port import (
     Cluster,
@@ -19,17 +20,19 @@ from claimq_kubernetes.port import (
     NotFound,
     Refused,
 )
+from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.children.budget import budget
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, Plan, plan
+from claimq_operator.decide.objects import Objects
 from claimq_operator.decide.request_failures import NotOurs, Step
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
 from testkit.kubernetes_objects import deployment_body
+from testkit.observations import objects_seen
 
 Json = dict[str, Any]
 Look = Callable[..., Observed]
+AQueue = Callable[..., QueueResource]
 
 
 class EmptyCluster(ABC):
@@ -119,11 +122,11 @@ UID = "11111111-2222-3333-4444-555555555555"
 
 
 def applied(
-    cluster: RefusingCluster | ConflictingCluster | HasAnother, decided: Plan, look: Observed
+    cluster: RefusingCluster | ConflictingCluster | HasAnother, decided: Plan, objects: Objects
 ) -> dict[Step, ClusterError]:
     api = cast("Cluster", cluster)
     applier = Applier(api, Cache(lambda _: None), Budgets(api))
-    return asyncio.run(applier.children(decided, look, 0.0))
+    return asyncio.run(applier.children(decided, objects, 0.0))
 
 
 @pytest.mark.parametrize("error", [Refused, ClusterUnavailable])
@@ -135,33 +138,33 @@ def test_the_existing_deployment_is_scaled_although_a_child_is_not_accepted(
 ) -> None:
     look = observed(replicas=0, main=4, scaling={"itemsPerReplica": 2})
     cluster = RefusingCluster(kind, error)
-    failures = applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)
+    objects = objects_seen(look, settings)
+    failures = applied(cluster, plan(look, Memory(), now=0.0, clock=0.0), objects)
     assert list(failures) == [step]
     assert f"{kind} is not valid" in str(failures[step])
     assert cluster.ordered == [2]
 
 
-def test_a_deletion_cost_that_is_not_accepted_ends_no_other_step(observed: Look) -> None:
-    look = observed(replicas=0)
+def test_a_deletion_cost_that_is_not_accepted_ends_no_other_step(queue: AQueue) -> None:
     cluster = RefusingCluster("Pod", ClusterUnavailable)
-    failures = applied(cluster, Plan(costs={"a": 1, "b": 2}, replicas=3), look)
+    objects = Objects(queue(), deployment_body(0))
+    failures = applied(cluster, Plan(costs={"a": 1, "b": 2}, replicas=3), objects)
     assert list(failures) == [Step.COSTS]
     assert cluster.ordered == [3]
 
 
 def test_a_rejected_first_deployment_is_not_scaled(observed: Look, settings: OperatorSettings) -> None:
-    look = replace(observed(main=4), deployment=None)
-    cluster = RefusingCluster("Deployment")
-    assert list(applied(cluster, plan(look, Memory(), settings, now=0.0, clock=0.0), look)) == [
-        Step.DEPLOYMENT
-    ]
+    look = observed(main=4, replicas=None)
+    cluster, decided = RefusingCluster("Deployment"), plan(look, Memory(), now=0.0, clock=0.0)
+    assert list(applied(cluster, decided, objects_seen(look, settings))) == [Step.DEPLOYMENT]
     assert cluster.ordered == []
 
 
-def test_a_number_that_was_just_changed_is_not_overwritten_with_the_old_one(observed: Look) -> None:
+def test_a_number_that_was_just_changed_is_not_overwritten_with_the_old_one(queue: AQueue) -> None:
     cluster = ConflictingCluster()
-    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "thumbs-worker"}}
-    applied(cluster, Plan(children=(made,), hold_replicas=0), observed(replicas=0))
+    child = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "thumbs-worker"}}
+    current = deployment_body(0, owner="claimq-operator")
+    applied(cluster, Plan(applies=True), Objects(queue(), current, (child,)))
     assert cluster.applied == []
 
 
@@ -174,17 +177,17 @@ STRANGERS: list[list[Json]] = [
 
 
 @pytest.mark.parametrize("owners", STRANGERS)
-def test_an_object_of_another_owner_is_never_changed(observed: Look, owners: list[Json]) -> None:
+def test_an_object_of_another_owner_is_never_changed(queue: AQueue, owners: list[Json]) -> None:
     cluster = HasAnother(*owners)
-    look = observed(replicas=0)
-    error = applied(cluster, Plan(children=(budget(look.resource),)), look)[Step.BUDGET]
+    objects = Objects(queue(), deployment_body(0), (budget(queue()),))
+    error = applied(cluster, Plan(applies=True), objects)[Step.BUDGET]
     assert isinstance(error, NotOurs)
     assert re.search(r'PodDisruptionBudget "thumbs-worker".*delete or rename it', str(error))
     assert cluster.applied == []
 
 
-def test_a_child_is_applied_with_the_uid_of_the_existing_object(observed: Look) -> None:
-    look = observed(replicas=0)
-    cluster = HasAnother(*budget(look.resource)["metadata"]["ownerReferences"])
-    applied(cluster, Plan(children=(budget(look.resource),)), look)
+def test_a_child_is_applied_with_the_uid_of_the_existing_object(queue: AQueue) -> None:
+    child = budget(queue())
+    cluster = HasAnother(*child["metadata"]["ownerReferences"])
+    applied(cluster, Plan(applies=True), Objects(queue(), deployment_body(0), (child,)))
     assert cluster.applied == [("u-7", True)]

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Plan
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
 from claimq_kubernetes.terminations import Termination
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Plan
 from claimq_operator.reconcile.events import (
     EventState,
     changed_conditions,

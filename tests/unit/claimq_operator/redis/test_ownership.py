@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import Memory, plan
+from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.grants import Grants, QueueGrants
 from claimq_kubernetes.queue_resource import QueueResource
-from claimq_operator.decide.observed import Observed
-from claimq_operator.decide.plan import Memory, plan
-from claimq_operator.fault import OWNED_BY_ANOTHER, Fault
 from claimq_operator.redis.ownership import name_fault
 from claimq_operator.settings import OperatorSettings
 
@@ -44,22 +44,18 @@ def test_other_names_need_a_setting_for_the_namespace(
     assert fault(made, settings, ("m*", name[:2] + "*")) == ""
 
 
-def test_a_queue_without_access_gets_no_children_and_no_workers(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_a_queue_without_access_gets_no_children_and_no_workers(observed: Look) -> None:
     denied = Fault("PasswordHostForbidden", "no", needs_action=True, denied=True)
     for replicas in (None, 0, 2):
         look = observed(replicas=replicas, unknown=True, scaling={"minReplicas": 3})
-        decided = plan(replace(look, redis_fault=denied), Memory(), settings, now=0.0, clock=0.0)
-        assert (decided.children, decided.replicas, decided.hold_replicas) == ((), None, None)
+        decided = plan(replace(look, redis_fault=denied), Memory(), now=0.0, clock=0.0)
+        assert (decided.applies, decided.replicas) == (False, None)
         stalled = next(one for one in decided.status["conditions"] if one["type"] == "Stalled")
         assert (stalled["status"], stalled["reason"]) == ("True", "PasswordHostForbidden")
 
 
-def test_workers_of_a_queue_with_another_owner_are_removed(
-    observed: Look, settings: OperatorSettings
-) -> None:
+def test_workers_of_a_queue_with_another_owner_are_removed(observed: Look) -> None:
     owned = Fault(OWNED_BY_ANOTHER, "no", needs_action=True, denied=True)
     look = replace(observed(replicas=2, unknown=True, scaling={"minReplicas": 3}), redis_fault=owned)
-    decided = plan(look, Memory(), settings, now=0.0, clock=0.0)
-    assert (decided.children, decided.replicas) == ((), 0)
+    decided = plan(look, Memory(), now=0.0, clock=0.0)
+    assert (decided.applies, decided.replicas) == (False, 0)

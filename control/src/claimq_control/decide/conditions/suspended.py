@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
+from claimq_control.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
 
 TYPE = "Suspended"
 
@@ -11,7 +11,7 @@ def suspended(view: View) -> Condition:
     """True while no item can be claimed. Unknown while the server cannot be used, unless ``spec.suspend`` is set."""
     spec, snapshot = view.observed.resource.spec, view.observed.snapshot
     if spec is not None and spec.suspend:
-        left = len(view.observed.pods)
+        left = len(view.observed.workers.workers)
         terminating = f" ({left} still terminating)" if left else ""
         return Condition(
             TYPE, TRUE, "SpecSuspend", f"spec.suspend is true: no claims, no workers{terminating}"

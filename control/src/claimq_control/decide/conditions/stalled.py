@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.condition import FALSE, TRUE, Condition, View
+from claimq_control.decide.conditions.condition import FALSE, TRUE, Condition, View
 
 TYPE = "Stalled"
 
@@ -13,7 +13,7 @@ def stalled(view: View) -> Condition:
     if observed.resource.problems:
         problems = "; ".join(str(problem) for problem in observed.resource.problems)
         return Condition(TYPE, TRUE, "SpecInvalid", problems)
-    for fault in (observed.redis_fault, observed.refusal):
+    for fault in (observed.redis_fault, observed.workers.refusal):
         if fault is not None and fault.needs_action:
             return Condition(TYPE, TRUE, fault.reason, fault.message)
     if observed.full:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition
-from claimq_operator.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
+from claimq_control.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition
+from claimq_control.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
 
 TYPE = "Ready"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from claimq_control.decide.observed import Observed
 from claimq_control.scaling import Decision
-from claimq_operator.decide.observed import Observed
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 NOT_OBSERVED = "Unknown"
@@ -16,14 +16,13 @@ _MAX_MESSAGE = 1024
 @dataclass(frozen=True, slots=True)
 class View:
     """What one pass observed and decided. ``decision`` is None when none was made; ``wanted`` is the desired number of
-    workers; ``left_out`` has a sentence for each part that was not injected into the app's container."""
+    workers."""
 
     observed: Observed
     decision: Decision | None
     wanted: int
-    left_out: tuple[str, ...] = ()
     contested_by: str = ""
-    """The field manager of another client that sets the number of workers too; empty if there is none."""
+    """Another client that sets the number of workers too; empty if there is none."""
     held: str = ""
     """Why a scale-down waits, as an addition to a message; empty if it does not."""
 

@@ -1,10 +1,9 @@
-"""Condition ScalingActive: whether the operator sets the number of workers from the queue. Pure."""
+"""Condition ScalingActive: whether the number of workers is set from the queue. Pure."""
 
 from __future__ import annotations
 
+from claimq_control.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
 from claimq_control.scaling import NOT_AUTO, ScalingRule
-from claimq_kubernetes.labels import child_name
-from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
 
 TYPE = "ScalingActive"
 CONTESTED = "Contested"
@@ -32,20 +31,14 @@ def scaling_active(view: View) -> Condition:
 
 
 def _contested(view: View) -> str:
-    child = child_name(view.observed.resource.name)
     return (
-        f'"{view.contested_by}" also sets the number of replicas of the Deployment {child}, and the operator sets it '
-        "back: delete that autoscaler, or let it decide with spec.scaling.mode: External"
+        f'"{view.contested_by}" also sets the number of replicas of {view.observed.workers.place}, and the operator '
+        "sets it back: delete that autoscaler, or let it decide with spec.scaling.mode: External"
     )
 
 
 def _first_worker(view: View) -> str:
     """How to start the first worker in mode External: an HPA does not scale up from zero."""
-    decision, observed = view.decision, view.observed
-    if decision is None or decision.rule is not ScalingRule.EXTERNAL:
-        return ""
-    if decision.replicas is not None or observed.replicas:
-        return ""
-    name, namespace = child_name(observed.resource.name), observed.resource.namespace
-    command = f"kubectl scale deployment {name} --namespace={namespace} --replicas=1"
-    return f"; there are no workers, and an HPA does not scale up from zero: start the first one with `{command}`"
+    decision, workers = view.decision, view.observed.workers
+    is_external = decision is not None and decision.rule is ScalingRule.EXTERNAL and decision.replicas is None
+    return workers.first_worker if is_external and not workers.replicas else ""

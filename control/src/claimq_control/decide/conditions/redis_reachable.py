@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq_operator.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
+from claimq_control.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
 
 TYPE = "RedisReachable"
 
@@ -17,7 +17,7 @@ def redis_reachable(view: View) -> Condition:
         effect = "no workers are added" if fault.denied else "the number of workers is kept"
         return Condition(TYPE, FALSE, fault.reason, f"{fault.message}; {effect}")
     if observed.snapshot is None:
-        return Condition(TYPE, UNKNOWN, "NotTriedYet", "the operator has not connected to the server yet")
+        return Condition(TYPE, UNKNOWN, "NotTriedYet", "the server has not been connected to yet")
     report = observed.report
     if observed.full:
         return Condition(TYPE, TRUE, "Full", f"{observed.full}; items can still be claimed and completed")

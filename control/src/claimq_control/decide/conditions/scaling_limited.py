@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from claimq_control.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
 from claimq_control.manifest import ScalingSpec
 from claimq_control.scaling import Decision, Limit, ScalingRule
-from claimq_kubernetes.port import parts
-from claimq_operator.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
 from claimq_process.duration import format_duration
 
 TYPE = "ScalingLimited"
@@ -13,7 +12,7 @@ _OF_MAXIMUM = (Limit.MAX_REPLICAS.value, Limit.LONG_ITEMS.value)
 
 
 def scaling_limited(view: View) -> Condition:
-    """True while no decision of the operator can meet the target; the message has the number of workers needed.
+    """True while no decision can meet the target; the message has the number of workers needed.
 
     Unknown while the queue cannot be observed. At the maximum it stays True until fewer workers are wanted: a queue
     near its limit reports it once.
@@ -34,9 +33,10 @@ def scaling_limited(view: View) -> Condition:
 
 def _limited_before(view: View) -> Condition | None:
     """The condition of the status, if it reports that the maximum is reached."""
-    for one in parts(view.observed.resource.status, "conditions"):
-        if one.get("type") == TYPE and one.get("status") == TRUE and one.get("reason") in _OF_MAXIMUM:
-            return Condition(TYPE, TRUE, str(one["reason"]), str(one.get("message", "")))
+    for condition in view.observed.resource.status.get("conditions") or ():
+        status, reason = condition.get("status"), condition.get("reason")
+        if condition.get("type") == TYPE and status == TRUE and reason in _OF_MAXIMUM:
+            return Condition(TYPE, TRUE, reason, str(condition.get("message", "")))
     return None
 
 

@@ -1,0 +1,58 @@
+"""The conditions of a ReliableQueue, one module each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from claimq_control.decide.conditions.condition import Condition, View
+from claimq_control.decide.conditions.operator_conflict import operator_conflict
+from claimq_control.decide.conditions.ready import ready
+from claimq_control.decide.conditions.redis_reachable import redis_reachable
+from claimq_control.decide.conditions.scaling_active import scaling_active
+from claimq_control.decide.conditions.scaling_limited import scaling_limited
+from claimq_control.decide.conditions.stalled import stalled
+from claimq_control.decide.conditions.suspended import suspended
+from claimq_control.decide.conditions.workers_available import workers_available
+
+__all__ = ["Condition", "View", "all_conditions", "with_transition_times"]
+
+
+def all_conditions(view: View) -> tuple[Condition, ...]:
+    """All conditions of the queue, in the order in which ``kubectl describe`` shows them."""
+    redis, workers = redis_reachable(view), workers_available(view)
+    is_stalled, is_suspended = stalled(view), suspended(view)
+    conflict = operator_conflict(view)
+    conditions = (
+        ready(redis, workers, is_stalled, is_suspended, conflict),
+        redis,
+        workers,
+        scaling_active(view),
+        scaling_limited(view),
+        is_stalled,
+        is_suspended,
+        *([] if conflict is None else [conflict]),
+    )
+    return tuple(condition.short() for condition in conditions)
+
+
+def with_transition_times(
+    conditions: Sequence[Condition], before: Sequence[Any], *, generation: int, now_text: str
+) -> list[dict[str, Any]]:
+    """The conditions as JSON. ``lastTransitionTime`` is kept from ``before`` while a condition's status is the same."""
+    previous = {condition.get("type"): condition for condition in before}
+    documents: list[dict[str, Any]] = []
+    for condition in conditions:
+        last = previous.get(condition.type, {})
+        since = last.get("lastTransitionTime") if last.get("status") == condition.status else None
+        documents.append(
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "observedGeneration": generation,
+                "lastTransitionTime": since or now_text,
+            }
+        )
+    return documents

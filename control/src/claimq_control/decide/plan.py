@@ -62,17 +62,17 @@ def plan(observed: Observed, memory: Memory, *, now: float, clock: float) -> Pla
     spec, current = observed.resource.spec, observed.workers.replicas
     if spec is None:
         return Plan(current, status=build(View(observed, None, current), None, now=now), memory=memory)
-    seen = seen_for_scaling(observed, spec.worker.concurrency, now)
-    decision = decide(spec.scaling, seen, _continued(observed, memory), clock)
+    inputs = seen_for_scaling(observed, spec.worker.concurrency, now)
+    decision = decide(spec.scaling, inputs, _continued(observed, memory), clock)
     contest = _contest(observed, decision, memory, clock)
     desired = _desired(observed, spec, decision)
     step = _change(observed, spec, decision, memory, clock)
-    held = _held(step)
-    decision = replace(decision, reason=f"{decision.reason}{held}")
-    view = View(observed, decision, desired, "" if contest is None else contest.manager, held)
+    wait = _wait(step)
+    decision = replace(decision, reason=f"{decision.reason}{wait}")
+    view = View(observed, decision, desired, "" if contest is None else contest.manager, wait)
     if observed.resource.is_paused:
         view = View(observed, decision, current)
-        return Plan(current, status=build(view, seen, now=now), decision=decision, memory=memory)
+        return Plan(current, status=build(view, inputs, now=now), decision=decision, memory=memory)
     faults = (observed.workers.refusal, observed.redis_fault)
     denial = next((fault for fault in faults if fault is not None and fault.denied), None)
     if denial is not None:
@@ -84,7 +84,7 @@ def plan(observed: Observed, memory: Memory, *, now: float, clock: float) -> Pla
         costs=step.costs,
         replicas=step.replicas,
         victims=step.victims,
-        status=build(view, seen, now=now),
+        status=build(view, inputs, now=now),
         decision=decision,
         memory=Memory(decision.state, step.marks, contest),
     )
@@ -155,7 +155,7 @@ def _change(observed: Observed, spec: QueueSpec, decision: Decision, memory: Mem
     return scale_down.step_down(workers.workers, current, desired, memory.marks, clock, longest)
 
 
-def _held(step: Step) -> str:
+def _wait(step: Step) -> str:
     """Why a scale-down waits, as an addition to its reason; empty if it does not."""
     if not step.held_by:
         return ""

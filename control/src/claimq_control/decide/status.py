@@ -18,7 +18,7 @@ _AGES = (State.MAIN, State.BUSY, State.FAILED)
 Json = dict[str, Any]
 
 
-def build(view: View, seen: Seen | None, *, now: float) -> Json:
+def build(view: View, inputs: Seen | None, *, now: float) -> Json:
     """The whole status. ``now``: Unix seconds. Numbers that are unknown in this pass keep their last value."""
     observed = view.observed
     resource, before = observed.resource, observed.resource.status
@@ -48,7 +48,7 @@ def build(view: View, seen: Seen | None, *, now: float) -> Json:
     scaling = (
         before.get("scaling")
         if view.decision is None
-        else _scaling(view.decision, seen, resource.reported("scaling"), now_text)
+        else _scaling(view.decision, inputs, resource.reported("scaling"), now_text)
     )
     if scaling:
         status["scaling"] = scaling
@@ -56,7 +56,7 @@ def build(view: View, seen: Seen | None, *, now: float) -> Json:
 
 
 def _workers(view: View) -> Json:
-    workers, desired, busy = view.observed.workers, view.wanted, view.observed.workers.busy
+    workers, desired, busy = view.observed.workers, view.desired, view.observed.workers.busy
     if view.observed.snapshot is None:  # only the server knows which workers hold claims
         busy = view.observed.resource.reported("workers").get("busy", 0)
     return {
@@ -81,10 +81,10 @@ def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
     return numbers
 
 
-def _scaling(decision: Decision, seen: Seen | None, last: Mapping[str, Any], now_text: str) -> Json:
+def _scaling(decision: Decision, inputs: Seen | None, last: Mapping[str, Any], now_text: str) -> Json:
     is_same = last.get("rule") == decision.rule.value and last.get("replicas") == decision.replicas
-    scaling = {**document(decision, seen), "at": last["at"] if is_same and "at" in last else now_text}
-    if seen is None and "estimates" in last:  # the next operator continues from them
+    scaling = {**document(decision, inputs), "at": last["at"] if is_same and "at" in last else now_text}
+    if inputs is None and "estimates" in last:  # the next operator continues from them
         scaling["estimates"] = last["estimates"]
     return scaling
 

@@ -229,7 +229,7 @@ def test_a_scale_down_that_waits_for_a_busy_worker_names_it(
 
 def test_the_condition_names_the_worker_that_a_scale_down_waits_for(observed: Look) -> None:
     decision = Decision(1, ScalingRule.MIN_REPLICAS, "why", ScalingState())
-    view = View(observed(), decision, 1, held="; no worker is removed until the items of b end")
+    view = View(observed(), decision, 1, wait="; no worker is removed until the items of b end")
     assert scaling_active(view).message.endswith("; no worker is removed until the items of b end")
 
 

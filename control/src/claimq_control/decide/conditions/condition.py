@@ -15,15 +15,15 @@ _MAX_MESSAGE = 1024
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one pass observed and decided. ``decision`` is None when none was made; ``wanted`` is the desired number of
+    """What one pass observed and decided. ``decision`` is None when none was made; ``desired`` is the desired number of
     workers."""
 
     observed: Observed
     decision: Decision | None
-    wanted: int
+    desired: int
     contested_by: str = ""
     """Another client that sets the number of workers too; empty if there is none."""
-    held: str = ""
+    wait: str = ""
     """Why a scale-down waits, as an addition to a message; empty if it does not."""
 
 

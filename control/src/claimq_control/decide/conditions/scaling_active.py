@@ -27,7 +27,7 @@ def scaling_active(view: View) -> Condition:
         return Condition(TYPE, FALSE, decision.rule.value, f"{decision.reason}{_first_worker(view)}")
     # The rule and its numbers change with every item; they are in status.scaling.
     message = "the number of workers follows the queue; see status.scaling for the last decision"
-    return Condition(TYPE, TRUE, "Auto", f"{message}{view.held}")
+    return Condition(TYPE, TRUE, "Auto", f"{message}{view.wait}")
 
 
 def _contested(view: View) -> str:

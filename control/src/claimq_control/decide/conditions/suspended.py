@@ -11,8 +11,8 @@ def suspended(view: View) -> Condition:
     """True while no item can be claimed. Unknown while the server cannot be used, unless ``spec.suspend`` is set."""
     spec, snapshot = view.observed.resource.spec, view.observed.snapshot
     if spec is not None and spec.suspend:
-        left = len(view.observed.workers.workers)
-        terminating = f" ({left} still terminating)" if left else ""
+        count = len(view.observed.workers.workers)
+        terminating = f" ({count} still terminating)" if count else ""
         return Condition(
             TYPE, TRUE, "SpecSuspend", f"spec.suspend is true: no claims, no workers{terminating}"
         )

@@ -17,7 +17,7 @@ _MAX_PROBLEM = 600
 def workers_available(view: View) -> Condition:
     """False while workers are desired and none is ready, with the cause. True with ``RolloutBlocked`` while workers of
     the previous template are ready and none of the newest one can be created or started."""
-    condition = _without_left_out(view.observed.workers, view.wanted)
+    condition = _without_left_out(view.observed.workers, view.desired)
     return replace(condition, message="; ".join((condition.message, *view.observed.workers.left_out)))
 
 

@@ -226,4 +226,4 @@ STATUS: Schema = _object(
     ),
     queueName=_text("Name of the queue on the server."),
 )
-"""The schema of ``status``; docs/status.md describes it for people."""
+"""The schema of ``status``; docs/reference/status.md describes it for people."""

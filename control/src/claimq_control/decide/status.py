@@ -1,6 +1,6 @@
 """Builds the status of a queue from one pass. Pure.
 
-The fields are described in docs/status.md and declared in the CRD.
+The fields are described in docs/reference/status.md and declared in the CRD.
 """
 
 from __future__ import annotations

@@ -116,6 +116,11 @@ async def of_lists(bed: Bed, lists: Lists, items: int) -> Cost:
     return cost
 
 
+async def of_default(bed: Bed, queue: claimq.ReliableQueue, items: int) -> Cost:
+    """Items that were enqueued before, to a coroutine as the handler of `consume` without further arguments."""
+    return await _inline(bed, queue, items, _consume_in_coroutine)
+
+
 async def _inline(bed: Bed, queue: claimq.ReliableQueue, items: int, consume: "Consume") -> Cost:
     payloads = new_payloads(items, SIZE)
     await queue.enqueue_many(payloads)

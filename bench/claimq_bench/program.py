@@ -20,6 +20,7 @@ from claimq_bench import (
     scale,
     script_calls,
     streaming,
+    task_calls,
     through_sidecar,
 )
 from claimq_bench.cycle import Row, Setting
@@ -366,6 +367,9 @@ _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "cycle": _cycle,
     "enqueue": _enqueue,
     "consume": _consume,
+    "tasks": lambda report, bed, plan: task_calls.report(
+        report, bed, items=plan.consume_items, rounds=plan.consume_rounds
+    ),
     "waiting": _waiting,
     "busy": _busy,
     "clients": _clients,

@@ -109,18 +109,49 @@ def test_tasks_run_at_the_same_time(claimq_server: EmbeddedServer, app: App, run
     assert queue.stats()["done"] == 2
 
 
-def test_coroutines_alone_need_no_threads(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
+def test_coroutines_run_in_the_event_loop_and_functions_in_threads(
+    claimq_server: EmbeddedServer, app: App, run: Run
+) -> None:
+    calls: list[tuple[str, bool]] = []
     threads: set[str] = set()
 
     @app.task
     async def look() -> None:
+        calls.append(("coroutine", threading.current_thread() is threading.main_thread()))
         threads.update(thread.name for thread in threading.enumerate())
+
+    @app.task
+    def block() -> None:
+        calls.append(("function", threading.current_thread() is threading.main_thread()))
 
     queue = claimq_server.queue("q")
     queue.enqueue_many([look.item(), look.item(), "no call"])
-    run(concurrency=2)
-    assert (queue.stats()["done"], queue.length(State.FAILED)) == (2, 1)
+    run()
     assert not [name for name in threads if name.startswith(("claimq-handler", "claimq-task"))]
+    queue.enqueue_many([block.item(), look.item(), block.item()])
+    run()
+    coroutine, function = ("coroutine", True), ("function", False)
+    assert calls == [coroutine, coroutine, function, coroutine, function]
+    assert (queue.stats()["done"], queue.length(State.FAILED)) == (5, 1)
+
+
+def test_a_coroutine_starts_while_a_function_blocks(
+    claimq_server: EmbeddedServer, app: App, run: Run
+) -> None:
+    has_met = threading.Event()
+
+    @app.task
+    def block() -> None:
+        assert has_met.wait(PATIENCE)
+
+    @app.task
+    async def meet() -> None:
+        has_met.set()
+
+    queue = claimq_server.queue("q")
+    queue.enqueue_many([block.item(), meet.item()])
+    run(concurrency=2)
+    assert queue.stats()["done"] == 2
 
 
 def test_an_exit_ends_the_run_and_a_sidecar_sets_the_concurrency(

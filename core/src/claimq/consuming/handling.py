@@ -7,12 +7,29 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from claimq.codec import last_frames
 
 Handler = Callable[[Any], Awaitable[object] | object]
 Caller = Callable[[object], Coroutine[Any, Any, tuple[BaseException | None, bool]]]
+
+
+@runtime_checkable
+class LoopHandler(Protocol):
+    """A plain function as a handler, some of whose calls need no thread."""
+
+    def in_loop(self, item: Any, /) -> Awaitable[object] | None:
+        """What to await instead of calling the handler in a thread; None if that call is needed. Quick; raises nothing.
+
+        The awaitable does all of the call: without an ``await`` nothing has begun.
+        """
+        ...
+
+
+def call_in_loop(handler: object) -> Callable[[Any], Awaitable[object] | None]:
+    """The method :meth:`LoopHandler.in_loop` of a handler, or one like it that returns None."""
+    return handler.in_loop if isinstance(handler, LoopHandler) else lambda _: None
 
 
 def handler_caller(handler: Handler, threads: ThreadPoolExecutor) -> Caller:
@@ -26,13 +43,17 @@ def handler_caller(handler: Handler, threads: ThreadPoolExecutor) -> Caller:
     async def call_coroutine(argument: object) -> tuple[BaseException | None, bool]:
         return await outcome_of(cast("Awaitable[object]", handler(argument)))
 
+    in_loop = call_in_loop(handler)
+
     async def call_function(argument: object) -> tuple[BaseException | None, bool]:
+        if (work := in_loop(argument)) is not None:
+            return await outcome_of(work)
         return await _in_thread(handler, argument, threads)
 
     return call_coroutine if is_coroutine_function(handler) else call_function
 
 
-def is_coroutine_function(handler: Handler) -> bool:
+def is_coroutine_function(handler: Callable[..., object]) -> bool:
     """Whether the handler is a coroutine function, or an object whose ``__call__`` is one."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 

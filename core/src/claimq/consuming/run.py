@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from claimq.consuming.claims_ahead import ClaimsAhead
-from claimq.consuming.handling import Caller, as_failure, handler_caller, is_coroutine_function, outcome_of
+from claimq.consuming.handling import (
+    Caller,
+    as_failure,
+    call_in_loop,
+    handler_caller,
+    is_coroutine_function,
+    outcome_of,
+)
 from claimq.consuming.in_hand import InHand
 from claimq.consuming.observing import Reports
 from claimq.consuming.options import Consumed, Options, QueueCalls, wait
@@ -39,6 +46,7 @@ class ConsumeRun:
     ) -> None:
         self.threads = threads
         self._call = handler_caller(options.handler, threads)
+        self._in_loop = call_in_loop(options.handler)
         self._takes_turns = not (is_coroutine_function(options.handler) or options.is_in_chunks)
         self.error: BaseException | None = None
         self.in_hand = InHand(queue, calls, reports)
@@ -90,7 +98,10 @@ class ConsumeRun:
             if claims[0].item.crash_count and not await self._may_begin(claims):
                 continue
             if self._takes_turns and not is_active():  # a span is of a single call
-                await self._take_turn(claims[0])
+                if (work := self._in_loop(claims[0].item)) is None:
+                    await self._take_turn(claims[0])
+                else:
+                    await self._await(claims[0], work)
             else:
                 await self._handle(claims, self._call)
             since_pause += len(claims)
@@ -134,9 +145,13 @@ class ConsumeRun:
         """Adds the verdicts of finished calls, as :meth:`ThreadTurn.take_finished` returns them."""
         last = calls[-1]
         if (work := last.work) is not None:
-            await self._handle([last.claim], lambda _: outcome_of(work))
+            await self._await(last.claim, work)
         else:
             await self._end([call.claim for call in calls], as_failure(last.error), last.begun_at)
+
+    async def _await(self, claim: Claim, work: Awaitable[object]) -> None:
+        """Awaits what the handler returned for a claim, and adds the verdict."""
+        await self._handle([claim], lambda _: outcome_of(work))
 
     async def _handle(self, claims: Sequence[Claim], call: Caller) -> None:
         """Runs the handler on claims (one, or the whole chunk) and adds the verdict."""

@@ -1,25 +1,18 @@
-"""An app: the tasks of a queue, and how an item calls one."""
+"""An app: the tasks of a queue, and a run of its worker."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 from claimq import arguments
 from claimq.arguments import Duration
-from claimq.consuming.handling import is_coroutine_function
-from claimq.handler_verdicts import Fail, Requeue
-from claimq.model import Item
 from claimq.tasks import working
-from claimq.tasks.calls import read_call, shown
+from claimq.tasks.handler import TaskHandler
 from claimq.tasks.producer import Producer
 from claimq.tasks.task import Retries, Task
-from claimq.worker.item import ClaimedItem
 
 if TYPE_CHECKING:
     from claimq.consuming.observing import ConsumeObserver
@@ -27,13 +20,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-AnyItem = Item | ClaimedItem
-_current: ContextVar[AnyItem] = ContextVar("the item that called the task")
-
-
-def current_item() -> AnyItem:
-    """The item that has called the task which runs here: its id, client and counters. Raises LookupError elsewhere."""
-    return _current.get()
 
 
 class App:
@@ -86,31 +72,15 @@ class App:
 
         return made if function is None else made(function)
 
-    def handle(self, item: AnyItem) -> Awaitable[None] | None:
-        """Calls the task of an item; for a coroutine function, returns what to await. A handler for ``consume``.
+    @property
+    def handle(self) -> TaskHandler:
+        """Calls the task of an item; for a coroutine function, returns what to await. A handler for ``consume``, which
+        runs plain functions in threads, and for tests.
 
         Raises what the task raises, or the verdict :class:`claimq.Fail` that its retries make of it; and a permanent
         Fail for a payload that is no call, an unknown task, and arguments that the function does not take.
         """
-        call = read_call(item.payload)
-        task = self.tasks.get(call.task)
-        if task is None:
-            known = ", ".join(sorted(self.tasks)) or "none"
-            raise Fail(f"there is no task {shown(call.task)}; the worker has: {known}", permanent=True)
-        try:
-            bound = task.bound(call.args, call.kwargs)
-        except TypeError as error:
-            others = f"; its field {shown(call.ignored[0])} was ignored" if call.ignored else ""
-            raise Fail(f"{error}{others}", permanent=True) from None
-        with _attempt(task, item):
-            result = task.function(*bound.args, **bound.kwargs)
-        return _finished(task, item, result) if inspect.isawaitable(result) else None
-
-    async def _handle_in_loop(self, item: AnyItem) -> None:
-        """The same where all tasks are coroutine functions: no call needs a thread."""
-        work = self.handle(item)
-        if work is not None:
-            await work
+        return TaskHandler(self.tasks)
 
     def run(
         self,
@@ -148,10 +118,8 @@ class App:
         arguments.optional_count("concurrency", concurrency, least=1)
         retries = {name: task.retries.count for name, task in self.tasks.items() if task.retries.count}
         options = working.Options(concurrency, die_on_error, return_when_empty, observer, retries)
-        need_threads = not all(is_coroutine_function(task.function) for task in self.tasks.values())
-        handler = self.handle if need_threads else self._handle_in_loop
         try:
-            await working.work(self._producer, handler, options)
+            await working.work(self._producer, self.handle, options)
         finally:
             await self._producer.close_async()
             self._producer.close()
@@ -171,24 +139,3 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._producer.close_async()
-
-
-@contextmanager
-def _attempt(task: Task[..., Any], item: AnyItem) -> Generator[None]:
-    before = _current.set(item)
-    try:
-        yield
-    except Requeue:
-        raise
-    except Exception as error:
-        verdict = task.retries.failure(error, item.fail_count, without=__file__)
-        if verdict is error:
-            raise
-        raise verdict from verdict.__cause__
-    finally:
-        _current.reset(before)
-
-
-async def _finished(task: Task[..., Any], item: AnyItem, result: Awaitable[object]) -> None:
-    with _attempt(task, item):
-        await result

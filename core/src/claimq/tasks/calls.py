@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from claimq.handler_verdicts import Fail
 
 _SHOWN = 100
-_FIELDS = ("task", "args", "kwargs")
+_FIELDS = {"task", "args", "kwargs"}
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A task by its name, and the arguments to call it with. ``ignored``: other fields of the payload."""
 
     task: str
@@ -61,16 +59,15 @@ def read_call(payload: bytes) -> Call:
         raise _no_call("it is not JSON") from None
     if not isinstance(value, dict):
         raise _no_call("it is not an object")
-    found = cast("dict[str, Any]", value)
-    fields: dict[str, Any] = {"task": None, "args": [], "kwargs": {}, **found}
-    for field, kind, wanted in (
-        ("task", str, "a string"),
-        ("args", list, "a list"),
-        ("kwargs", dict, "an object"),
-    ):
-        if not isinstance(fields[field], kind):
-            raise _no_call(f"{field} is not {wanted}")
-    return Call(fields["task"], fields["args"], fields["kwargs"], sorted(found.keys() - {*_FIELDS}))
+    fields = cast("dict[str, Any]", value)
+    task, args, kwargs = fields.get("task"), fields.get("args", []), fields.get("kwargs", {})
+    if not isinstance(task, str):
+        raise _no_call("task is not a string")
+    if not isinstance(args, list):
+        raise _no_call("args is not a list")
+    if not isinstance(kwargs, dict):
+        raise _no_call("kwargs is not an object")
+    return Call(task, args, kwargs, sorted(fields.keys() - _FIELDS))
 
 
 def shown(text: str) -> str:

@@ -109,6 +109,37 @@ def test_arguments_are_checked_before_they_are_enqueued() -> None:
         broken.item([{"by id": {7: "ann"}}])
 
 
+def takes_any(*names: str) -> None: ...
+def takes_two(to: str, subject: str = "", /) -> None: ...
+def needs_copies(to: str, *, copies: int) -> None: ...
+def takes_options(to: str, **options: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "counts"),
+    [
+        (takes_any, [0, 1, 2, 3]),
+        (takes_two, [1, 2]),
+        (needs_copies, []),
+        (takes_options, [1]),
+        (print, [0, 1, 2, 3]),
+    ],
+)
+def test_a_task_takes_as_many_arguments_as_its_function(
+    function: Callable[..., None], counts: list[int]
+) -> None:
+    task = App("q").task(function)
+
+    def is_taken(count: int) -> bool:
+        try:
+            task.item(*("x" * count))
+        except TypeError:
+            return False
+        return True
+
+    assert [count for count in range(4) if is_taken(count)] == counts
+
+
 @pytest.mark.parametrize(
     ("payload", "why"),
     [
@@ -135,7 +166,7 @@ def test_an_exception_is_a_failure_until_the_retries_are_used_up() -> None:
     assert errors[0].error == "OSError: no network"
     assert isinstance(errors[0].__cause__, OSError)
     assert errors[0].detail.endswith("in digest")
-    assert "app.py" not in errors[0].detail
+    assert "handler.py" not in errors[0].detail
 
 
 def test_without_retries_of_its_own_an_exception_is_the_policys() -> None:

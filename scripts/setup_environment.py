@@ -36,6 +36,9 @@ COMPONENTS = {
 }
 REQUIREMENTS = {"runtime": ("build.txt", "runtime.txt"), "dev": ("dev.txt",)}
 """Level to files. dev.txt holds the other two, at the same versions."""
+PIP: list[str | Path] = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+EACH = 20
+"""After how many packages the progress is printed."""
 NOT_OURS = {"pip", "setuptools", "wheel"}
 """What the interpreter itself puts into a new environment."""
 
@@ -100,15 +103,15 @@ def bring_to(level: str) -> int:
     if not is_same_interpreter():
         if VENV.exists():
             shutil.rmtree(VENV)
-        print(f"setup: making .venv with Python {sys.version.split()[0]}", flush=True)
+        step(f"making .venv with Python {sys.version.split()[0]}")
         venv.create(VENV, with_pip=True, symlinks=True)
         ORIGIN.write_text(origin())
-    print(f"setup: installing the locked {level} requirements", flush=True)
     files = [option for name in REQUIREMENTS[level] for option in ("-r", ROOT / "requirements" / name)]
     editable = [option for component in COMPONENTS for option in ("-e", ROOT / component)]
     if not (
-        pip("install", "--require-hashes", *files)
+        install_locked(level, files)
         and uninstall_the_rest(level)
+        and step(f"installing claimq's {len(COMPONENTS)} components")
         and pip("install", "--no-deps", "--no-build-isolation", *editable)
         and finds_components()
     ):
@@ -122,11 +125,37 @@ def bring_to(level: str) -> int:
     return 0
 
 
+def step(text: str) -> bool:
+    """Prints what begins now. True, for a chain of steps."""
+    print(f"setup: {text}", flush=True)
+    return True
+
+
+def locked(level: str) -> set[str]:
+    """The names of the packages in the requirement files of a level."""
+    text = "".join((ROOT / "requirements" / name).read_text() for name in REQUIREMENTS[level])
+    return {normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)}
+
+
+def install_locked(level: str, files: list[str | Path]) -> bool:
+    """Installs the locked requirements. Prints how far it is, since the first time takes minutes."""
+    total = len(locked(level))
+    step(f"fetching the {total} locked {level} requirements")
+    command = [*PIP, "install", "--progress-bar", "off", "--require-hashes", *files]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        found = 0
+        for line in running.stdout or ():
+            found += line.startswith(("Collecting ", "Requirement already satisfied: "))
+            if line.startswith("Collecting ") and found % EACH == 0:
+                step(f"fetched {found} of {total}")
+            elif line.startswith("Installing collected packages"):
+                step(f"unpacking {line.count(',') + 1}, which takes a minute or two")
+    return running.returncode == 0
+
+
 def uninstall_the_rest(level: str) -> bool:
     """Removes what an earlier lock file had brought, so that nothing works here by accident."""
-    text = "".join((ROOT / "requirements" / name).read_text() for name in REQUIREMENTS[level])
-    wanted = {normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", text, re.MULTILINE)}
-    wanted |= NOT_OURS | {normal(name) for name in COMPONENTS.values()}
+    wanted = locked(level) | NOT_OURS | {normal(name) for name in COMPONENTS.values()}
     listing: list[str | Path] = [PYTHON, "-m", "pip", "freeze", "--all", "--exclude-editable"]
     listed = subprocess.run(listing, capture_output=True, text=True, check=False)
     found = {
@@ -143,9 +172,7 @@ def normal(name: str) -> str:
 
 def pip(command: str, *arguments: str | Path) -> bool:
     """Runs the environment's own pip; its errors go to the terminal."""
-    return runs(
-        [PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", command, *arguments]
-    )
+    return runs([*PIP, "--quiet", command, *arguments])
 
 
 def runs(command: list[str | Path], *, quiet: bool = False) -> bool:

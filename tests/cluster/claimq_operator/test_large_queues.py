@@ -1,34 +1,18 @@
 """Objects that are as large as the API server takes them cannot use up the operator's memory."""
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from testkit.operator_memory import largest_memory, limit_of_the_chart
 from testkit.operator_world import World
-from testkit.tree import ROOT
 from testkit.waiting import eventually_sync
 
 COUNT = 150
 SIZE = 1_000_000
 EMPTY_LISTS: list[list[str]] = [[]] * 15_000
 """Less than 64 KiB of JSON."""
-
-
-def limit_of_the_chart() -> int:
-    values: Any = yaml.safe_load((ROOT / "charts" / "claimq" / "values.yaml").read_text())
-    text = str(values["operator"]["resources"]["limits"]["memory"])
-    assert text.endswith("Mi")
-    return int(text.removesuffix("Mi")) * 1024 * 1024
-
-
-def largest_memory(pid: int) -> int:
-    """The most memory that the process had so far, in bytes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    line = next(line for line in lines if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import time
 import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -117,3 +118,15 @@ async def test_a_call_after_a_reply_that_was_too_large_works(start_server: Serve
         with pytest.raises(StoreMisused, match="a reply exceeds 50,000 bytes"):
             await queue.find("large")
         assert await queue.length() == 1
+
+
+async def test_a_reply_that_comes_with_the_one_before_is_counted(start_server: ServerFactory) -> None:
+    """A read is sent together with a write that a replica would refuse."""
+    server = start_server("valkey", tcp=True)
+    members: list[Any] = [word for number in range(500) for word in (number, f"{number:080d}")]
+    server.call("ZADD", "cq:{q}:workers", *members)
+    async with claimq.connect(settings=patient(server.tcp_url, largest_reply=50_000)) as store:
+        queue = store.queue("q")
+        for _ in range(3):  # the first call sends the script again
+            with pytest.raises(StoreMisused, match="a reply exceeds 50,000 bytes"):
+                await queue.workers()

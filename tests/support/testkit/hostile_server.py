@@ -13,6 +13,8 @@ from testkit.tree import ROOT
 
 NOW = 1_795_000_000_000
 PAGE = 1000
+STALLED = object()
+"""An answer that does not come."""
 Answer = Callable[[list[bytes]], Any]
 """Of the words of a call: the script's arguments, or a command with its arguments."""
 
@@ -83,7 +85,9 @@ async def hostile_server(answers: dict[str, Answer]) -> AsyncGenerator[str]:
                 except Incomplete:
                     break
                 buffer = buffer[end:]
-                writer.write(encoded(reply(words)))  # type: ignore[arg-type]  # a request is a list of words
+                answer = reply(words)  # type: ignore[arg-type]  # a request is a list of words
+                if answer is not STALLED:
+                    writer.write(encoded(answer))
                 await writer.drain()
 
     async with foreign_port(serve) as address:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
@@ -29,6 +30,25 @@ class ReadBounds:
     seconds: float = 3600.0
 
 
+_larger: ContextVar[tuple[ReadBounds, int] | None] = ContextVar("bounds of larger reads", default=None)
+
+
+@contextmanager
+def larger_reads(bounds: ReadBounds, reply: int) -> Generator[None]:
+    """For a ``with`` block whose reads have these bounds, and whose replies have up to ``reply`` bytes, instead of the
+    smaller ones of their connection."""
+    before = _larger.set((bounds, reply))
+    try:
+        yield
+    finally:
+        _larger.reset(before)
+
+
+def largest_reply(usual: int) -> int:
+    """The bytes of the largest reply here. ``usual``: that of the connection."""
+    return usual if (larger := _larger.get()) is None else max(usual, larger[1])
+
+
 class BoundedRead:
     """One read: a ``with`` block around its calls and the parsing of their replies.
 
@@ -41,7 +61,9 @@ class BoundedRead:
     def __init__(self, doing: str, bounds: ReadBounds, *, keeps: bool = True, parses: bool = True) -> None:
         """``keeps``: whether the read holds what it has read until it ends; if not, only its time is bounded.
         ``parses``: whether the block only parses replies, so that an error in it means a wrong reply."""
-        self._doing, self._bounds, self._keeps, self._parses = doing, bounds, keeps, parses
+        larger = _larger.get()
+        self._bounds = bounds if larger is None else larger[0]
+        self._doing, self._keeps, self._parses = doing, keeps, parses
         self._rows = self._size = 0
         self._seconds = 0.0
         self._parent: BoundedRead | None = None

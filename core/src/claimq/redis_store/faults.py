@@ -209,6 +209,11 @@ def _by_class(error: Exception, text: str, doing: str) -> ClaimqError:
     return UnknownReply(f"{doing}: the server returned an unknown error ({why(error)})")
 
 
+def is_too_large(error: Exception) -> bool:
+    """Whether a reply, or all replies of a read, were larger than the bounds of this program."""
+    return isinstance(error, ReadTooLarge) or isinstance(error.__cause__, ReplyTooLarge)
+
+
 def shows_login(error: Exception) -> bool:
     """Whether the error shows that the address is a server of Redis' protocol that has accepted the user. Any other
     error may come from a port of any kind, or from none."""

@@ -13,6 +13,7 @@ from claimq.fsync_setting import for_manifest
 from claimq.internals.work_watch import WorkWatch
 from claimq.model import ServerReport
 from claimq.policy import Policy
+from claimq.redis_store.faults import is_too_large
 from claimq.reliable_queue import ReliableQueue
 from claimq_control.fault import Fault
 from claimq_control.manifest import QueueSpec, RedisSpec
@@ -25,6 +26,8 @@ from claimq_operator.redis.connections import ServerAccessError, SharedServer
 from claimq_operator.redis.maintenance import Maintained, Maintenance
 
 _TIMEOUT = 30.0
+_LARGE_SECONDS = 60.0
+"""How long after a large read the next one is taken to be large too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class QueueServer:
         self._backoff = Backoff(1.0, 15.0)
         self._retry_at = float("-inf")
         self._fault: Fault | None = None
+        self._large_until = float("-inf")
         self._tried_for: tuple[object, ...] | None = None
         self.retry_after = 0.0
         """Seconds to wait after an attempt that failed; 0 after one that succeeded."""
@@ -83,8 +87,7 @@ class QueueServer:
             return ServerState(fault=self._fault)
         self._tried_for = tried_for
         try:
-            async with asyncio.timeout(_TIMEOUT):
-                state = await self._maintain(resource, spec, spec.redis, now)
+            state = await self._attempt(resource, spec, spec.redis)
         except ServerAccessError as error:
             # Workers must not use the server either.
             return self._failed(resource, spec.redis, replace(error.fault, denied=True))
@@ -96,6 +99,23 @@ class QueueServer:
         self._backoff.reset()
         self._faults.end()
         self.retry_after, self._retry_at, self._fault = 0.0, float("-inf"), None
+        return state
+
+    async def _attempt(self, resource: QueueResource, spec: QueueSpec, redis: RedisSpec) -> ServerState:
+        """Runs maintenance, and in a turn of large reads if the queue's state is larger than other reads may be."""
+        clock = asyncio.get_running_loop().time
+        if clock() >= self._large_until:
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    return await self._maintain(resource, spec, redis, clock())
+            except ClaimqError as error:
+                if not is_too_large(error):
+                    raise
+        self._large_until = float("-inf")
+        # The wait for the turn has a limit of its own.
+        async with self._context.connections.large_reads.turn(resource.namespace), asyncio.timeout(_TIMEOUT):
+            state = await self._maintain(resource, spec, redis, clock())
+        self._large_until = clock() + _LARGE_SECONDS
         return state
 
     def watch(self, on_work: Callable[[], None]) -> AbstractContextManager[None]:

@@ -16,7 +16,6 @@ from claimq.errors import ClaimqError
 from claimq.internals.operations import internals
 from claimq.internals.work_watch import WorkWatch
 from claimq.model import ServerReport
-from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
@@ -34,6 +33,7 @@ from claimq_kubernetes.secret_entries import (
     read_entry,
     read_text,
 )
+from claimq_operator.redis.large_reads import SMALL_READ, SMALL_REPLY, LargeReads
 from claimq_operator.redis.password_hosts import forbidden
 from claimq_process.certificates import MAX_BYTES, CertificateRejected, Certificates
 
@@ -43,10 +43,6 @@ API_SECONDS = 15.0
 """How long an API server that is down is not asked again for a Secret that is known. Each request takes as long."""
 REPORT_SECONDS = 60.0
 _CONNECTIONS = 64
-_LARGEST_REPLY = 1024 * 1024
-"""Bytes. The operator reads no items; a page of 1,000 workers or 5,000 tokens is smaller."""
-_READ_BOUNDS = ReadBounds(rows=200_000, size=24 * 1024 * 1024, seconds=20.0)
-"""Of the maintenance of one queue: 10,000 workers with 10 claims each need less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +112,7 @@ class RedisConnections:
         self._servers: dict[RedisSettings, SharedServer] = {}
         self._used: dict[Key, RedisSettings] = {}
         self._named: dict[Key, set[Key]] = {}
+        self.large_reads = LargeReads()
 
     async def server_for(self, key: Key, redis: RedisSpec) -> SharedServer:
         """The server of a queue, with the current values of its Secrets. Raises ServerAccessError."""
@@ -225,9 +222,9 @@ class RedisConnections:
                 reply_timeout=3.0,
                 retry_for=1.5,
                 max_connections=_CONNECTIONS,
-                largest_reply=_LARGEST_REPLY,
+                largest_reply=SMALL_REPLY,
                 namespace=namespace,
-                read_bounds=_READ_BOUNDS,
+                read_bounds=SMALL_READ,
             )
         except ValueError as error:
             message = f"{redis.address_field}: {error}"

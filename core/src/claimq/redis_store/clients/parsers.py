@@ -11,6 +11,8 @@ from redis.asyncio.connection import DefaultParser
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import InvalidResponse
 
+from claimq.redis_store.bounded_read import largest_reply
+
 _LATE, _GRACE = 0.5, 1.0
 """Seconds. A timer that is later than the first measured this process, which stood still: not the server."""
 
@@ -138,6 +140,8 @@ class LimitedParser(ListeningParser):
 
     largest_reply = 0
     _received = 0
+    _last = (0, 0)
+    """What was received last: its bytes, and the memory of its objects."""
 
     def on_connect(self, connection: Any) -> None:
         """As the library's."""
@@ -146,7 +150,9 @@ class LimitedParser(ListeningParser):
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
         """As the library's. Raises ReplyTooLarge, also for a list that is announced as too long for the memory."""
-        self._received = self._announced.size = 0
+        # What came together with the end of the reply before counts for this one.
+        has_more = self._reader is not None and self._reader.has_data()
+        self._received, self._announced.size = self._last if has_more else (0, 0)
         try:
             return await super().read_response(*args, **options)
         except MemoryError as error:
@@ -159,19 +165,23 @@ class LimitedParser(ListeningParser):
             raise Disconnected("Connection closed by server.")
         if (timeout := inactivity.get()) is not None:
             timeout.restart()
-        self._received += len(got)
+        self._received, before = self._received + len(got), self._announced.size
         self._announced.feed(got)
-        if max(self._received, self._announced.size) > self.largest_reply:
+        self._last = len(got), self._announced.size - before
+        if max(self._received, self._announced.size) > largest_reply(self.largest_reply):
             raise ReplyTooLarge(self._message())
         self._reader.feed(got)
         return True
 
     def _message(self) -> str:
-        return f"a reply exceeds {self.largest_reply:,} bytes, the most that this program reads"
+        return (
+            f"a reply exceeds {largest_reply(self.largest_reply):,} bytes, the most that this program reads"
+        )
 
 
-def parser_for(largest_reply: int | None) -> type[ListeningParser]:
-    """The class of a connection's parser. The library makes an object of it for each connection."""
-    if largest_reply is None:
+def parser_for(largest: int | None) -> type[ListeningParser]:
+    """The class of a connection's parser. The library makes an object of it for each connection. ``largest``: the bytes
+    of a reply."""
+    if largest is None:
         return ListeningParser
-    return type("LimitedParser", (LimitedParser,), {"largest_reply": largest_reply})
+    return type("LimitedParser", (LimitedParser,), {"largest_reply": largest})

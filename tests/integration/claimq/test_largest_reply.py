@@ -125,8 +125,8 @@ async def test_a_reply_that_comes_with_the_one_before_is_counted(start_server: S
     server = start_server("valkey", tcp=True)
     members: list[Any] = [word for number in range(500) for word in (number, f"{number:080d}")]
     server.call("ZADD", "cq:{q}:workers", *members)
-    async with claimq.connect(settings=patient(server.tcp_url, largest_reply=50_000)) as store:
+    async with claimq.connect(settings=patient(server.tcp_url, largest_reply=100_000)) as store:
         queue = store.queue("q")
         for _ in range(3):  # the first call sends the script again
-            with pytest.raises(StoreMisused, match="a reply exceeds 50,000 bytes"):
+            with pytest.raises(StoreMisused, match="a reply exceeds 100,000 bytes"):
                 await queue.workers()

@@ -18,7 +18,7 @@ MOST = 5.0
 """Of them in 1,000 lines of a package. A ``value`` beside its ``key`` is one too, and some of these may stay."""
 
 NOT_YET = {
-    "core": 17.0,
+    "core": 7.5,
     "control": 8.6,
     "worker_sidecar": 15.4,
     "admin": 56.1,

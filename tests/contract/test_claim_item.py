@@ -59,11 +59,11 @@ async def test_an_item_is_claimed_from_the_state_where_it_was_found_and_no_other
     assert waiting
     assert later
     for found in (waiting, later):
-        claim = await mixed.claim_item(found.item.id, found=found, position=position)
+        claim = await mixed.claim_item(found.item.id, located=found, position=position)
         assert claim is not None
         assert claim.item.id == found.item.id
         await mixed.requeue(claim)
-    assert await mixed.claim_item("later-1", found=later, position=position) is None
+    assert await mixed.claim_item("later-1", located=later, position=position) is None
     assert await lengths(mixed) == Lengths(main=16, delayed=2)
 
 
@@ -197,5 +197,5 @@ async def test_a_ring_of_another_type_loses_no_item_without_a_client(
     server.call("SET", "cq:{q}:clients", "text")
     before = contents(server)
     with pytest.raises(StoreMisused):
-        await queue.claim_item("x", found=found)
+        await queue.claim_item("x", located=found)
     assert contents(server) == before

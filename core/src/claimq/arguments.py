@@ -27,8 +27,8 @@ def seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTU
     """The seconds of a duration. Raises TypeError or ValueError that names the argument."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
-    given = _number(name, value, "a number of seconds or a datetime.timedelta")
-    return _within(name, given, least, most, unit=" seconds")
+    number = _number(name, value, "a number of seconds or a datetime.timedelta")
+    return _within(name, number, least, most, unit=" seconds")
 
 
 def optional_seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTURY) -> float | None:
@@ -44,8 +44,8 @@ def instant(name: str, value: object) -> float:
                 f"{name} is {value!r}, which has no time zone; give for instance datetime.now(UTC) + timedelta(hours=1)"
             )
         value = value.timestamp()
-    given = _number(name, value, "an instant: Unix seconds or a datetime with a time zone")
-    return _within(name, given, 0.0, _LATEST, unit=", Unix seconds")
+    number = _number(name, value, "an instant: Unix seconds or a datetime with a time zone")
+    return _within(name, number, 0.0, _LATEST, unit=", Unix seconds")
 
 
 def count(name: str, value: object, *, least: int = 0, most: int = 1_000_000_000) -> int:

@@ -97,10 +97,10 @@ class _BlockingConsume(_Blocking[P, R]):
 
 @contextmanager
 def _signals(
-    loop: asyncio.AbstractEventLoop, given: object
+    loop: asyncio.AbstractEventLoop, event: object
 ) -> Generator[tuple[asyncio.Event | threading.Event, list[str]]]:
     """Within the context, SIGINT and SIGTERM set the event; the list has their names in order of arrival."""
-    stop = given if isinstance(given, asyncio.Event | threading.Event) else asyncio.Event()
+    stop = event if isinstance(event, asyncio.Event | threading.Event) else asyncio.Event()
     caught: list[str] = []
 
     def note(number: int, _: object) -> None:

@@ -129,10 +129,10 @@ def check_new_item(new: NewItem) -> None:
 def read_envelope(raw: bytes, token: str = "") -> Item:
     """The item in an envelope. Any other value is the payload of an item that another Redis client pushed; its id is
     made of the claim's number. ``lua/lib/envelope.lua`` has the same rules."""
-    found = _ENVELOPE.match(raw)
-    if found is None:
+    match = _ENVELOPE.match(raw)
+    if match is None:
         return _bare(raw, token)
-    item_id, entered_at, name, text, payload = found.groups()
+    item_id, entered_at, name, text, payload = match.groups()
     at = int(entered_at) / 1000
     client = None if name == b"-" else name.decode("ascii")
     if text == b"-":
@@ -199,8 +199,8 @@ def _is_entry(entry: object) -> bool:
     kinds = {"at": int, "kind": str, "error": str, "worker": str}
     if not isinstance(entry, dict):
         return False
-    found = cast("dict[str, object]", entry)
-    return all(type(found.get(name)) is kind for name, kind in kinds.items())
+    fields = cast("dict[str, object]", entry)
+    return all(type(fields.get(name)) is kind for name, kind in kinds.items())
 
 
 def _is_plain_json(text: bytes) -> bool:
@@ -233,13 +233,13 @@ def last_frames(error: BaseException, *, without: str = "") -> str:
     are left out.
     """
     lines: list[str] = []
-    one: BaseException | None = error
+    cause: BaseException | None = error
     for _ in range(1 + _CAUSES):
-        if one is None:
+        if cause is None:
             break
         if lines:
-            lines.append(f"caused by {type(one).__name__}")
-        frames = [frame for frame in traceback.extract_tb(one.__traceback__) if frame.filename != without]
+            lines.append(f"caused by {type(cause).__name__}")
+        frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if frame.filename != without]
         lines += [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames[-_FRAMES:]]
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return "\n".join(lines)

@@ -38,8 +38,10 @@ def with_declared(report: ServerReport, appendfsync: str | None) -> ServerReport
     if appendfsync is None or appendfsync == report.appendfsync:
         return report
     if report.appendfsync is None:
-        others = tuple(one for one in report.warnings if one.code != HIDDEN)
-        return replace(report, appendfsync=appendfsync, warnings=(*others, *fsync_warnings(appendfsync)))
+        other_warnings = tuple(warning for warning in report.warnings if warning.code != HIDDEN)
+        return replace(
+            report, appendfsync=appendfsync, warnings=(*other_warnings, *fsync_warnings(appendfsync))
+        )
     text = (
         f"appendfsync is {_shown(report.appendfsync)} and spec.redis.appendfsync declares {appendfsync}; "
         "correct the declaration or the server"

@@ -119,10 +119,10 @@ def checked_headers(headers: object) -> dict[str, str]:
     """Valid headers as a dict. Raises TypeError or ValueError with the fix."""
     if not isinstance(headers, Mapping):
         raise TypeError(f"headers is {type(headers).__name__}; give a mapping of names to texts")
-    given = cast("Mapping[object, object]", headers)
-    if len(given) > MAX_HEADERS:
-        raise ValueError(f"an item has at most {MAX_HEADERS} headers, not {len(given)}; use the payload")
-    return {_checked_name(name): _checked_value(name, value) for name, value in given.items()}
+    pairs = cast("Mapping[object, object]", headers)
+    if len(pairs) > MAX_HEADERS:
+        raise ValueError(f"an item has at most {MAX_HEADERS} headers, not {len(pairs)}; use the payload")
+    return {_checked_name(name): _checked_value(name, value) for name, value in pairs.items()}
 
 
 def _checked_name(name: object) -> str:
@@ -168,12 +168,12 @@ def _is_key(key: object) -> bool:
 def _are_headers(words: object) -> bool:
     if not isinstance(words, list):
         return False
-    found = cast("list[object]", words)
-    if not 0 < len(found) <= 2 * MAX_HEADERS or len(found) % 2:
+    entries = cast("list[object]", words)
+    if not 0 < len(entries) <= 2 * MAX_HEADERS or len(entries) % 2:
         return False
-    texts = [word for word in found if isinstance(word, str)]
+    texts = [word for word in entries if isinstance(word, str)]
     return (
-        len(texts) == len(found)
+        len(texts) == len(entries)
         and all(len(name) <= MAX_HEADER_NAME and _NAME.fullmatch(name) for name in texts[::2])
         and all(len(value) <= MAX_HEADER_VALUE and _STORED_VALUE.fullmatch(value) for value in texts[1::2])
     )
@@ -322,5 +322,5 @@ def are_options(options: object) -> bool:
     """Whether a script can have written these options. Options of later releases are not checked."""
     if not isinstance(options, dict) or not options:
         return False
-    found = cast("dict[str, object]", options)
-    return all(option.is_stored(found[option.key]) for option in ITEM_OPTIONS if option.key in found)
+    stored = cast("dict[str, object]", options)
+    return all(option.is_stored(stored[option.key]) for option in ITEM_OPTIONS if option.key in stored)

@@ -207,11 +207,11 @@ class ConsumerMetrics(Collector):
             self._counts["store_errors"][self._of(queue).label, kind_of(error)] += 1
 
     def _of(self, queue: str) -> _OfQueue:
-        if (found := self._queues.get(queue)) is not None:
-            return found
+        if (queue_metrics := self._queues.get(queue)) is not None:
+            return queue_metrics
         label = queue if len(self._queues) < _MOST_QUEUES else _OTHER_QUEUES
-        made = _OfQueue(label, self._waiting.series(label), self._processing.series(label))
-        return self._queues.setdefault(label, made)
+        new_metrics = _OfQueue(label, self._waiting.series(label), self._processing.series(label))
+        return self._queues.setdefault(label, new_metrics)
 
     def describe(self) -> Iterable[Metric]:
         """The names, for the registry."""

@@ -236,20 +236,20 @@ def _cut(text: str) -> str:
 
 def _number(name: str, text: str) -> float:
     try:
-        value = float(text)
+        number = float(text)
     except ValueError:
-        value = float("nan")
-    if not isfinite(value):
+        number = float("nan")
+    if not isfinite(number):
         raise ValueError(f"the config field {name} is {text!r}; set it to a number")
-    return value
+    return number
 
 
 def _ms(seconds: float) -> str:
     return str(round(seconds * 1000))
 
 
-def _optional(value: float | None, scale: int = 1) -> str:
-    return "" if value is None else str(round(value * scale))
+def _optional(number: float | None, scale: int = 1) -> str:
+    return "" if number is None else str(round(number * scale))
 
 
 class PolicyFields(TypedDict, total=False):
@@ -298,21 +298,23 @@ def changed_fields(changes: PolicyChanges) -> dict[str, str]:
     Raises :class:`TypeError` for an unknown name or without any, :class:`ValueError` for a value out of bounds or a
     field that is given twice (``failed`` and ``failed_max_items``).
     """
-    given = cast("dict[str, Any]", dict(changes))
-    if not given:
+    fields_by_name = cast("dict[str, Any]", dict(changes))
+    if not fields_by_name:
         raise TypeError("name at least one field of the policy to change")
-    if unknown := sorted(given.keys() - PolicyChanges.__annotations__.keys()):
+    if unknown := sorted(fields_by_name.keys() - PolicyChanges.__annotations__.keys()):
         raise TypeError(f"{unknown[0]} is not a field of the policy")
-    whole = {name: value for name, value in given.items() if name in PolicyFields.__annotations__}
+    whole = {name: value for name, value in fields_by_name.items() if name in PolicyFields.__annotations__}
     for group, empty in (("retry_delay", RetryDelay()), ("failed", _ANY_AGE)):
-        single = {name: given[name] for name in given if name.startswith(f"{group}_")}
-        if single and group in given:
+        single = {name: fields_by_name[name] for name in fields_by_name if name.startswith(f"{group}_")}
+        if single and group in fields_by_name:
             raise ValueError(f"{group} and {next(iter(single))} are both given; give one of them")
         if single:
             inner = {name.removeprefix(f"{group}_"): value for name, value in single.items()}
             whole[group] = replace(cast("Any", empty), **inner)
     config = Policy(**whole).to_fields()
-    return {field: value for field, value in config.items() if any(_sets(name, field) for name in given)}
+    return {
+        field: value for field, value in config.items() if any(_sets(name, field) for name in fields_by_name)
+    }
 
 
 def _sets(name: str, field: str) -> bool:

@@ -45,7 +45,7 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
     claimq does not close your client. It must return bytes (``decode_responses=False``), make no retries of its own,
     and have a socket timeout of at least 3 seconds. Raises :class:`ValueError` for a malformed URL.
     """
-    if sum(given is not None for given in (url, settings, client)) > 1:
+    if sum(argument is not None for argument in (url, settings, client)) > 1:
         raise ValueError("give one of a URL, settings or a client")
     if is_synchronous(client):
         raise TypeError(
@@ -107,10 +107,12 @@ class Server:
         of_type("items", items, Mapping, "a mapping from queues to their items")
         if not items:
             return {}
-        listed = {name: several("items", payloads) for name, payloads in items.items()}
-        queue = next(iter(listed)) if len(listed) == 1 else None
-        with Sending(queue, sum(map(len, listed.values()))) as span:
-            batches = {name: batch_of(span.carrying(payloads)) for name, payloads in listed.items()}
+        payloads_by_queue = {name: several("items", payloads) for name, payloads in items.items()}
+        queue = next(iter(payloads_by_queue)) if len(payloads_by_queue) == 1 else None
+        with Sending(queue, sum(map(len, payloads_by_queue.values()))) as span:
+            batches = {
+                name: batch_of(span.carrying(payloads)) for name, payloads in payloads_by_queue.items()
+            }
             check_one_step(batches.items())
             by_keys = {Keys(name): batch for name, batch in batches.items()}
             done, missing = await run_enqueue(self._connection, by_keys)

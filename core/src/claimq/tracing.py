@@ -108,9 +108,9 @@ def carrying(items: Iterable[object]) -> Iterable[object]:
 
 def _carrying(item: object, context: Mapping[str, str]) -> object:
     new = item if isinstance(item, NewItem) else NewItem(item)
-    own = {} if new.headers is None else checked_headers(new.headers)
-    headers = {**context, **own}
-    if "traceparent" in own or len(headers) > MAX_HEADERS:
+    item_headers = {} if new.headers is None else checked_headers(new.headers)
+    headers = {**context, **item_headers}
+    if "traceparent" in item_headers or len(headers) > MAX_HEADERS:
         return item
     return replace(new, headers=headers)
 
@@ -119,10 +119,10 @@ def _context_headers() -> dict[str, str]:
     """The present context as headers, those that an item can have: baggage may be too long."""
     from opentelemetry.propagate import inject
 
-    found: dict[str, str] = {}
-    inject(found)
+    context: dict[str, str] = {}
+    inject(context)
     headers: dict[str, str] = {}
-    for name, value in found.items():
+    for name, value in context.items():
         try:
             headers |= checked_headers({name.lower(): value})
         except ValueError:

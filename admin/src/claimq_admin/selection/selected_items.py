@@ -151,7 +151,7 @@ class SelectedItems:
         return Change(f"{action} {self.state.value}", one, is_to_head=is_to_head)
 
     async def _claim(self, found: Located, position: int) -> Claim | None:
-        return await self.queue.claim_item(found.item.id, found=found, position=position)
+        return await self.queue.claim_item(found.item.id, located=found, position=position)
 
     async def count(self, stop: asyncio.Event) -> None:
         """The dry run: counts the items, and keeps the first ones as ``samples``, fewer if they are large."""

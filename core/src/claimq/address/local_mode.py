@@ -35,17 +35,17 @@ def running_near() -> list[Path]:
 def running_anywhere() -> list[Path]:
     """The state directories of all local modes of this user that run on this machine; forgets those that do not."""
     place = place_of_links()
-    found: list[Path] = []
+    directories: list[Path] = []
     for link in sorted(place.iterdir()) if place is not None else []:
         try:
             directory = link.readlink()
         except OSError:  # not a link, or another command has just removed it
             continue
         if is_running(directory):
-            found.append(directory)
+            directories.append(directory)
         else:
             link.unlink(missing_ok=True)
-    return found
+    return directories
 
 
 def is_running(directory: Path) -> bool:
@@ -66,10 +66,10 @@ def read_state(directory: Path) -> Mapping[str, Any] | None:
     """The state file of a local mode; None without one, or if it cannot be read or trusted."""
     try:
         with _opened(directory, STATE) as handle, os.fdopen(os.dup(handle), "rb") as file:
-            found = json.loads(file.read(_LONGEST_STATE))
+            state = json.loads(file.read(_LONGEST_STATE))
     except (OSError, ValueError, RecursionError):
         return None
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else None
+    return cast("Mapping[str, Any]", state) if isinstance(state, dict) else None
 
 
 def queues_of(directory: Path) -> dict[str, str]:

@@ -114,7 +114,7 @@ def with_namespace(url: str, namespace: str) -> str:
     parts = split_url(url)
     if namespace and parts.scheme != "unix" and any(map(has_one_dot, parts.addresses)):
         raise ValueError(ONE_DOT)
-    addresses = ",".join(in_namespace(one, namespace) for one in parts.addresses)
+    addresses = ",".join(in_namespace(address, namespace) for address in parts.addresses)
     if parts.scheme == "unix" or addresses == ",".join(parts.addresses):
         return url
     user, at, _ = parts.netloc.rpartition("@")
@@ -138,15 +138,15 @@ def split_server_address(address: str) -> tuple[str, int | None]:
 
 def parse_url(url: str) -> Endpoint:
     """Parses a URL. Raises :class:`ValueError` that says what a URL looks like and repeats no part of this one."""
-    scheme, found, _ = url.partition("://")
-    if found and scheme in ("valkey", "valkeys"):
+    scheme, rest_of_url, _ = url.partition("://")
+    if rest_of_url and scheme in ("valkey", "valkeys"):
         raise ValueError(
             f"the URL of the server begins with {scheme}://; Valkey is written as Redis: redis://HOST:PORT/DB, "
             "rediss://... for TLS"
         )
-    if not found or scheme not in _SCHEMES:
+    if not rest_of_url or scheme not in _SCHEMES:
         # Here and below no part is repeated: it may be a password.
-        begins = "begins with another scheme" if found else "has no '://'"
+        begins = "begins with another scheme" if rest_of_url else "has no '://'"
         raise ValueError(f"the URL of the server {begins}; write one of {_FORMS}")
     kind, _, suffix = scheme.partition("+")
     parts = _split(url)
@@ -202,14 +202,14 @@ def _addresses(addresses: list[str], default_port: int) -> tuple[tuple[str, int]
 
 
 def _db(parts: UrlParts, path: list[str], mode: str, *, is_socket: bool) -> int:
-    given = parse_qs(parts.query, keep_blank_values=True)
-    if given.keys() - {"db"}:  # other clients read a password there, and options of TLS
+    parameters = parse_qs(parts.query, keep_blank_values=True)
+    if parameters.keys() - {"db"}:  # other clients read a password there, and options of TLS
         raise ValueError(
             "the URL has a parameter other than ?db=NUMBER; write a user and password before the host "
             "(USER:PASSWORD@HOST:PORT), and give everything else as settings"
         )
-    asked = given.get("db", [])
-    text = asked[-1] if asked else "0" if is_socket or not path else path[0]
+    databases = parameters.get("db", [])
+    text = databases[-1] if databases else "0" if is_socket or not path else path[0]
     if not (text.isascii() and text.isdigit()):
         raise ValueError("the database in the URL is not a number; write one like /0")
     if mode == "cluster" and text != "0":

@@ -70,14 +70,14 @@ class Internals(QueuePart):
     async def known_ids(self, ids: Sequence[str]) -> set[str]:
         """Those of these ids with which an enqueue would add nothing now: producers gave them within the queue's id
         window. Two round trips for up to 1,000 ids; O(ids * log ids of the queue)."""
-        known: set[str] = set()
+        known_names: set[str] = set()
         if ids:
             now = int((await self._connection.run("snapshot", [self._keys.main], [0]))[0])
             for start in range(0, len(ids), BATCH):
-                some = ids[start : start + BATCH]
-                until = await self._read("ZMSCORE", self._keys["ids"], *some)
-                known |= {name for name, at in zip(some, until, strict=True) if at and float(at) > now}
-        return known
+                chunk = ids[start : start + BATCH]
+                until = await self._read("ZMSCORE", self._keys["ids"], *chunk)
+                known_names |= {name for name, at in zip(chunk, until, strict=True) if at and float(at) > now}
+        return known_names
 
     async def damage(self) -> list[Damage]:
         """What another client, an eviction or a partial restore has done to the queue's keys: at most ten of a kind.
@@ -85,7 +85,7 @@ class Internals(QueuePart):
         Calls of claimq leave nothing of this, so nothing repairs it. Looks at up to 10,000 clients, 1,000 workers and
         5,000 items in busy and failed. Raises StoreUnavailable. O(what it looks at).
         """
-        found: list[Damage] = []
+        damages: list[Damage] = []
         words: list[bytes] = []
         with self._reading("damage") as read:
             for word in await read.reply(self._connection.run("damage", [self._keys.main], [])):
@@ -93,9 +93,9 @@ class Internals(QueuePart):
                     words.append(word)
                     continue
                 key, message, *command = words
-                found.append(Damage(key, message, tuple(command)))
+                damages.append(Damage(key, message, tuple(command)))
                 words = []
-        return found
+        return damages
 
     async def explain(
         self,
@@ -145,8 +145,8 @@ class Internals(QueuePart):
         with self._reading(name, keeps=False) as read:
             while more:
                 reply = await read.reply(self._connection.run(name, [self._keys.main], [*args, place]))
-                found, place, more = map(int, reply[1:])
-                changed += found
+                count, place, more = map(int, reply[1:])
+                changed += count
         return changed
 
     async def tokens_claimed_before(self, worker: str, at: float) -> list[str]:
@@ -179,13 +179,13 @@ class Internals(QueuePart):
             return self._read_owner(reply[1])
 
     def _read_owner(self, record: bytes) -> Owner:
-        found = read_owner(record.decode("ascii", "replace"), " ")
-        if found is None:
+        owner = read_owner(record.decode("ascii", "replace"), " ")
+        if owner is None:
             raise StoreMisused(
                 f"the owner of the queue {self.name} cannot be read; remove it with "
                 f"HDEL {self._keys.config} owner, if the queue is yours"
             )
-        return found
+        return owner
 
     async def delete_owned(self, owner: Owner, *, only_if_empty: bool = False) -> dict[State, int] | None:
         """As :meth:`claimq.ReliableQueue.delete`, unless the queue has another owner: then it raises StoreMisused and

@@ -50,15 +50,15 @@ class WorkWatch:
         that a waiting claim loses one round trip and no item. If this process dies in between, the next reap puts it
         back. It may be a false alarm: look at the queue.
         """
-        one = _Watch(queue, on_work)
-        self._watches.setdefault(queue.name, []).append(one)
+        watch = _Watch(queue, on_work)
+        self._watches.setdefault(queue.name, []).append(watch)
         self._cover()
         try:
             yield
         finally:
             watches = self._watches.get(queue.name, [])
-            if one in watches:
-                watches.remove(one)
+            if watch in watches:
+                watches.remove(watch)
             if not watches:
                 self._watches.pop(queue.name, None)
 
@@ -106,16 +106,16 @@ class WorkWatch:
         finally:
             self._covered -= names
         for name in ended:
-            for one in self._watches.pop(name, ()):
-                one.on_work()
+            for watch in self._watches.pop(name, ()):
+                watch.on_work()
         self._cover()
 
     async def _wait_for_one(self, queues: Sequence[QueuePart]) -> Iterable[str]:
         """The name of a queue that has work; nothing if the time is over."""
         by_key = {internals(queue).wake_key: queue for queue in queues}
-        left = LONGEST_BLOCK - asyncio.get_running_loop().time() % LONGEST_BLOCK
-        found = await self._connection.wait_for_wake([*by_key], left)
-        if found is None:
+        seconds = LONGEST_BLOCK - asyncio.get_running_loop().time() % LONGEST_BLOCK
+        key = await self._connection.wait_for_wake([*by_key], seconds)
+        if key is None:
             return ()
-        await internals(by_key[found]).wake()
-        return (by_key[found].name,)
+        await internals(by_key[key]).wake()
+        return (by_key[key].name,)

@@ -47,22 +47,22 @@ class AuditLog(QueuePart):
             return []
         with self._reading("audit log") as read:
             logs = [
-                await read.reply(self._read("LRANGE", self._keys[one], 0, offset + count - 1))
-                for one in ("audit", "added")
+                await read.reply(self._read("LRANGE", self._keys[log], 0, offset + count - 1))
+                for log in ("audit", "added")
             ]
             changed, added = ([_record(line) for line in log] for log in logs)
-        records = sorted(changed + added, key=lambda one: one.at, reverse=True) if added else changed
+        records = sorted(changed + added, key=lambda record: record.at, reverse=True) if added else changed
         return records[offset : offset + count]
 
 
 def _record(line: bytes) -> AuditRecord:
     """An entry. Of one that another client has added, it has the parts that can be read."""
-    at, _, rest = line.partition(b" ")
+    at, _, document = line.partition(b" ")
     try:
-        found = json.loads(rest)
+        parsed = json.loads(document)
     except (ValueError, RecursionError):
-        found = None
-    entry = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        parsed = None
+    entry = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
     words = {name: entry.get(name) for name in _LONGEST}
     number = entry.get("count")
     return AuditRecord(

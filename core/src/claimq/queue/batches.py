@@ -95,8 +95,8 @@ async def call_enqueue(connection: Connection, main_keys: Sequence[str], words: 
     with connection.lane() as call:
         reply, missing = await run_durably(connection, "enqueue", main_keys, (*call, *words))
     raise_refusal(reply)
-    numbers, known, *_ = reply[1].split(b"|")
-    lengths, duplicates = [*map(int, numbers.split()[2:])], {*map(int, known.split())}
+    numbers, duplicate_places, *_ = reply[1].split(b"|")
+    lengths, duplicates = [*map(int, numbers.split()[2:])], {*map(int, duplicate_places.split())}
     return construct(Stored, (lengths, duplicates, missing))
 
 
@@ -123,13 +123,13 @@ def check_one_step(batches: Iterable[tuple[str, Batch]]) -> None:
 
     ``batches``: each with the name of its queue.
     """
-    names, listed = set[str](), list[Batch]()
+    names, all_batches = set[str](), list[Batch]()
     for name, batch in batches:
         names.add(name)
-        listed.append(batch)
+        all_batches.append(batch)
     if len(names) > _CALL_QUEUES:
         raise ValueError(f"one atomic step takes {_CALL_QUEUES} queues, not {len(names)}; make several calls")
-    count, size = sum(len(batch.ids) for batch in listed), sum(batch.size for batch in listed)
+    count, size = sum(len(batch.ids) for batch in all_batches), sum(batch.size for batch in all_batches)
     if count > BATCH or (count > 1 and size > _CALL_BYTES):
         raise ValueError(
             f"one atomic step takes {BATCH} items or {_CALL_BYTES >> 20} MiB, not {count} items of {size} bytes "
@@ -140,9 +140,9 @@ def check_one_step(batches: Iterable[tuple[str, Batch]]) -> None:
 def batch_of_payload(payload: object) -> Batch:
     """One payload without options of its own as a batch. As :func:`batch_of`, in a third of the time."""
     client, due, *_ = _PLAIN
-    data, ids = payload_bytes(payload), _ids.of_this_process()
+    raw, ids = payload_bytes(payload), _ids.of_this_process()
     prefix, number = ids.prefix, next(ids.numbers)
-    return Batch([1, 0, client, due, prefix, number, 1, data], [f"{prefix}{number}"], len(data))
+    return Batch([1, 0, client, due, prefix, number, 1, raw], [f"{prefix}{number}"], len(raw))
 
 
 def batch_of(items: Iterable[object]) -> Batch:
@@ -168,17 +168,17 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
         if batch.ids and limit and (len(batch.ids) >= limit or batch.size + size > _CALL_BYTES):
             yield batch
             batch, shape = Batch([], [], 0), None
-        wanted = _PLAIN if new is None else _shape(new, has_options=options != "")
-        if wanted != shape:
-            shape, count_at = wanted, len(batch.words) + 6
+        item_shape = _PLAIN if new is None else _shape(new, has_options=options != "")
+        if item_shape != shape:
+            shape, count_at = item_shape, len(batch.words) + 6
             first = next(numbers)
-            batch.words += [1, 0, wanted[0], wanted[1], "" if wanted[2] else prefix, first, 0]
+            batch.words += [1, 0, item_shape[0], item_shape[1], "" if item_shape[2] else prefix, first, 0]
             number = first
-        elif not wanted[2]:
+        elif not item_shape[2]:
             number = next(numbers)
             if number != int(batch.words[count_at - 1]) + abs(int(batch.words[count_at])):
                 count_at = len(batch.words) + 6
-                batch.words += [1, 0, wanted[0], wanted[1], prefix, number, 0]
+                batch.words += [1, 0, item_shape[0], item_shape[1], prefix, number, 0]
         if new is not None and new.id is not None:
             batch.words.append(check_name("id", new.id))
             batch.ids.append(new.id)

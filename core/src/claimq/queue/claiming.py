@@ -74,7 +74,7 @@ class Claiming(QueuePart):
 
     async def _claim(self, count: int, wait: Wait) -> Claimed:
         arguments.count("count", count, least=1, most=BATCH)
-        given = None if wait is DEFAULT else optional_seconds("wait", wait)
+        limit = None if wait is DEFAULT else optional_seconds("wait", wait)
         started = time.monotonic()
         pause: float | None = None
         reaped = False
@@ -82,24 +82,24 @@ class Claiming(QueuePart):
             claimed = await self._claim_once(count, pause)
             if claimed.claims:
                 return claimed
-            longest = claimed.wait if wait is DEFAULT else given
-            left = None if longest is None else started + longest - time.monotonic()
+            longest = claimed.wait if wait is DEFAULT else limit
+            remaining = None if longest is None else started + longest - time.monotonic()
             # There may be much to reap: ask again once although the time is over, and then while there is time.
-            if claimed.again and (left is None or left > 0 or not reaped):
+            if claimed.again and (remaining is None or remaining > 0 or not reaped):
                 pause, reaped = None, True
                 continue
-            if left is not None and left <= 0:
+            if remaining is not None and remaining <= 0:
                 return claimed
-            pause = min(bound for bound in (IDLE_POLL, left, claimed.next_due_in) if bound is not None)
+            pause = min(bound for bound in (IDLE_POLL, remaining, claimed.next_due_in) if bound is not None)
 
     async def _claim_once(self, count: int, pause: float | None) -> Claimed:
         """Claims once, after a wake token or ``pause`` seconds if that is given."""
-        keys, left = [self._keys.main], pause
+        keys, unused_pause = [self._keys.main], pause
         limit = self._limit()
 
         async def call(words: list[Arg]) -> list[Any]:
-            nonlocal left
-            seconds, left = left, None  # where the call is made again it does not wait again
+            nonlocal unused_pause
+            seconds, unused_pause = unused_pause, None  # where the call is made again it does not wait again
             if seconds is None:
                 return list(await self._connection.run("claim", keys, [*words, *limit]))
             return list(
@@ -137,9 +137,9 @@ class Claiming(QueuePart):
             new_nonce(self._connection.instance),
             self._keys.main,
         )
-        known = self._connection.incarnations.get(main, "")
+        incarnation = self._connection.incarnations.get(main, "")
         try:
-            reply = await call([*identity, self.worker, min(count, self._fits), nonce, known])
+            reply = await call([*identity, self.worker, min(count, self._fits), nonce, incarnation])
         except BaseException as error:  # also an interrupt of the caller's thread
             in_outage = isinstance(error, StoreUnavailable)
             if isinstance(error, ClaimqError) and not in_outage:

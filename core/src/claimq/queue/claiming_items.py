@@ -22,7 +22,7 @@ class ClaimingItems(Claiming, Inspecting):
         self,
         id: str,  # noqa: A002 - as in find()
         *,
-        found: Located | None = None,
+        located: Located | None = None,
         position: int = 0,
     ) -> Claim | None:
         """Claims the item of this id, wherever it waits in main or delayed, also while the queue is paused; None if it
@@ -32,7 +32,7 @@ class ClaimingItems(Claiming, Inspecting):
         failed, ``unclaim`` makes it the next one, ``requeue`` the last one, ``done(enqueue=)`` moves it to another
         queue. Until then it is a claim like any other: after a crash of this process its lease decides.
 
-        ``found`` and ``position`` save the search: how the item was read from main or delayed a moment ago, and how
+        ``located`` and ``position`` save the search: how the item was read from main or delayed a moment ago, and how
         many items of its client in main, or of delayed, were before it. An item that has left that state is not
         claimed.
 
@@ -41,9 +41,9 @@ class ClaimingItems(Claiming, Inspecting):
         """
         text("id", id)
         where = None
-        if found is not None:
-            where = found.state, Place(found.item.client or "-", position, b"", b"", b"")
-        states = (State.DELAYED, State.MAIN) if found is None else (found.state,)
+        if located is not None:
+            where = located.state, Place(located.item.client or "-", position, b"", b"", b"")
+        states = (State.DELAYED, State.MAIN) if located is None else (located.state,)
         for _ in range(_ATTEMPTS):
             where = where or await self._waiting_place(id, states)
             if where is None:
@@ -59,14 +59,14 @@ class ClaimingItems(Claiming, Inspecting):
                 return next(iter(self._read_claims(reply, nonce).claims), None)
         return None
 
-    async def _waiting_place(self, wanted: str, states: Iterable[State]) -> tuple[State, Place] | None:
+    async def _waiting_place(self, item_id: str, states: Iterable[State]) -> tuple[State, Place] | None:
         for state in states:
-            if place := await self._place_in(state, wanted):
+            if place := await self._place_in(state, item_id):
                 return state, place
         return None
 
-    async def _claim_at(self, place: Place, state: State, wanted: str) -> tuple[list[Any], str]:
-        where: list[Arg] = [wanted, state.value, place.client, place.position]
+    async def _claim_at(self, place: Place, state: State, item_id: str) -> tuple[list[Any], str]:
+        where: list[Arg] = [item_id, state.value, place.client, place.position]
 
         async def call(words: list[Arg]) -> list[Any]:
             return list(await self._connection.run("claim_item", [self._keys.main], [*words, *where]))

@@ -91,20 +91,20 @@ class FailedItems(QueuePart):
         """
         arguments.count("log_limit", log_limit)
         walks = _filtered_walks(min_age, min_given_up_count, match)
-        total, found = 0, list[Located]()
+        total, log = 0, list[Located]()
         chunk, limit = _checked(chunk), _left(limit)
         with self._reading("remove_failed", keeps=False):
             for age, count in walks:
                 walk = _Walk()
                 while size := walk.next_size(chunk, _left(limit, total)):
-                    wanted = log_limit - len(found)
+                    log_rest = log_limit - len(log)
                     more = await self._remove_chunk(
-                        walk, size, min_age=age, min_given_up_count=count, log_limit=wanted
+                        walk, size, min_age=age, min_given_up_count=count, log_limit=log_rest
                     )
                     if not more:
                         break
-                total, found = total + walk.moved, found + walk.log
-        return Removed(total, tuple(found))
+                total, log = total + walk.moved, log + walk.log
+        return Removed(total, tuple(log))
 
     async def _remove_chunk(
         self,
@@ -119,7 +119,7 @@ class FailedItems(QueuePart):
     ) -> bool:
         """Continues a walk by one chunk; True if there may be more. ``keep``: how many of the newest items stay;
         ``reason``: the reason in the log of removed items."""
-        wanted = max(log_limit - len(walk.log), 0)
+        log_rest = max(log_limit - len(walk.log), 0)
         args = [
             walk.until,
             round(min_age * 1000),
@@ -127,7 +127,7 @@ class FailedItems(QueuePart):
             *walk.place,
             size,
             keep,
-            wanted,
+            log_rest,
             reason,
         ]
         words, rows = await self._run_counted("remove_failed", args)
@@ -140,7 +140,7 @@ class FailedItems(QueuePart):
         ``failed_at``: of the item as it was read before. One that has failed again since then stays: it may be another
         item with the same id. O(log failed).
         """
-        known = await self.failed_item(name)
+        name_in_failed = await self.failed_item(name)
         until = "" if failed_at is None else round(failed_at * 1000)
         with self._reading("remove_failed"):
             (removed, *_), row = await self._run_counted(
@@ -149,7 +149,7 @@ class FailedItems(QueuePart):
             if not int(removed):
                 return None
             return (
-                _failed(*row) if row else known
+                _failed(*row) if row else name_in_failed
             )  # no row: the first reply was lost, the item is the one just read
 
     async def drain_failed(
@@ -288,10 +288,10 @@ class FailedItems(QueuePart):
     ) -> int:
         """One bounded part of a walk. It begins after the items that the same filter left in failed before, since it
         would leave them again; their place is kept in the queue's stats."""
-        kept = await self._read("HGET", self._keys.stats, name)
-        known, _, instant = _text(kept or "").partition(" ")
+        bookmark = await self._read("HGET", self._keys.stats, name)
+        bookmark_filter, _, instant = _text(bookmark or "").partition(" ")
         walk = _Walk()
-        if known == filtered and instant:
+        if bookmark_filter == filtered and instant:
             walk.place = (instant, 0)
         begun, more = walk.place[0], True
         while more and walk.moved < limit and walk.looked_at < max(20 * limit, _LEAST_STRETCH):

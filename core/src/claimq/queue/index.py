@@ -36,16 +36,16 @@ async def remove_names(connection: Connection, names: Sequence[str]) -> None:
 async def known_names(connection: Connection) -> list[str]:
     """All names, sorted; empty if this user may not read the index, or its key has another type. Raises
     StoreUnavailable, and StoreMisused (such as a wrong password)."""
-    found: list[str] = []
+    names: list[str] = []
     try:
         with BoundedRead("queues", connection.settings.read_bounds) as read:
             while page := await read.reply(
-                connection.command("ZRANGE", KEY, len(found), len(found) + _PAGE - 1)
+                connection.command("ZRANGE", KEY, len(names), len(names) + _PAGE - 1)
             ):
-                found += [name.decode("ascii", "replace") for name in page]
+                names += [name.decode("ascii", "replace") for name in page]
     except (RightMissing, WrongKeyType):
         return []
-    return [name for name in found if _is_name(name)]
+    return [name for name in names if _is_name(name)]
 
 
 def _is_name(name: str) -> bool:

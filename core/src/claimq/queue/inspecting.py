@@ -72,20 +72,20 @@ class Inspecting(FailedItems):
         A client whose turn comes while more than 1,000 clients are read may be missing. O(clients), in calls of bounded
         size.
         """
-        found: dict[str | None, int] = {}
+        lengths: dict[str | None, int] = {}
         with self._reading("clients") as read:
             for skip in itertools.count(0, BATCH):
                 words: list[Arg] = [skip, BATCH]
                 reply = await read.reply(self._connection.run("clients", [self._keys.main], words))
                 without, *rows = reply
-                found[None] = _number(without)
+                lengths[None] = _number(without)
                 for raw, length in zip(rows[::2], rows[1::2], strict=True):
                     if raw != b"-":
-                        found[raw.decode("utf-8", "replace")] = _number(length)
+                        lengths[raw.decode("utf-8", "replace")] = _number(length)
                 if len(rows) < 2 * BATCH:
                     break
-        clients = [ClientInfo(client, length) for client, length in found.items() if length]
-        return sorted(clients, key=lambda one: (-one.length, one.client or ""))
+        clients = [ClientInfo(client, length) for client, length in lengths.items() if length]
+        return sorted(clients, key=lambda info: (-info.length, info.client or ""))
 
     async def lengths(self) -> dict[State, int]:
         """Number of items in each state, at one instant. O(1)."""
@@ -172,17 +172,17 @@ class Inspecting(FailedItems):
     async def _find(self, id: str) -> Located | None:  # noqa: A002 - likewise
         for _ in range(3):
             before = (await self.snapshot()).seq
-            if found := await self.failed_item(id):
-                return found
+            if located := await self.failed_item(id):
+                return located
             for state in (State.BUSY, State.DELAYED, State.MAIN):
-                if found := await self._find_in(state, id):
-                    return found
+                if located := await self._find_in(state, id):
+                    return located
             if (await self.snapshot()).seq == before:
                 return None
         return await self.failed_item(id)
 
-    async def _find_in(self, state: State, wanted: str) -> Located | None:
-        place = await self._place_in(state, wanted)
+    async def _find_in(self, state: State, item_id: str) -> Located | None:
+        place = await self._place_in(state, item_id)
         if place is None:
             return None
         if state is State.MAIN:
@@ -190,7 +190,7 @@ class Inspecting(FailedItems):
         claimed = await self._claim_times([place.name]) if state is State.BUSY else {}
         return self._located(state, place.name, place.score, place.raw, claimed)
 
-    async def _place_in(self, state: State, wanted: str) -> Place | None:
+    async def _place_in(self, state: State, item_id: str) -> Place | None:
         """Where the item is in main, busy or delayed. It may move at any time."""
         clients: list[str | bytes] = ["-"]
         if state is State.MAIN:
@@ -199,7 +199,7 @@ class Inspecting(FailedItems):
             for client in clients:
                 skip = 0
                 while True:
-                    args: list[Arg] = [wanted, state.value, client, skip, _STRETCH]
+                    args: list[Arg] = [item_id, state.value, client, skip, _STRETCH]
                     reply = await read.reply(self._connection.run("find", [self._keys.main], args))
                     if reply[0] == b"FOUND":
                         return Place(client, *reply[1:5])
@@ -214,29 +214,29 @@ class Inspecting(FailedItems):
 
     async def _in_pages(self, command: str, part: str) -> list[bytes]:
         """All members of a list or sorted set, each once, read in calls that block the server for a short time."""
-        found: dict[bytes, None] = {}
+        members: dict[bytes, None] = {}
         with self._reading(part) as read:
             for start in itertools.count(0, BATCH):
                 page = await read.reply(self._read(command, self._keys[part], start, start + BATCH - 1))
-                found |= dict.fromkeys(page)
+                members |= dict.fromkeys(page)
                 if len(page) < BATCH:
                     break
-        return list(found)
+        return list(members)
 
     async def workers(self) -> list[WorkerInfo]:
         """Workers that have claimed or renewed within the last hour or hold claims, most claims first. O(workers)."""
-        found: dict[str, WorkerInfo] = {}
+        infos: dict[str, WorkerInfo] = {}
         rows: list[Any] = []
         with self._reading("workers") as read:
             for skip in itertools.count(0, BATCH):
                 words: list[Arg] = [skip, BATCH]
                 rows = await read.reply(self._connection.run("workers", [self._keys.main], words))
-                for raw, seen, held in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
+                for raw, seen_at, busy in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
                     name = raw.decode("utf-8", "replace")
-                    found[name] = WorkerInfo(name, _number(held), instant_ms(seen) / 1000)
+                    infos[name] = WorkerInfo(name, _number(busy), instant_ms(seen_at) / 1000)
                 if len(rows) < 3 * BATCH:
                     break
-        return sorted(found.values(), key=lambda info: (-info.busy, info.worker))
+        return sorted(infos.values(), key=lambda info: (-info.busy, info.worker))
 
     async def memory_usage(self) -> MemoryUsage:
         """Memory of the queue's keys (sampled by the server), of the server, and its limit, in bytes. O(clients +

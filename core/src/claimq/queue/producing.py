@@ -59,29 +59,29 @@ class Producing(QueuePart):
         They go in calls of up to 1,000 items or 2 MiB, each of them atomic; after an error the items of earlier calls
         are stored. A single item shares calls with others as in :meth:`enqueue`. Errors as there. O(items).
         """
-        listed = several("items", items)
-        with Sending(self.name, len(listed)) as span:
-            return await self._enqueue_all(span.carrying(listed))
+        new_items = several("items", items)
+        with Sending(self.name, len(new_items)) as span:
+            return await self._enqueue_all(span.carrying(new_items))
 
     async def _enqueue_all(self, items: Iterable[object]) -> Enqueued:
-        listed = list(items)
-        batches = list(batches_of(listed))
-        if len(listed) == 1:
+        new_items = list(items)
+        batches = list(batches_of(new_items))
+        if len(new_items) == 1:
             return await self._enqueue_single(batches[0])
         if len(batches) > 1:
-            await self._check_sizes(listed)
+            await self._check_sizes(new_items)
         ids: list[str] = []
-        known: list[str] = []
+        duplicates: list[str] = []
         length = 0
         for batch in batches or [Batch([], [], 0)]:
             done, missing = await run_enqueue(self._connection, {self._keys: batch})
-            one = done[self.name]
-            ids += one.ids
-            known += one.duplicates
-            length = one.length
+            enqueued = done[self.name]
+            ids += enqueued.ids
+            duplicates += enqueued.duplicates
+            length = enqueued.length
             if missing:
-                raise NotReplicated(missing, Enqueued(tuple(ids), length, tuple(known)))
-        return Enqueued(tuple(ids), length, tuple(known))
+                raise NotReplicated(missing, Enqueued(tuple(ids), length, tuple(duplicates)))
+        return Enqueued(tuple(ids), length, tuple(duplicates))
 
     async def _enqueue_single(self, batch: Batch) -> Enqueued:
         done, missing = await enqueue_one(self._connection, self._keys, batch)
@@ -111,9 +111,9 @@ async def run_enqueue(
     done: dict[str, Enqueued] = {}
     start = 0
     for (keys, batch), length in zip(batches.items(), stored.lengths, strict=True):
-        own = tuple(
+        duplicates = tuple(
             batch.ids[i - start] for i in sorted(stored.duplicates) if start <= i < start + len(batch.ids)
         )
-        done[keys.queue] = Enqueued(tuple(batch.ids), length, own)
+        done[keys.queue] = Enqueued(tuple(batch.ids), length, duplicates)
         start += len(batch.ids)
     return done, stored.missing

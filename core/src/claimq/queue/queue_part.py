@@ -86,40 +86,42 @@ class QueuePart:
 
     async def _tokens_of(self, worker: str) -> list[str]:
         """The tokens of a worker's claims, in the order of claiming."""
-        held: set[str] = set()
+        all_tokens: set[str] = set()
         cursor: Arg = "0"
         with self._reading("tokens of a worker") as read:
             while cursor != b"0":
                 words = [worker, cursor]
                 cursor, *tokens = await read.reply(self._connection.run("held", [self._keys.main], words))
-                held.update(token.decode("ascii", "replace") for token in tokens)
-            return sorted(filter(number_of, held), key=number_of)
+                all_tokens.update(token.decode("ascii", "replace") for token in tokens)
+            return sorted(filter(number_of, all_tokens), key=number_of)
 
     async def _claim_times(self, tokens: Iterable[bytes]) -> dict[str, float]:
         """When items were claimed: token -> Unix time, for tokens whose claim call is still in the log of claim calls.
         Reads that log in pages.
         """
         calls = {token: token.rpartition(b".")[2] for token in tokens}
-        wanted = set(calls.values())
-        found: dict[bytes, float] = {}
+        nonces = set(calls.values())
+        claimed_at: dict[bytes, float] = {}
         start: Arg = "-inf"
         with self._reading("claim times") as read:
-            while wanted:
+            while nonces:
                 words: list[Arg] = [start, "+inf", "WITHSCORES", "LIMIT", 0, BATCH]
                 page = _with_scores(
                     await read.reply(self._read("ZRANGEBYSCORE", self._keys["claims"], *words))
                 )
                 for call, at in page:
                     nonce = call.split(b" ", 3)[2] if call.count(b" ") >= 3 else b""
-                    if nonce in wanted:
-                        wanted.remove(nonce)
-                        found[nonce] = instant_ms(repr(at)) / 1000
+                    if nonce in nonces:
+                        nonces.remove(nonce)
+                        claimed_at[nonce] = instant_ms(repr(at)) / 1000
                 if len(page) < BATCH:
                     break
                 last = repr(page[-1][1])
                 start = last if page[0][1] != page[-1][1] else f"({last}"
         return {
-            token.decode("utf-8", "replace"): found[call] for token, call in calls.items() if call in found
+            token.decode("utf-8", "replace"): claimed_at[call]
+            for token, call in calls.items()
+            if call in claimed_at
         }
 
     def __repr__(self) -> str:

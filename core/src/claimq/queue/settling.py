@@ -246,12 +246,12 @@ def outcomes_of(groups: TokenGroups, verdicts: list[str], lease_until: float | N
     if groups.tokens != groups.sent:
         by_token = dict(zip(groups.sent, verdicts, strict=True))
         verdicts = [by_token.pop(token, "lost") for token in groups.tokens]
-    known = {word: _read_verdict(word, lease_until) for word in set(verdicts)}  # few words, and many claims
+    by_word = {word: _read_verdict(word, lease_until) for word in set(verdicts)}  # few words, and many claims
     id_of = groups.ids.get
     return [
         construct(Outcome, (token, verdict, id_of(token), delay, renewed, None))
         for token, (verdict, delay, renewed) in zip(
-            groups.tokens, map(known.__getitem__, verdicts), strict=True
+            groups.tokens, map(by_word.__getitem__, verdicts), strict=True
         )
     ]
 

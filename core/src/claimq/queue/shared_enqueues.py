@@ -69,7 +69,7 @@ class SharedEnqueues:
         """Begins a call with those that wait, as many as fit."""
         while self._waiting and self._calls.may_begin():
             # A cancelled caller's is not sent.
-            if together := self._next([one for one in self._waiting if not one.answer.done()]):
+            if together := self._next([caller for caller in self._waiting if not caller.answer.done()]):
                 self._connection.in_background(self._call(self._calls.begin(), together))
         if not self._calls.count and self._under_way.get(self._keys.main) is self:
             del self._under_way[self._keys.main]
@@ -77,8 +77,8 @@ class SharedEnqueues:
     def _next(self, waiting: list[_Waiting]) -> list[_Waiting]:
         """Takes the first of those that wait, as many as fit in a call."""
         count = size = 0
-        for one in waiting[:_MOST_ITEMS]:
-            size += one.batch.size
+        for caller in waiting[:_MOST_ITEMS]:
+            size += caller.batch.size
             if count and size > _MOST_BYTES:
                 break
             count += 1
@@ -89,11 +89,11 @@ class SharedEnqueues:
         try:
             await self._answer(together)
         except Exception as error:  # noqa: BLE001 - a defect, which its callers are to see
-            for one in together:
-                _refuse(one, error)
+            for caller in together:
+                _refuse(caller, error)
         finally:
-            for one in together:
-                one.answer.cancel()  # of those without an answer, when the event loop ends
+            for caller in together:
+                caller.answer.cancel()  # of those without an answer, when the event loop ends
             # A turn later: those that have their answer now may enqueue the next item at once.
             asyncio.get_running_loop().call_soon(self._calls.end, number)
 
@@ -101,41 +101,41 @@ class SharedEnqueues:
         try:
             done = await call_enqueue(self._connection, (self._keys.main,), _merged(together).words)
         except (StoreUnavailable, StoreFull) as error:
-            for one in together:
-                _refuse(one, error)
+            for caller in together:
+                _refuse(caller, error)
         except ClaimqError as error:
             # Nothing was stored: one item may be too large, one client's key of a wrong type.
             if len(together) == 1:
                 _refuse(together[0], error)
                 return
-            for one in together:
-                await self._answer([one])
+            for caller in together:
+                await self._answer([caller])
         else:
-            for position, one in enumerate(together):
-                if not one.answer.done():
-                    one.answer.set_result(_answer_to(one.batch, done, position))
+            for position, caller in enumerate(together):
+                if not caller.answer.done():
+                    caller.answer.set_result(_answer_to(caller.batch, done, position))
 
 
-def _refuse(one: _Waiting, error: Exception) -> None:
-    if not one.answer.done():
-        one.answer.set_exception(_copied(error))
+def _refuse(caller: _Waiting, error: Exception) -> None:
+    if not caller.answer.done():
+        caller.answer.set_exception(_copied(error))
 
 
 def _copied(error: Exception) -> Exception:
     """A caller's own error, whose traceback grows alone; the same one if its class cannot be copied."""
     try:
-        own = copy.copy(error)
+        copied = copy.copy(error)
     except Exception:  # noqa: BLE001 - a foreign class, whose constructor may raise anything
         return error
-    own.__cause__ = error.__cause__
-    return own.with_traceback(error.__traceback__)
+    copied.__cause__ = error.__cause__
+    return copied.with_traceback(error.__traceback__)
 
 
 def _merged(together: list[_Waiting]) -> Batch:
     """The items of these callers, in order, as one batch."""
     whole = Batch([], [], 0)
-    for one in together:
-        whole.append(one.batch)
+    for caller in together:
+        whole.append(caller.batch)
     return whole
 
 

@@ -51,8 +51,8 @@ class TokenGroups:
         sent: list[str] = []
         by_worker = _by_worker(tokens)
         words: list[str | int] = [len(by_worker)]
-        for worker, own in by_worker.items():
-            unique = list(dict.fromkeys(own))
+        for worker, worker_tokens in by_worker.items():
+            unique = list(dict.fromkeys(worker_tokens))
             words += [worker, len(unique), *unique]
             sent += unique
         return cls(tokens, ids, sent, words)
@@ -77,11 +77,11 @@ def _by_worker(tokens: Sequence[str]) -> Mapping[str, Sequence[str]]:
     with suppress(TypeError):  # not text: the loop raises the error that names it
         if (worker := common_worker(tokens)) is not None:
             return {worker: tokens}
-    found: dict[str, list[str]] = {}
+    by_worker: dict[str, list[str]] = {}
     for token in tokens:
         if (worker := _worker_in_this_release(token)) is not None:
-            found.setdefault(worker, []).append(token)
-    return found
+            by_worker.setdefault(worker, []).append(token)
+    return by_worker
 
 
 def _worker_in_this_release(token: object) -> str | None:
@@ -97,5 +97,5 @@ def _worker_in_this_release(token: object) -> str | None:
     return worker
 
 
-def _not_a_claim(given: object) -> TypeError:
-    return TypeError(f"give a Claim or its token, not {type(given).__name__}")
+def _not_a_claim(argument: object) -> TypeError:
+    return TypeError(f"give a Claim or its token, not {type(argument).__name__}")

@@ -132,16 +132,16 @@ def _size_of(reply: Any) -> tuple[int, int]:
     rows = size = 0
     waiting: list[Any] = [reply]
     while waiting:
-        value: Any = waiting.pop()
+        element: Any = waiting.pop()
         size += _OBJECT
-        if isinstance(value, bytes | str):
-            size += len(value)
-        elif isinstance(value, dict):
-            rows += len(value)
-            waiting += [*value.keys(), *value.values()]
-        elif isinstance(value, list | tuple):
-            rows += len(value)
-            waiting += value
+        if isinstance(element, bytes | str):
+            size += len(element)
+        elif isinstance(element, dict):
+            rows += len(element)
+            waiting += [*element.keys(), *element.values()]
+        elif isinstance(element, list | tuple):
+            rows += len(element)
+            waiting += element
     return rows, size
 
 

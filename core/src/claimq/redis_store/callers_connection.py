@@ -112,8 +112,8 @@ class CallersConnection(Connection):
         if reply is not None:
             return not_stale(reply, name)
         longest = self.settings.seconds_for(use) if retry_for is None else retry_for
-        left = max(longest - (time.monotonic() - began_at), 0.0)
-        return self._loop.run(lambda: self._on_loop.run(name, keys, args, use=use, retry_for=left))
+        remaining = max(longest - (time.monotonic() - began_at), 0.0)
+        return self._loop.run(lambda: self._on_loop.run(name, keys, args, use=use, retry_for=remaining))
 
     async def run_after_wake(
         self, name: str, keys: Sequence[str], args: Sequence[Arg], *, wake: str, seconds: float
@@ -202,13 +202,13 @@ def _interrupt_behind(error: BaseException, before: BaseException | None) -> Bas
     """The exception of a signal handler, of any class, that was taken for one of the socket: the one that did not come
     through the client library's files and those of sockets alone. ``before``: what was being handled before the call.
     """
-    found: BaseException | None = error
-    while found is not None and found is not before:
-        trace = found.__traceback__
+    suspect: BaseException | None = error
+    while suspect is not None and suspect is not before:
+        trace = suspect.__traceback__
         while trace is not None:
             file = trace.tb_frame.f_code.co_filename
-            if not (file.startswith(_OWN_FILES) or is_of_gevents_socket(found, file)):
-                return found
+            if not (file.startswith(_OWN_FILES) or is_of_gevents_socket(suspect, file)):
+                return suspect
             trace = trace.tb_next
-        found = found.__context__
+        suspect = suspect.__context__
     return None

@@ -49,23 +49,23 @@ def refused_right(text: str) -> str:
 
 def named_commands(text: str) -> list[str]:
     """The commands that a reply of the server names and that claimq uses."""
-    words = (str(found[1] or found[2]).lower() for found in _COMMAND.finditer(text))
+    words = (str(match[1] or match[2]).lower() for match in _COMMAND.finditer(text))
     return [word.upper() for word in words if word in COMMANDS]
 
 
 def why(error: BaseException) -> str:
     """Why a call failed: the message of the operating system or the TLS library, or the kind of the exception."""
     chain = list(_chain(error))
-    for one in chain:
-        if description := _of_the_system(one):
+    for cause in chain:
+        if description := _of_the_system(cause):
             return description
-    for one in chain:
+    for cause in chain:
         for start, meaning in _TEXTS.items():
-            if isinstance(one, client.RedisError) and str(one).startswith(start):
+            if isinstance(cause, client.RedisError) and str(cause).startswith(start):
                 return meaning
-        if isinstance(one, client.InvalidResponse):
+        if isinstance(cause, client.InvalidResponse):
             return "the server does not speak the protocol of Redis; correct the address, or use TLS"
-    if any(isinstance(one, client.TimeoutError | TimeoutError) for one in chain):
+    if any(isinstance(cause, client.TimeoutError | TimeoutError) for cause in chain):
         return "timed out"
     return type(error).__name__
 

@@ -116,20 +116,20 @@ class Connection(Lanes):
 
         Also raises it for the reply ``STALE``: a newer call of the same lane has run, so this one was abandoned before.
         """
-        wanted = script(name)
+        lua = script(name)
         self.note_call(keys, args)
 
         async def call(client: Any) -> Any:
             absent = absent_key(keys[0])
             named = [*keys, absent] if is_cluster(client) else keys
             try:
-                if wanted.writes:
-                    return await client.evalsha(wanted.sha, len(named), *named, *args)
-                return await read(client, absent, "EVALSHA", wanted.sha, len(named), *named, *args)
+                if lua.writes:
+                    return await client.evalsha(lua.sha, len(named), *named, *args)
+                return await read(client, absent, "EVALSHA", lua.sha, len(named), *named, *args)
             except RedisError as error:
                 if not is_unknown_script(error):
                     raise
-                return await client.eval(wanted.text, len(named), *named, *args)
+                return await client.eval(lua.text, len(named), *named, *args)
 
         try:
             reply = await self.retry(call, doing=name, use=use, retry_for=retry_for)
@@ -138,9 +138,9 @@ class Connection(Lanes):
                 *_NOT_A_LIST.findall(str(error.__cause__)[:1000]),
                 *(arg for arg in args if isinstance(arg, str)),
             ]
-            found = await self._of_another_type(keys, named)
-            raise (wrong_types(found, doing=name) if found else error) from error.__cause__
-        return not_stale(reply, name) if wanted.writes else reply  # what is read may be a payload of any text
+            wrong_keys = await self._of_another_type(keys, named)
+            raise (wrong_types(wrong_keys, doing=name) if wrong_keys else error) from error.__cause__
+        return not_stale(reply, name) if lua.writes else reply  # what is read may be a payload of any text
 
     async def run_after_wake(
         self, name: str, keys: Sequence[str], args: Sequence[Arg], *, wake: str, seconds: float
@@ -196,7 +196,7 @@ class Connection(Lanes):
 
         Checks a bounded number of keys: those of listed clients and workers, and of those that the call names.
         """
-        found: dict[str, tuple[str, str]] = {}
+        wrong_keys: dict[str, tuple[str, str]] = {}
         for main in main_keys:
             ring = await self._listed("LRANGE", main.removesuffix("main") + "clients")
             workers = await self._listed("ZRANGE", main.removesuffix("main") + "workers")
@@ -205,10 +205,10 @@ class Connection(Lanes):
                 try:
                     kind = _text(await self.command("TYPE", key))
                 except ClaimqError:  # not allowed or not reachable: the first error is the one to report
-                    return found
+                    return wrong_keys
                 if kind not in (expected, "none"):
-                    found[key] = (kind, expected)
-        return found
+                    wrong_keys[key] = (kind, expected)
+        return wrong_keys
 
     async def _listed(self, command: str, key: str) -> list[str]:
         try:
@@ -244,8 +244,8 @@ class Connection(Lanes):
 
     async def config_get(self, name: str, key: str) -> str | None:
         """One setting of the server (in a cluster: of the node that serves ``key``); settings are never changed."""
-        found = fields_of(await self._ask(key, "CONFIG GET", name)).get(name)
-        return _text(found) if isinstance(found, bytes | str) else None
+        setting = fields_of(await self._ask(key, "CONFIG GET", name)).get(name)
+        return _text(setting) if isinstance(setting, bytes | str) else None
 
     async def _ask(self, key: str, *words: str) -> Any:
         return await self.retry(lambda client: at_node(client, key, *words), doing=words[0], use="calls")
@@ -289,11 +289,11 @@ class Connection(Lanes):
                     raise ours from error
                 self._may_come_late = True
                 await self._drop_idle(use)
-                left = deadline - loop.time()
-                if left <= 0 or self.is_closed:
+                remaining = deadline - loop.time()
+                if remaining <= 0 or self.is_closed:
                     raise ours from error
             backoff = backoff or Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, jitter=1.0)
-            await asyncio.sleep(min(backoff.next(), left))
+            await asyncio.sleep(min(backoff.next(), remaining))
 
     @property
     def is_cluster(self) -> bool:

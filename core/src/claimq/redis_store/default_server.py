@@ -33,10 +33,10 @@ def url_in(environ: Mapping[str, str]) -> str:
         return url
     if url:
         raise ValueError(f"{variables.REDIS_URL} is set beside {variables.REDIS_URL_FILE}; give one of them")
-    found = _text_of(variables.REDIS_URL_FILE, file)
-    if not found:
+    url_of_file = _text_of(variables.REDIS_URL_FILE, file)
+    if not url_of_file:
         raise ValueError(f"{variables.REDIS_URL_FILE} names an empty file; write the server's URL into it")
-    return found
+    return url_of_file
 
 
 def settings_from(

@@ -35,14 +35,14 @@ async def run_durably(
     together with WAIT from the start.
     """
     kind = (name, *keys)  # verdicts of a queue may need no replica where its new items do
-    wanted = connection.durable.get(kind)
-    if wanted is None:
+    durability = connection.durable.get(kind)
+    if durability is None:
         reply = await connection.run(name, keys, args, use=use)
-        wanted = _wanted(reply)
-        if wanted is None:
+        durability = _wanted(reply)
+        if durability is None:
             return reply, ""
-        connection.durable[kind] = wanted
-    level, replicas = wanted
+        connection.durable[kind] = durability
+    level, replicas = durability
     wait = (
         *_WAITS[level],
         replicas,
@@ -53,7 +53,7 @@ async def run_durably(
         return await _call_and_wait(client, name, keys, args, wait)
 
     reply, confirmed = await connection.retry(call, doing=name, use=use)
-    if (now := _wanted(reply)) != wanted:  # the policy has changed
+    if (now := _wanted(reply)) != durability:  # the policy has changed
         connection.durable.pop(kind, None)
         return await run_durably(connection, name, keys, args, use=use) if now else (reply, "")
     missing = _missing(level, replicas, wait, confirmed)
@@ -68,9 +68,13 @@ def _missing(level: str, replicas: int, wait: Sequence[str | int], confirmed: An
     *primary, on_replicas = confirmed if isinstance(confirmed, list) else [confirmed]
     if all(primary) and on_replicas >= replicas:
         return ""
-    some = "a replica" if replicas == 1 else f"{replicas} replicas"
+    replicas_text = "a replica" if replicas == 1 else f"{replicas} replicas"
     has = "has" if replicas == 1 else "have"
-    safe = f"{some} {has} it" if level == "replicated" else f"it is on the disks of the primary and of {some}"
+    safe = (
+        f"{replicas_text} {has} it"
+        if level == "replicated"
+        else f"it is on the disks of the primary and of {replicas_text}"
+    )
     return (
         f" in {wait[-1]} ms that {safe}; check the server's replicas, and repeat an enqueue with the same ids"
     )
@@ -81,10 +85,10 @@ async def _call_and_wait(
 ) -> list[Any]:
     """Sends the script and WAIT on one connection; returns both replies. That to WAIT may be the server's refusal: the
     script has run then, so it is no error of the call."""
-    wanted = script(name)
+    lua = script(name)
     named = [*keys, absent_key(keys[0])] if is_cluster(client) else list(keys)
     for _ in range(2):
-        replies = await _together(client, keys[0], ["EVALSHA", wanted.sha, len(named), *named, *args], wait)
+        replies = await _together(client, keys[0], ["EVALSHA", lua.sha, len(named), *named, *args], wait)
         error = next((reply for reply in replies if isinstance(reply, Exception)), None)
         if error is None:
             return replies
@@ -92,7 +96,7 @@ async def _call_and_wait(
             if error is replies[1] and isinstance(translate(error, doing=name), StoreMisused):
                 return replies
             raise error
-        await client.eval(wanted.text, len(named), *named, *args)  # which follows a slot that has moved
+        await client.eval(lua.text, len(named), *named, *args)  # which follows a slot that has moved
     raise TryAgainError("TRYAGAIN")
 
 
@@ -111,5 +115,5 @@ async def _together(client: Any, key: str, first: Sequence[Arg], second: Sequenc
 
 def _wanted(reply: Any) -> tuple[str, int] | None:
     """The durability that a reply asks its caller to wait for, and the number of replicas; None for no wait."""
-    found = _WANTED.search(reply[1]) if len(reply) > 1 and isinstance(reply[1], bytes) else None
-    return None if found is None else (found[1].decode(), int(found[2]))
+    match = _WANTED.search(reply[1]) if len(reply) > 1 and isinstance(reply[1], bytes) else None
+    return None if match is None else (match[1].decode(), int(match[2]))

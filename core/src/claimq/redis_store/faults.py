@@ -126,11 +126,11 @@ def is_wrong_type(error: BaseException | None) -> bool:
     return error is not None and "WRONGTYPE" in str(error)[:60]
 
 
-def wrong_types(found: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMisused:
+def wrong_types(keys: Mapping[str, tuple[str, str]], *, doing: str) -> StoreMisused:
     """The error that names keys of a wrong type: key -> (its type, the type that it should have)."""
     named = ", ".join(
         f"{key} is a {kind if kind in _TYPES else 'value of another type'} and should be a {expected}"
-        for key, (kind, expected) in found.items()
+        for key, (kind, expected) in keys.items()
     )
     return WrongKeyType(f"{doing}: {_WRONG_TYPE}: {named}; rename or delete it")
 
@@ -259,8 +259,8 @@ def _advice(error: Exception, text: str) -> str | None:
         return _RIGHTS
     if isinstance(error, client.AuthenticationError | client.AuthorizationError):
         return _PERSON["NOAUTH" if "required" in text else "WRONGPASS"]
-    shown = text.upper().replace(" ", "_")
-    return next((advice for word, advice in _TLS.items() if word in shown), None)
+    code = text.upper().replace(" ", "_")
+    return next((advice for word, advice in _TLS.items() if word in code), None)
 
 
 _CLASSES = {

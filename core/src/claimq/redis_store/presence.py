@@ -151,9 +151,9 @@ class Presence:
         await connection.send_command("PING")
         await self._reply(connection, b"pong")
 
-    async def _reply(self, connection: Any, wanted: bytes) -> None:
+    async def _reply(self, connection: Any, kind: bytes) -> None:
         reply = await connection.read_response(timeout=self._settings.reply_timeout)
-        if not isinstance(reply, list) or reply[0] != wanted:
+        if not isinstance(reply, list) or reply[0] != kind:
             raise Disconnected("no answer on the subscription")
 
     async def _announce(self) -> bool:

@@ -58,10 +58,10 @@ class RedisSettings:
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            value = getattr(self, name)
-            if not isinstance(value, str) and (value is not None or name in ("url", "namespace")):
+            setting = getattr(self, name)
+            if not isinstance(setting, str) and (setting is not None or name in ("url", "namespace")):
                 # The value is not shown: it may be a secret.
-                raise TypeError(f"{name} is {type(value).__name__}; give text")
+                raise TypeError(f"{name} is {type(setting).__name__}; give text")
         parse_url(self.url)
         if self.namespace:
             object.__setattr__(self, "url", with_namespace(self.url, self.namespace))
@@ -75,7 +75,7 @@ class RedisSettings:
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of its files."""
-        return tuple(one for one in (self.ca_file, self.cert_file, self.key_file) if one is not None)
+        return tuple(path for path in (self.ca_file, self.cert_file, self.key_file) if path is not None)
 
     def sockets_for(self, use: str) -> str:
         """The use whose sockets serve a call. Renewals have their own only if verdicts are retried for longer."""

@@ -92,14 +92,14 @@ class EmbeddedServer:
         progress. Raises what the program raises, and AssertionError if the queue is not empty ``within`` seconds.
         """
         watched, ended = self.queue(queue), threading.Event()
-        left: dict[State, int] = {}
+        remaining: dict[State, int] = {}
 
         def drain_when_empty() -> None:
             deadline = time.monotonic() + within
             while not ended.wait(_POLL_SECONDS):
-                left.update(watched.lengths())
-                left.pop(State.FAILED)
-                if not any(left.values()) or time.monotonic() > deadline:
+                remaining.update(watched.lengths())
+                remaining.pop(State.FAILED)
+                if not any(remaining.values()) or time.monotonic() > deadline:
                     sidecar.drain()
                     return
 
@@ -111,8 +111,8 @@ class EmbeddedServer:
             finally:
                 ended.set()
                 watching.join(_START_SECONDS + _STOP_SECONDS)  # its last call may be retried for so long
-        if any(left.values()):
-            raise AssertionError(f"{queue} is not empty after {within:g} s: {left}")
+        if any(remaining.values()):
+            raise AssertionError(f"{queue} is not empty after {within:g} s: {remaining}")
 
 
 class Sidecar:

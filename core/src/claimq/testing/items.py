@@ -18,9 +18,13 @@ def make_item(payload: object, **fields: Any) -> Item:
     those of :class:`claimq.Item`.
     """
     new = payload if isinstance(payload, NewItem) else NewItem(payload)
-    own = {"id": new.id or "test", "client": new.client, "header_pairs": tuple((new.headers or {}).items())}
-    given: dict[str, Any] = {**own, "enqueued_at": 0.0, "first_enqueued_at": 0.0, **fields}
-    return Item(payload=payload_bytes(new.payload), **given)
+    item_fields = {
+        "id": new.id or "test",
+        "client": new.client,
+        "header_pairs": tuple((new.headers or {}).items()),
+    }
+    all_fields: dict[str, Any] = {**item_fields, "enqueued_at": 0.0, "first_enqueued_at": 0.0, **fields}
+    return Item(payload=payload_bytes(new.payload), **all_fields)
 
 
 def assert_enqueued(queue: BlockingQueue, *expected: object) -> None:
@@ -29,15 +33,17 @@ def assert_enqueued(queue: BlockingQueue, *expected: object) -> None:
     Each is a payload, or a :class:`claimq.NewItem` whose ``id`` and ``client`` count where they are set. It has to be
     delayed if its ``delay`` or ``at`` is set.
     """
-    found = [*_waiting(queue, State.MAIN), *_waiting(queue, State.DELAYED)]
-    wanted = [one if isinstance(one, NewItem) else NewItem(one) for one in expected]
-    rest = list(found)
-    for one in sorted(wanted, key=lambda one: (one.id is None, one.client is None)):
-        match = next((waiting for waiting in rest if _matches(waiting, one)), None)
+    waiting_items = [*_waiting(queue, State.MAIN), *_waiting(queue, State.DELAYED)]
+    expected_items = [item if isinstance(item, NewItem) else NewItem(item) for item in expected]
+    rest = list(waiting_items)
+    for expected_item in sorted(
+        expected_items, key=lambda expected_item: (expected_item.id is None, expected_item.client is None)
+    ):
+        match = next((waiting for waiting in rest if _matches(waiting, expected_item)), None)
         if match is not None:
             rest.remove(match)
-    if rest or len(found) != len(wanted):
-        raise AssertionError(f"{queue.name} has {found}; expected {wanted}")
+    if rest or len(waiting_items) != len(expected_items):
+        raise AssertionError(f"{queue.name} has {waiting_items}; expected {expected_items}")
 
 
 def _waiting(queue: BlockingQueue, state: State) -> list[NewItem]:
@@ -46,10 +52,10 @@ def _waiting(queue: BlockingQueue, state: State) -> list[NewItem]:
     return [NewItem(item.payload, item.id, item.client, delay) for item in items]
 
 
-def _matches(found: NewItem, wanted: NewItem) -> bool:
+def _matches(actual: NewItem, expected: NewItem) -> bool:
     return (
-        found.payload == payload_bytes(wanted.payload)
-        and wanted.id in (None, found.id)
-        and wanted.client in (None, found.client)
-        and (found.delay is None) == (wanted.delay is None and wanted.at is None)
+        actual.payload == payload_bytes(expected.payload)
+        and expected.id in (None, actual.id)
+        and expected.client in (None, actual.client)
+        and (actual.delay is None) == (expected.delay is None and expected.at is None)
     )

@@ -134,7 +134,9 @@ class ClusterClient:
         return error.host or self._address(node)[0], error.port
 
     def _address(self, node: DirectClient) -> Address:
-        return next((address for address, one in self._nodes.items() if one is node), self._first[0])
+        return next(
+            (address for address, candidate in self._nodes.items() if candidate is node), self._first[0]
+        )
 
     def _suspect(self, node: DirectClient) -> None:
         self._suspects.add(self._address(node))
@@ -198,14 +200,14 @@ class ClusterClient:
     async def _map_of(self, address: Address) -> list[tuple[int, int, Address]]:
         """The ranges of slots, and their primaries, as a node reports them."""
         reply = await self._node(address).plain("CLUSTER", "SLOTS")
-        found = sorted(_range_of(entry, address[0]) for entry in reply[:_MOST_RANGES])
-        if not found or len({primary for _, _, primary in found}) > _MOST_NODES:
+        ranges = sorted(_range_of(entry, address[0]) for entry in reply[:_MOST_RANGES])
+        if not ranges or len({primary for _, _, primary in ranges}) > _MOST_NODES:
             raise ClusterDownError("CLUSTERDOWN the node knows no slots, or more nodes than a cluster has")
-        return found
+        return ranges
 
-    async def _adopt(self, found: Sequence[tuple[int, int, Address]]) -> None:
-        self._starts = [first for first, _, _ in found]
-        self._ranges = [(last, address) for _, last, address in found]
+    async def _adopt(self, ranges: Sequence[tuple[int, int, Address]]) -> None:
+        self._starts = [first for first, _, _ in ranges]
+        self._ranges = [(last, address) for _, last, address in ranges]
         self._moved, self._suspects = {}, set()
         current = {*self._first, *(address for _, address in self._ranges)}
         gone = [self._nodes.pop(address) for address in list(self._nodes) if address not in current]

@@ -109,7 +109,7 @@ class DirectClient:
             async with InactivityTimeout(seconds, self._reply_timeout):
                 connection = self._free.pop() if self._free else await self._connected()
                 # Both are packed before the wait, so that the second is sent sooner.
-                commands = [packed(connection, one) for one in (words, then) if one is not None]
+                commands = [packed(connection, command) for command in (words, then) if command is not None]
                 if guard is not None:
                     commands[0] = packed(connection, guard) + commands[0]
                 reply: Any = None

@@ -100,7 +100,7 @@ def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[
     options |= {"connection_class": listening(connection, settings.namespace)}
     if endpoint.tls:
         options |= {"ssl": True, **_tls(settings)}
-    own = {
+    sentinel_options = {
         "socket_timeout": settings.reply_timeout,
         "socket_connect_timeout": settings.connect_timeout,
         "username": settings.sentinel_username,
@@ -109,10 +109,10 @@ def _behind_sentinel(settings: RedisSettings, endpoint: Endpoint, options: dict[
         "retry": Retry(NoBackoff(), 0),
     }
     if endpoint.tls:
-        own |= {"ssl": True, **_tls(settings)}
-    sentinel: Any = Sentinel(list(endpoint.addresses), sentinel_kwargs=own)
-    for one in sentinel.sentinels:  # whose constructor takes no parser
-        one.connection_pool.connection_kwargs["parser_class"] = parser_for(settings.largest_reply)
+        sentinel_options |= {"ssl": True, **_tls(settings)}
+    sentinel: Any = Sentinel(list(endpoint.addresses), sentinel_kwargs=sentinel_options)
+    for client in sentinel.sentinels:  # whose constructor takes no parser
+        client.connection_pool.connection_kwargs["parser_class"] = parser_for(settings.largest_reply)
     return sentinel.master_for(endpoint.service, redis_class=Redis, max_connections=limit, **options)
 
 

@@ -74,10 +74,10 @@ class ListeningParser(DefaultParser):  # type: ignore[misc, valid-type, unused-i
 
     async def read_from_socket(self) -> Any:
         """As the library's."""
-        got = await super().read_from_socket()
+        has_read = await super().read_from_socket()
         if (timeout := inactivity.get()) is not None:
             timeout.restart()
-        return got
+        return has_read
 
 
 _TEXT_KINDS = frozenset({b"$", b"=", b"!"})
@@ -160,17 +160,17 @@ class LimitedParser(ListeningParser):
 
     async def read_from_socket(self) -> Any:
         """As the library's. Raises ReplyTooLarge."""
-        got = await self._stream.read(self._read_size)
-        if not got:
+        chunk = await self._stream.read(self._read_size)
+        if not chunk:
             raise Disconnected("Connection closed by server.")
         if (timeout := inactivity.get()) is not None:
             timeout.restart()
-        self._received, before = self._received + len(got), self._announced.size
-        self._announced.feed(got)
-        self._last = len(got), self._announced.size - before
+        self._received, before = self._received + len(chunk), self._announced.size
+        self._announced.feed(chunk)
+        self._last = len(chunk), self._announced.size - before
         if max(self._received, self._announced.size) > largest_reply(self.largest_reply):
             raise ReplyTooLarge(self._message())
-        self._reader.feed(got)
+        self._reader.feed(chunk)
         return True
 
     def _message(self) -> str:

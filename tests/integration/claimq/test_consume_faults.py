@@ -18,7 +18,7 @@ from claimq import (
     State,
     StoreMisused,
 )
-from claimq.consuming.lease_keeper import LeaseKeeper
+from claimq.consuming.claims_of_run import ClaimsOfRun
 from testkit.faulty_client import FaultyClient
 from testkit.handlers import Seen, fill
 from testkit.patient import patient
@@ -101,12 +101,14 @@ async def test_a_failed_renewal_is_tried_again_long_before_a_third_of_the_lease(
     (short,) = await queue.claim()
     proxy = start_proxy(valkey)
     async with behind(proxy.tcp_url) as server:
-        keeper = LeaseKeeper(server.queue("q"))
-        keeper.hold([long, short])
+        of_run = server.queue("q")
+        claims = ClaimsOfRun(of_run, of_run._calls(), None)
+        claims.take([long])
+        claims.take([short])
         proxy.black_hole("replies")
-        keeping = asyncio.ensure_future(keeper.run())
+        keeping = asyncio.ensure_future(claims.renewer.run())
         await eventually(lambda: proxy.opened > 0)  # the short lease is due
-        keeper.release([short])
+        claims.release([short])
         proxy.refuse()
         await eventually(lambda: "cannot renew leases" in caplog.text)
         proxy.heal()

@@ -17,7 +17,7 @@ def renewed_lease(step: float = 0.0, *, known: float | None = 30.0, granted: flo
     async def run() -> float | None:
         store = Store(RedisSource(url="redis://nowhere"), "queue", "worker", Metrics())
         store.busy_expiry = known
-        store.note_clock(SERVER_TIME)
+        store.clock.note(SERVER_TIME)
         requested_at = asyncio.get_running_loop().time()
         lease = store.lease(SERVER_TIME + step + granted, requested_at)
         await store.close()

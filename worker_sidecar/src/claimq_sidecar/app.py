@@ -124,7 +124,7 @@ def _log_start(settings: SidecarSettings, health_port: socket.socket) -> None:
 
 async def _run_loops(sidecar: Sidecar) -> int:
     """Runs the sidecar's loops until a drain has ended; returns 1 if one of them has failed instead."""
-    work = [sidecar.store.watch(), sidecar.renew(), sidecar.expire()]
+    work = [sidecar.store.watch(), sidecar.verdicts.renewer.run(), sidecar.expire()]
     if sidecar.settings.push is not None:
         work.append(Pusher(sidecar, sidecar.settings.push).run())
     loops = [asyncio.ensure_future(one) for one in work]

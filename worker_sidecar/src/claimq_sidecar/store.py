@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from claimq.consuming.engine.server_clock import ServerClock
 from claimq.errors import ClaimqError, ScriptsRefused, StoreUnavailable
 from claimq.internals.operations import internals
 from claimq.metrics import kind_of
 from claimq.policy import Policy
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
-from claimq.tokens import calls_of
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
@@ -59,8 +59,8 @@ class Store:
         self._responded_at: float | None = None
         self._last_error = ""
         self._refuses_scripts = False
-        self._clock_ahead: float | None = None
         self._responding_since: float | None = None
+        self.clock = ServerClock()
         self.generation = 0
         """How often the connection was replaced."""
         self.busy_expiry: float | None = None
@@ -78,30 +78,12 @@ class Store:
             )
         )
 
-    def note_clock(self, claimed_at: float) -> None:
-        """Compares the clocks. ``claimed_at``: the server's time of a claim whose response has just arrived."""
-        self._clock_ahead = claimed_at - asyncio.get_running_loop().time()
-
-    def seconds_since_claims(self, tokens: Iterable[str]) -> list[tuple[float, int]]:
-        """How old claims are, by the server's clock: their numbers are when they were made. The seconds of each call
-        that claimed, and how many of the tokens are of that call. Empty before this sidecar's first claim.
-        """
-        if self._clock_ahead is None:
-            return []
-        now = asyncio.get_running_loop().time() + self._clock_ahead
-        return [(now - number / 1e6, count) for number, count in calls_of(tokens)]
-
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
-        """The length of a lease that ends at ``lease_until`` (server time); None if it is unknown.
-
-        ``requested_at``: our time when the renewal was sent. The server's clock may have been set since the last claim,
-        so the length is at most that of the policy, and at least a second or, if that is shorter, the policy's.
-        """
-        if lease_until is None or self._clock_ahead is None:
-            return None
-        longest = self.busy_expiry or math.inf
+        """As :meth:`ServerClock.lease`: at most as long as that of the policy, and at least a second or, if that is
+        shorter, the policy's."""
+        longest = math.inf if self.busy_expiry is None else self.busy_expiry
         shortest = min(_SHORTEST_LEASE_SECONDS, longest)
-        return min(max(lease_until - self._clock_ahead - requested_at, shortest), longest)
+        return self.clock.lease(lease_until, requested_at, shortest=shortest, longest=longest)
 
     @property
     def last_error(self) -> str:

@@ -8,9 +8,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from claimq.concurrency.notify import first_of
 from claimq.consuming.chunk_size import LONGEST_WAIT, ChunkSize
-from claimq.consuming.in_hand import InHand
-from claimq.consuming.options import RETRY_SECONDS, Options, wait
+from claimq.consuming.claims_of_run import ClaimsOfRun
+from claimq.consuming.options import RETRY_SECONDS, Options
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
 from claimq.queue.claiming import Claimed
@@ -28,13 +29,13 @@ class ClaimsAhead:
     crashes this process too, that counts only for items whose handlers run.
     """
 
-    def __init__(self, in_hand: InHand, options: Options) -> None:
+    def __init__(self, claims: ClaimsOfRun, options: Options) -> None:
         self.waiting: deque[Claim] = deque()
         """Claims that no handler has begun with. Threads take some, so it changes only under the lock."""
         self._lock = threading.Lock()
         self.taken = 0
         self.no_claims_because = "empty"
-        self._in_hand = in_hand
+        self._claims = claims
         self._options = options
         self._chunk = options.chunk or 1
         self._loop = asyncio.get_running_loop()
@@ -56,7 +57,7 @@ class ClaimsAhead:
         while True:
             if self._options.process_all and (claims := self._take_all()):
                 return claims
-            if (claim := self._take(self._in_hand.notify)) is not None:
+            if (claim := self._take(self._claims.changed.notify)) is not None:
                 return (claim,)
             if self._is_over:
                 return ()
@@ -64,7 +65,9 @@ class ClaimsAhead:
 
     def following_now(self) -> Claim | None:
         """The next claim, if one waits that a handler may begin with at once. For threads."""
-        return self._take(lambda: self._loop.call_soon_threadsafe(self._in_hand.notify), may_be_suspect=False)
+        return self._take(
+            lambda: self._loop.call_soon_threadsafe(self._claims.changed.notify), may_be_suspect=False
+        )
 
     def _take(self, notify: Callable[[], object], *, may_be_suspect: bool = True) -> Claim | None:
         """The first claim that waits. ``notify`` is called when the next chunk is due."""
@@ -92,7 +95,7 @@ class ClaimsAhead:
 
     async def _wait_idle(self) -> None:
         self._idle += 1
-        self._in_hand.notify()
+        self._claims.changed.notify()
         try:
             await self._arrived.wait()
         finally:
@@ -111,23 +114,23 @@ class ClaimsAhead:
         if self._timer is not None:
             self._timer.cancel()
         self._arrived.set()
-        self._in_hand.notify()
+        self._claims.changed.notify()
 
     async def fetch(self) -> None:
         """Claims what the loops need, until there is a reason to end."""
         try:
-            while not self._in_hand.stop.is_set():
+            while not self._claims.stop.is_set():
                 if self._unreached.is_set():
                     await self._give_back_unreached()
                     continue
                 # Claims that go back are to be claimed again, so this waits until none can.
                 if self.taken == self._options.max_items and (self._adaptive is None or not self.waiting):
                     return
-                before = self._in_hand.version
+                before = self._claims.changed.version
                 if not (count := self._room()):
-                    await self._in_hand.change_since(before)
+                    await self._claims.changed.since(before)
                     continue
-                nothing_in_hand = not self._in_hand.count
+                nothing_in_flight = not self._claims.in_flight
                 claimed = await self._claim(count)
                 if claimed is None:
                     await self._recovery(RETRY_SECONDS)
@@ -136,12 +139,12 @@ class ClaimsAhead:
                     self._add(claimed.claims)
                 elif self._unreached.is_set():
                     continue  # the claim was ended: the queue need not be empty
-                elif self._options.return_when_empty and not self._in_hand.stop.is_set():
+                elif self._options.return_when_empty and not self._claims.stop.is_set():
                     self.no_claims_because = "paused" if claimed.paused else "empty"
-                    if nothing_in_hand:
+                    if nothing_in_flight:
                         return
                     self._was_empty = True
-                    await self._in_hand.change_since(before)  # a handler may still enqueue or fail an item
+                    await self._claims.changed.since(before)  # a handler may still enqueue or fail an item
         finally:
             self._end_waits()
 
@@ -152,7 +155,7 @@ class ClaimsAhead:
             return 0
         if self._adaptive is not None and (idle or self._chunk > 1):
             self._chunk = self._adaptive.next_size(self._loop.time())
-        if self._chunk > 1 and not (self._options.is_in_chunks or self._in_hand.suspects):
+        if self._chunk > 1 and not (self._options.is_in_chunks or self._claims.suspects):
             count = max(self._chunk, idle - there)
         elif there or not idle:
             count = 0
@@ -162,10 +165,10 @@ class ClaimsAhead:
         return min(count, left, BATCH)
 
     def _add(self, claims: list[Claim]) -> None:
-        self._in_hand.take(claims)
+        self._claims.take(claims)
         self.taken += len(claims)
-        if self._in_hand.stop.is_set():
-            self._in_hand.give_back(claims, "stopped")
+        if self._claims.stop.is_set():
+            self._claims.give_back(claims, "stopped")
             return
         with self._lock:
             self.waiting.extend(claims)
@@ -188,7 +191,7 @@ class ClaimsAhead:
         self._unreached.set()
         if self._claiming is not None:
             self._claiming.cancel()
-        self._in_hand.notify()
+        self._claims.changed.notify()
 
     async def _give_back_unreached(self) -> None:
         """No claim is made before they are back: later items would come first, or the queue would look empty."""
@@ -197,19 +200,19 @@ class ClaimsAhead:
         if self._adaptive is not None and claims:
             self._chunk = self._adaptive.reset(self._loop.time())
             self.taken -= len(claims)
-            await self._in_hand.give_back_held(claims, "not_reached")
+            await self._claims.give_back_held(claims, "not_reached")
         await self._recovery(0.0)  # of the claim that was ended
 
     async def _recovery(self, pause: float) -> None:
         """After a claim without a reply: waits for its recovery, at least ``pause`` seconds. Until then it may hold all
         items that there are, and the queue would look empty."""
-        stop = self._in_hand.stop
+        stop = self._claims.stop
         tasks = {
-            asyncio.ensure_future(self._in_hand.calls.lost_claims_recovered()),
+            asyncio.ensure_future(self._claims.calls.lost_claims_recovered()),
             asyncio.ensure_future(stop.wait()),
         }
         try:
-            await wait(stop, pause)
+            await first_of(pause, stop)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
@@ -219,7 +222,7 @@ class ClaimsAhead:
         """Claims; None if the server did not answer, which is not the same as an empty queue. An end of the run ends
         the wait at once."""
         seconds = 0.0 if self._options.return_when_empty else 1.0
-        claiming = self._claiming = asyncio.ensure_future(self._in_hand.calls.claim(count, seconds))
+        claiming = self._claiming = asyncio.ensure_future(self._claims.calls.claim(count, seconds))
         claiming.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may not be awaited
         try:
             await asyncio.wait({claiming})
@@ -232,8 +235,8 @@ class ClaimsAhead:
         try:
             return Claimed([]) if claiming.cancelled() else claiming.result()
         except ClaimqError as error:
-            self._in_hand.call_failed(error)
-            if not isinstance(error, StoreUnavailable) or self._in_hand.queue.is_closed:
+            self._claims.call_failed(error)
+            if not isinstance(error, StoreUnavailable) or self._claims.queue.is_closed:
                 raise
-            _log.warning("cannot claim from %s: %s", self._in_hand.queue.name, error)
+            _log.warning("cannot claim from %s: %s", self._claims.queue.name, error)
             return None

@@ -135,7 +135,7 @@ async def _run_loops(
 ) -> None:
     loop = asyncio.get_running_loop()
     timer = None if max_seconds is None else loop.call_later(max_seconds, run.end, "max_seconds")
-    beside = [asyncio.ensure_future(run.in_hand.keeper.run())]
+    beside = [asyncio.ensure_future(run.claims.renewer.run())]
     if stop is not None:
         beside.append(asyncio.ensure_future(_end_with(stop, run)))
     try:

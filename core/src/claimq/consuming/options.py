@@ -63,12 +63,3 @@ class QueueCalls:
     in_background: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     end_timeout: float
     """Seconds without an answer after which a run that has ended makes no more calls."""
-
-
-async def wait(stop: asyncio.Event, seconds: float) -> None:
-    """Waits for the event, at most ``seconds``."""
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        return

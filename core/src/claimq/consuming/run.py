@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from claimq.concurrency.notify import first_of
 from claimq.consuming.claims_ahead import ClaimsAhead
+from claimq.consuming.claims_of_run import ClaimsOfRun
 from claimq.consuming.handling import (
     Caller,
     as_failure,
@@ -17,9 +19,8 @@ from claimq.consuming.handling import (
     is_coroutine_function,
     outcome_of,
 )
-from claimq.consuming.in_hand import InHand
 from claimq.consuming.observing import Reports
-from claimq.consuming.options import Consumed, Options, QueueCalls, wait
+from claimq.consuming.options import Consumed, Options, QueueCalls
 from claimq.consuming.shared_verdicts import SharedVerdicts
 from claimq.consuming.thread_turns import QUICK_SECONDS, FinishedCall, ThreadTurn
 from claimq.errors import ClaimqError
@@ -49,19 +50,19 @@ class ConsumeRun:
         self._in_loop = call_in_loop(options.handler)
         self._takes_turns = not (is_coroutine_function(options.handler) or options.is_in_chunks)
         self.error: BaseException | None = None
-        self.in_hand = InHand(queue, calls, reports)
-        self.ahead = ClaimsAhead(self.in_hand, options)
-        self.verdicts = SharedVerdicts(self.in_hand, options.on_failure, self.end_with)
+        self.claims = ClaimsOfRun(queue, calls, reports)
+        self.ahead = ClaimsAhead(self.claims, options)
+        self.verdicts = SharedVerdicts(self.claims, options.on_failure, self.end_with)
         self._options = options
         self._clock = asyncio.get_running_loop().time
         self._stopped_by = ""
 
     def end(self, why: str) -> None:
         """Ends all loops: running handlers finish, and claims that were not begun go back at once."""
-        if self.in_hand.stop.is_set():
+        if self.claims.stop.is_set():
             return
         self._stopped_by = why
-        self.in_hand.end()
+        self.claims.end()
         self._end_claiming()
 
     def end_with(self, error: BaseException) -> None:
@@ -71,16 +72,16 @@ class ConsumeRun:
 
     def _end_claiming(self) -> None:
         if rest := self.ahead.end():
-            self.in_hand.give_back(rest, "stopped")
+            self.claims.give_back(rest, "stopped")
 
     async def finish(self) -> None:
         """When the loops have ended, however: waits until every claim has its verdict or is back. Without an answer
         of the server the leases decide."""
-        self.in_hand.end()
+        self.claims.end()
         self._end_claiming()
         await self.verdicts.settled()
         try:
-            await self.in_hand.given_back()
+            await self.claims.given_back()
         except ClaimqError as refused:
             self.error = self.error or refused
 
@@ -106,7 +107,7 @@ class ConsumeRun:
                 await self._handle(claims, self._call)
             since_pause += len(claims)
             if self._options.pause and (since_pause >= (self._options.chunk or 1) or not self.ahead.waiting):
-                await wait(self.in_hand.stop, self._options.pause)
+                await first_of(self._options.pause, self.claims.stop)
                 since_pause = 0
 
     async def _may_begin(self, claims: Sequence[Claim]) -> bool:
@@ -115,10 +116,10 @@ class ConsumeRun:
         may_begin = False
         try:
             await self.verdicts.earlier_settled()
-            may_begin = not self.in_hand.stop.is_set()
+            may_begin = not self.claims.stop.is_set()
         finally:
             if not may_begin:
-                self.in_hand.give_back(list(claims), "stopped")
+                self.claims.give_back(list(claims), "stopped")
         return may_begin
 
     async def _take_turn(self, claim: Claim) -> None:
@@ -158,11 +159,11 @@ class ConsumeRun:
         argument = [claim.item for claim in claims] if self._options.process_all else claims[0].item
         begun_at = self._clock()
         try:
-            with Processing(self.in_hand.queue.name, [claim.item for claim in claims]) as work:
+            with Processing(self.claims.queue.name, [claim.item for claim in claims]) as work:
                 error, interrupted = await call(argument)
                 work.note(error)
         except BaseException:
-            self.in_hand.give_back(list(claims), "interrupted")
+            self.claims.give_back(list(claims), "interrupted")
             raise
         await self._end(claims, error, begun_at)
         if interrupted:
@@ -171,7 +172,7 @@ class ConsumeRun:
     async def _end(self, claims: Sequence[Claim], error: BaseException | None, begun_at: float) -> None:
         """Adds the verdict on claims whose handler has ended."""
         if isinstance(error, SystemExit | KeyboardInterrupt):
-            self.in_hand.give_back(list(claims), "interrupted")
+            self.claims.give_back(list(claims), "interrupted")
             self.end_with(error)
             return
         is_failure = error is not None and not isinstance(error, Requeue)
@@ -183,7 +184,7 @@ class ConsumeRun:
 
     def _log_failure(self, claims: Sequence[Claim], error: BaseException) -> None:
         named = ", ".join(claim.item.id for claim in claims[:_NAMED])
-        queue = self.in_hand.queue.name
+        queue = self.claims.queue.name
         if isinstance(error, Fail):
             cause = error.__cause__
             _log.error("%d of %s failed: %s: %s", len(claims), queue, named, error.error, exc_info=cause)

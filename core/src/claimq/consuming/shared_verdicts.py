@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from claimq.concurrency.calls_in_flight import CallsInFlight
+from claimq.concurrency.notify import first_of
+from claimq.consuming.claims_of_run import ClaimsOfRun
 from claimq.consuming.handling import handler_frames
-from claimq.consuming.in_hand import InHand
-from claimq.consuming.options import RETRY_SECONDS, Consumed, OnFailure, wait
+from claimq.consuming.options import RETRY_SECONDS, Consumed, OnFailure
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.handler_verdicts import Fail, Requeue
 from claimq.model import Claim, Outcome, Verdict
@@ -31,10 +32,10 @@ class SharedVerdicts:
     (:class:`CallsInFlight`), and beside them up to eight calls for failures."""
 
     def __init__(
-        self, in_hand: InHand, on_failure: OnFailure, on_defect: Callable[[BaseException], None]
+        self, claims: ClaimsOfRun, on_failure: OnFailure, on_defect: Callable[[BaseException], None]
     ) -> None:
         self.total: Consumed = Consumed()
-        self._in_hand = in_hand
+        self._claims = claims
         self._on_failure = on_failure
         self._on_defect = on_defect
         self._unsettled: set[str] = set()
@@ -56,7 +57,7 @@ class SharedVerdicts:
         Returns when the next handler may begin: at once while handlers are quick, else when the verdict is on its way.
         """
         self._unsettled.update([claim.token for claim in claims])
-        self._in_hand.extend_deadline()
+        self._claims.extend_deadline()
         if error is not None:
             sent = asyncio.Event()
             self._in_background(self._settle_failed(claims, error, sent))
@@ -82,7 +83,7 @@ class SharedVerdicts:
 
     async def _wait_for(self, tokens: set[str]) -> None:
         while not tokens.isdisjoint(self._unsettled):
-            await self._in_hand.change_since(self._in_hand.version)
+            await self._claims.changed.wait()
 
     def _schedule_call(self) -> bool:
         """Lets a call with the verdicts that wait begin in the next turn of the event loop. False if it may not."""
@@ -93,13 +94,13 @@ class SharedVerdicts:
         return True
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        self._in_hand.calls.in_background(work).add_done_callback(self._note_end)
+        self._claims.calls.in_background(work).add_done_callback(self._note_end)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         """After a cancellation, with which an event loop ends, nothing waits for verdicts: the leases decide."""
         if task.cancelled():
             self._unsettled.clear()
-            self._in_hand.notify()
+            self._claims.changed.notify()
 
     async def _settle_done(self) -> None:
         done, self._done = self._done[:BATCH], self._done[BATCH:]
@@ -127,47 +128,47 @@ class SharedVerdicts:
             await self._settle_in_outages(claims, error)
         finally:
             self._unsettled.difference_update([claim.token for claim in claims])
-            self._in_hand.notify()
+            self._claims.changed.notify()
 
     async def _settle_in_outages(self, claims: Sequence[Claim], error: BaseException | None) -> None:
         """Retries a verdict through an outage of any length. After a stop all share one deadline; then the leases
         decide."""
-        stop, queue = self._in_hand.stop, self._in_hand.queue
+        stop, queue = self._claims.stop, self._claims.queue
         outcomes: list[Outcome] = []
         left = list(claims)
         # What one call of the server ends: after several, another try would find claims that are settled.
         most = BATCH if error is None else MOVES
         while left:
             try:
-                outcomes += await self._in_hand.call_within_deadline(self._verdict, left[:most], error)
+                outcomes += await self._claims.call_within_deadline(self._verdict, left[:most], error)
                 left = left[most:]
             except NotReplicated as unconfirmed:  # they are stored: another call would find the claims lost
-                self._in_hand.call_failed(unconfirmed)
+                self._claims.call_failed(unconfirmed)
                 _log.warning("verdicts on claims of %s: %s", queue.name, unconfirmed)
                 outcomes += cast("list[Outcome]", unconfirmed.result)
                 known = {outcome.token for outcome in outcomes}
                 left = [claim for claim in left if claim.token not in known]
             except StoreUnavailable as unavailable:
-                self._in_hand.call_failed(unavailable)
+                self._claims.call_failed(unavailable)
                 _log.warning("cannot settle claims of %s: %s", queue.name, unavailable)
                 if stop.is_set():
                     break
                 if queue.is_closed:  # no outage: it will not end
                     self._on_defect(unavailable)
                     break
-                await wait(stop, RETRY_SECONDS)
+                await first_of(RETRY_SECONDS, stop)
             except Exception as refused:  # noqa: BLE001 - consume raises it when the handlers have ended
                 if isinstance(refused, ClaimqError):
-                    self._in_hand.call_failed(refused)
+                    self._claims.call_failed(refused)
                 self._on_defect(refused)
-                self._in_hand.give_back(left, "refused")
+                self._claims.give_back(left, "refused")
                 claims = claims[: len(claims) - len(left)]  # those of earlier calls have their verdicts
                 break
-        self._in_hand.settled(claims, outcomes)
+        self._claims.settled(claims, outcomes)
         self._count(claims, outcomes, error)
 
     async def _verdict(self, claims: Sequence[Claim], error: BaseException | None) -> list[Outcome]:
-        queue = self._in_hand.queue
+        queue = self._claims.queue
         if error is None:
             return await queue.done(claims)
         if isinstance(error, Requeue):

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 import pytest
 
+from claimq.consuming.engine.slots import Slots
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim, Item
 from claimq.redis_store.connection import Connection
@@ -14,7 +15,6 @@ from claimq.redis_store.lost_claims import LostClaims
 from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import ClaimRequest
 from claimq_sidecar.claims.claimer import Claimer
-from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
@@ -65,7 +65,7 @@ async def _claim_in_vain(claimer: Claimer) -> None:
 def test_a_slot_is_in_use_until_the_outcome_of_the_claim_is_known() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, concurrency := Concurrency(3))
+        claimer = Claimer(store, metrics, concurrency := Slots(3))
         await _claim_in_vain(claimer)
         waiting = concurrency.request(3)
         assert waiting.slots == 2  # no size is known yet, so the claim was for a single item
@@ -84,7 +84,7 @@ def test_a_slot_is_in_use_until_the_outcome_of_the_claim_is_known() -> None:
 def test_a_slot_is_free_after_a_new_connection_has_worked_for_a_while() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, concurrency := Concurrency(3))
+        claimer = Claimer(store, metrics, concurrency := Slots(3))
         await _claim_in_vain(claimer)
         store.responds = True
         await claimer.settled(10.0)
@@ -151,7 +151,7 @@ class Stuck(Store):
 def test_claims_on_their_way_back_keep_no_payloads() -> None:
     async def run() -> None:
         store = Stuck(RedisSource(url="redis://nowhere"), "queue", "worker", metrics := Metrics())
-        claimer = Claimer(store, metrics, concurrency := Concurrency(3))
+        claimer = Claimer(store, metrics, concurrency := Slots(3))
         item = Item("id", Payload(b"x"), enqueued_at=0.0, first_enqueued_at=0.0)
         claims = [Claim("worker/1", item, "worker", claimed_at=0.0, lease_until=30.0)]
         claimer.give_back(claims, cause="stopped")

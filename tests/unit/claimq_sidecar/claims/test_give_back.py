@@ -7,12 +7,12 @@ from typing import TypeVar, cast
 
 import pytest
 
+from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.slots import Slots
 from claimq.errors import StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
-from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
@@ -32,8 +32,8 @@ class Away(Store):
 
 
 def test_a_dead_apps_claims_are_not_renewed_while_its_verdict_is_retried() -> None:
-    concurrency, metrics = Concurrency(2), Metrics()
-    claims = InFlight(concurrency)
+    concurrency, metrics = Slots(2), Metrics()
+    claims = ClaimsInFlight(concurrency)
     for token in ("worker/1", "worker/2"):
         claims.adopt(token, "session", 0.0, 30.0)
 
@@ -60,9 +60,9 @@ def test_an_attempt_that_fails_after_its_caller_is_gone_is_no_defect() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
-        concurrency, metrics = Concurrency(2), Metrics()
+        concurrency, metrics = Slots(2), Metrics()
         store = Away(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
-        verdicts = Verdicts(store, InFlight(concurrency), metrics, concurrency)
+        verdicts = Verdicts(store, ClaimsInFlight(concurrency), metrics, concurrency)
         request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
         asking = asyncio.ensure_future(verdicts.answer("done", request))
         await asyncio.sleep(1)
@@ -91,8 +91,8 @@ class Halting(Store):
 
 
 def test_a_lost_claim_has_its_slot_until_the_verdict_on_it_has_ended() -> None:
-    concurrency, metrics = Concurrency(2), Metrics()
-    claims = InFlight(concurrency)
+    concurrency, metrics = Slots(2), Metrics()
+    claims = ClaimsInFlight(concurrency)
     tokens = ["worker/1", "worker/2"]
     for token in tokens:
         claims.adopt(token, "session", 0.0, 30.0)
@@ -104,11 +104,11 @@ def test_a_lost_claim_has_its_slot_until_the_verdict_on_it_has_ended() -> None:
             verdicts.answer("done", VerdictRequest(("worker/1",), (Ending(("worker/1",)),)))
         )
         await asyncio.sleep(1)
-        await verdicts.renew(tokens)
+        await verdicts.renewer.renew(tokens)
         assert (claims.all(), concurrency.in_use) == (["worker/1"], 1)
         await asyncio.gather(asking, return_exceptions=True)
         await asyncio.sleep(VERDICT_SECONDS)
-        await verdicts.renew(tokens)
+        await verdicts.renewer.renew(tokens)
         assert (claims.all(), concurrency.in_use) == ([], 0)
         await store.close()
 

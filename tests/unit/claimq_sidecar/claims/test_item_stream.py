@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from claimq.consuming.engine.slots import Slots
 from claimq.model import Claim
 from claimq_sidecar.claims.calls import ClaimRequest
-from claimq_sidecar.claims.concurrency import Concurrency
 from claimq_sidecar.claims.item_stream import ItemStream
 from claimq_sidecar.memory import Share
 
@@ -20,7 +20,7 @@ async def test_a_large_window_has_room_for_several_lines(window: int, most: int)
         asked.append(request.most)
         return []
 
-    await ItemStream("s", Concurrency(window), claim).next(Share(), waits=True)
+    await ItemStream("s", Slots(window), claim).next(Share(), waits=True)
     assert asked == [most]
 
 
@@ -33,5 +33,5 @@ async def test_a_claim_waits_for_items_only_if_asked_to(waits: bool, wait: float
         asked.append(request.wait)
         return []
 
-    await ItemStream("s", Concurrency(1), claim).next(Share(), waits=waits)
+    await ItemStream("s", Slots(1), claim).next(Share(), waits=waits)
     assert asked == [wait]

@@ -71,7 +71,7 @@ def new_sidecar() -> Sidecar:
 def test_a_session_that_takes_over_claims_keeps_memory_until_the_server_answers(queue: Queue) -> None:
     async def run() -> None:
         sidecar = new_sidecar()
-        renewing = asyncio.ensure_future(sidecar.renew())
+        renewing = asyncio.ensure_future(sidecar.verdicts.renewer.run())
         _, share = await opened(sidecar)
         await asyncio.sleep(3600.0)
         assert share.size == SIZE
@@ -89,7 +89,7 @@ def test_a_session_that_takes_over_claims_keeps_memory_until_the_server_answers(
 def test_a_session_whose_claims_have_ended_keeps_no_memory(queue: Queue) -> None:
     async def run() -> None:
         sidecar = new_sidecar()
-        renewing = asyncio.ensure_future(sidecar.renew())
+        renewing = asyncio.ensure_future(sidecar.verdicts.renewer.run())
         _, share = await opened(sidecar)
         await asyncio.sleep(0.1)  # the renewer knows of it
         sidecar.in_flight.remove(["worker/1"])

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from claimq.concurrency.background_work import in_background
+from claimq.concurrency.notify import unless
+from claimq.consuming.engine.slots import Slots
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.internals.operations import internals
 from claimq.model import Claim, Item
@@ -16,8 +18,6 @@ from claimq.queue.claiming import DEFAULT
 from claimq.reliable_queue import ReliableQueue
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, default_wait
-from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.store import Store
@@ -41,7 +41,7 @@ class Claimer:
     """Claims up to the requested number of items, in as many calls as the size of the payloads needs."""
 
     def __init__(
-        self, store: Store, metrics: Metrics, concurrency: Concurrency, room: int = 64 * CALL_BYTES
+        self, store: Store, metrics: Metrics, concurrency: Slots, room: int = 64 * CALL_BYTES
     ) -> None:
         """``room``: bytes for the payloads of claims. Claims that wait on the server have as many again."""
         self._store = store
@@ -201,7 +201,7 @@ class Claimer:
             return 0
         sizes = [_size(claim.item) for claim in claims]
         self._largest = max(*sizes, (self._largest or 0) // 2)
-        self._store.note_clock(claims[-1].claimed_at)
+        self._store.clock.note(claims[-1].claimed_at)
         return sum(sizes)
 
     def give_back(self, claims: list[Claim], *, cause: str) -> None:

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from claimq.concurrency.notify import first_of
+from claimq.consuming.engine.slots import Slots
 from claimq.errors import ClaimqError
 from claimq.model import Claim
 from claimq_sidecar.claims.calls import ClaimRequest
-from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.memory import Share
 
 USUAL_WINDOW: Final = 100
@@ -29,7 +29,7 @@ Claims = Callable[[ClaimRequest, Share, asyncio.Event], Awaitable[list[Claim]]]
 class ItemStream:
     """The items of one stream. At most ``window`` claims of its session are without a verdict."""
 
-    def __init__(self, session: str, window: Concurrency, claim: Claims, *stops: asyncio.Event) -> None:
+    def __init__(self, session: str, window: Slots, claim: Claims, *stops: asyncio.Event) -> None:
         """``stops``: what ends a wait for room in the window."""
         self._session = session
         self._window = window

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import cast
 
+from claimq.consuming.engine.slots import Slots
 from claimq.errors import NotReplicated
 from claimq.internals.next_claims import next_claims
 from claimq.model import Claim, Outcome
 from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.claimer import Claimer
-from claimq_sidecar.claims.concurrency import Concurrency
 
 
 class NextClaim:
@@ -24,7 +24,7 @@ class NextClaim:
     def __init__(
         self,
         claimer: Claimer,
-        concurrency: Concurrency,
+        concurrency: Slots,
         tokens: Sequence[str],
         most: int,
         stops: Sequence[asyncio.Event],

@@ -9,19 +9,18 @@ from dataclasses import replace
 from functools import partial
 
 from claimq.concurrency.background_work import in_background
+from claimq.concurrency.notify import Notifier, first_of, unless
+from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.slots import SlotRequest, Slots
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, Enqueued, NewItem, Outcome, Verdict
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
-from claimq_sidecar.claims.concurrency import Concurrency, SlotRequest
 from claimq_sidecar.claims.drain import Drain, Step
-from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.item_stream import USUAL_WINDOW, ItemStream
 from claimq_sidecar.claims.next_claim import NextClaim
-from claimq_sidecar.claims.notify import Notifier, first_of, unless
-from claimq_sidecar.claims.renewer import Renewer
 from claimq_sidecar.claims.sessions import Session, SessionNotOpen, Sessions
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.memory import Allowance, Share
@@ -49,8 +48,8 @@ class Sidecar:
         )
         self.changed = Notifier()
         """Notifies of every free slot, and of the begin and end of a drain."""
-        self.concurrency = Concurrency(settings.concurrency, self.changed)
-        self.in_flight = InFlight(self.concurrency, settings.processing_timeout)
+        self.concurrency = Slots(settings.concurrency, self.changed)
+        self.in_flight = ClaimsInFlight(self.concurrency, settings.processing_timeout)
         self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self.concurrency)
         self.sessions = Sessions()
         self.draining = asyncio.Event()
@@ -60,7 +59,6 @@ class Sidecar:
         self.leaving = asyncio.Event()
         self._claimer = Claimer(self.store, self.metrics, self.concurrency, allowance.claims)
         self._has_logged_limit = False
-        self._renewer = Renewer(self.in_flight, self.verdicts)
         self._drain = Drain(settings.drain_timeout)
         self._returning: set[asyncio.Task[None]] = set()
 
@@ -187,7 +185,7 @@ class Sidecar:
             return []
         self.in_flight.add(claims, None if session is None else session.id, self.now)
         if session is not None:
-            self._renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
+            self.verdicts.renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
         self.metrics.count_claims(claims)
         return claims
 
@@ -215,7 +213,7 @@ class Sidecar:
 
     # Sessions.
     async def open_session(
-        self, connection: Connection, tokens: Sequence[str], share: Share, window: Concurrency | None = None
+        self, connection: Connection, tokens: Sequence[str], share: Share, window: Slots | None = None
     ) -> tuple[Session, list[str]]:
         """Opens a session. Returns it, and which of the adopted claims are lost.
 
@@ -235,11 +233,11 @@ class Sidecar:
         lease = self.store.busy_expiry or _UNKNOWN_LEASE_SECONDS
         for token in tokens:
             self.in_flight.adopt(token, session.id, self.now, lease)
-        self._renewer.note_lease(lease)
+        self.verdicts.renewer.note_lease(lease)
         try:
             outcomes = await self.verdicts.renew_for_app(tokens)
         except ClaimqError:  # unknown; the next renewal finds out
-            renewed = unless(self._renewer.answered.wait(), session.closed)
+            renewed = unless(self.verdicts.renewer.answered.wait(), session.closed)
             share.keep_for(asyncio.ensure_future(renewed))
             return session, []
         return session, [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
@@ -371,10 +369,6 @@ class Sidecar:
             _log.warning(LogEvent("claims_left_to_leases", claims=len(tokens)))
 
     # Loops.
-    async def renew(self) -> None:
-        """Renews the leases of the sessions' claims until it is cancelled."""
-        await self._renewer.run()
-
     async def expire(self) -> None:
         """Removes claims without a session whose leases have ended, until it is cancelled."""
         while True:

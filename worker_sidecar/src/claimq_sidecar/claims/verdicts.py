@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.renewer import Renewer
+from claimq.consuming.engine.slots import Slots
 from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.queue.settling import Done
 from claimq.reliable_queue import ReliableQueue
+from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import Ending, VerdictRequest
-from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.in_flight import InFlight
 from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
@@ -23,17 +26,19 @@ from claimq_sidecar.store import Store
 ANSWER_SECONDS = 15.0
 """The app gets an error after so long, while the verdict is still retried. A repeated request joins that attempt."""
 
+_log = logging.getLogger("claimq_sidecar.renewer")
 Work = Callable[[ReliableQueue], Awaitable[list[Outcome]]]
 
 
 class Verdicts:
     """Ends claims and renews them. Each claim has one attempt at a time: a second request for it waits."""
 
-    def __init__(self, store: Store, in_flight: InFlight, metrics: Metrics, concurrency: Concurrency) -> None:
+    def __init__(self, store: Store, in_flight: ClaimsInFlight, metrics: Metrics, concurrency: Slots) -> None:
         self._store = store
         self._in_flight = in_flight
         self._metrics = metrics
         self._concurrency = concurrency
+        self.renewer = Renewer(in_flight, self._renew, lease=store.lease, lost=self._note_lost)
         self._recent = RecentVerdicts()
         self._attempts: dict[str, asyncio.Task[dict[str, Outcome]]] = {}
 
@@ -159,7 +164,7 @@ class Verdicts:
             # The server was asked first: a failover can restore a claim that was ended, and then the verdict applies.
             lost = [token for token in tokens if token not in ended]
             earlier = self._recent.repeated(verb, lost)
-            self._metrics.observe_processing(self._store.seconds_since_claims(ended))
+            self._metrics.observe_processing(self._store.clock.seconds_since_claims(ended))
             self._recent.note(verb, ended)
         counted: Counter[str] = Counter(ended.values())
         counted[Verdict.ALREADY_DONE] = len(earlier)
@@ -210,23 +215,21 @@ class Verdicts:
             await asyncio.wait(in_progress, timeout=deadline - loop.time())
 
     async def renew_for_app(self, tokens: Sequence[str]) -> list[Outcome]:
-        """As :meth:`renew`, for an app that reads the outcomes: it may forget what is lost."""
-        outcomes = await self.renew(tokens)
+        """Renews leases for an app that reads the outcomes: it may forget what is lost. Raises what the library
+        raises."""
+        outcomes = await self.renewer.renew(tokens)
         self._in_flight.taken.answered(tokens)
         return outcomes
 
-    async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
-        """Renews leases. Lost claims are not in flight any more, unless a verdict on them is in progress. Raises what
-        the library raises."""
-        requested_at = asyncio.get_running_loop().time()
+    async def _renew(self, tokens: Sequence[str]) -> list[Outcome]:
         outcomes = await self._store.call(lambda queue: queue.renew(tokens))
-        lost = [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
-        now = asyncio.get_running_loop().time()
-        self._in_flight.lost([token for token in lost if token not in self._attempts], now)
-        renewed = [outcome for outcome in outcomes if outcome.verdict is Verdict.RENEWED]
-        if renewed:
-            lease = self._store.lease(renewed[0].lease_until, requested_at)
-            self._in_flight.renewed([outcome.token for outcome in renewed], requested_at, lease)
-        for verdict, count in ((Verdict.RENEWED, len(renewed)), (Verdict.LOST, len(lost))):
+        for verdict, count in Counter(outcome.verdict for outcome in outcomes).items():
             self._metrics.count_verdict(verdict.value, count)
         return outcomes
+
+    def _note_lost(self, tokens: list[str]) -> None:
+        """Lost claims are not in flight any more, unless a verdict on them is in progress."""
+        now = asyncio.get_running_loop().time()
+        lost = self._in_flight.lost([token for token in tokens if token not in self._attempts], now)
+        if lost:
+            _log.warning(LogEvent("claims_lost", claims=lost))

@@ -9,9 +9,9 @@ from typing import Final
 
 from msgspec import UNSET
 
-from claimq_sidecar.claims.concurrency import Concurrency
+from claimq.concurrency.notify import first_of, unless
+from claimq.consuming.engine.slots import Slots
 from claimq_sidecar.claims.item_stream import MOST_IN_LINE
-from claimq_sidecar.claims.notify import first_of, unless
 from claimq_sidecar.claims.sessions import Session as OpenSession
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.json_text import to_json
@@ -187,7 +187,7 @@ class OpenSessions:
         """Opens it. The tokens of its request, which may be as large as its body, do not outlive this call."""
         tokens, window, encoding = read(await exchange.body())
         await exchange.expect_bytes(len(tokens) * TOKEN_BYTES)
-        counted = None if window is None else Concurrency(window)
+        counted = None if window is None else Slots(window)
         session, lost = await self._sidecar.open_session(exchange.connection, tokens, exchange.share, counted)
         first = self._first_line(session, lost if tokens else None, window)
         return _Opened(session, window or 0, encoding, _line(first), is_draining=first.draining)

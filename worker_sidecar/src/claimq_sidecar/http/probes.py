@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hmac
 
+from claimq.consuming.engine.taken_items import TAKEN_SECONDS
 from claimq_process.http_host import is_own_host
 from claimq_process.names import LIFECYCLE_KEY_HEADER
 from claimq_sidecar.claims.sidecar import Sidecar
-from claimq_sidecar.claims.taken_items import TAKEN_SECONDS
 from claimq_sidecar.http.problems import foreign_host, from_a_web_page, key_needed
 from claimq_sidecar.http.router import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE

@@ -8,11 +8,11 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from claimq.concurrency.notify import unless
 from claimq.errors import ClaimqError
 from claimq.model import NewItem
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.client import Connection
-from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.claims.sessions import SessionNotOpen
 from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.plain_requests import COMPLETE, KEY

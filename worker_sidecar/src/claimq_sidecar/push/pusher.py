@@ -11,12 +11,12 @@ from functools import partial
 from typing import Final
 
 from claimq.concurrency.background_work import in_background
+from claimq.concurrency.notify import unless
 from claimq.errors import ClaimqError
 from claimq.model import Claim
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import ClaimRequest, Ending, VerdictRequest
 from claimq_sidecar.claims.client import Connection
-from claimq_sidecar.claims.notify import unless
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import PushMetrics

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from claimq.concurrency.notify import first_of
 from claimq_process.log_lines import LogEvent
-from claimq_sidecar.claims.notify import first_of
 from claimq_sidecar.push.app_connection import AppConnection
 from claimq_sidecar.push.app_connections import AppConnections
 from claimq_sidecar.push.decisions import NoResponse, Response

@@ -1,8 +1,8 @@
 """The claims in flight, with the time as an argument."""
 
+from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.slots import Slots
 from claimq.model import Claim, Item
-from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.in_flight import InFlight
 
 
 def never(_: str) -> bool:
@@ -14,8 +14,8 @@ def claim(number: int, lease: float = 30.0) -> Claim:
     return Claim(f"w/{number}", Item(str(number), b"", 0.0, 0.0), "w", 1000.0, 1000.0 + lease)
 
 
-def no_claims(processing_timeout: float | None = None) -> InFlight:
-    return InFlight(Concurrency(None), processing_timeout)
+def no_claims(processing_timeout: float | None = None) -> ClaimsInFlight:
+    return ClaimsInFlight(Slots(None), processing_timeout)
 
 
 def test_claims_are_in_flight_in_claim_order_until_they_are_removed() -> None:
@@ -37,8 +37,8 @@ def test_claims_with_several_leases_stay_in_claim_order() -> None:
 
 
 def test_each_claim_uses_one_slot() -> None:
-    concurrency = Concurrency(3)
-    claims = InFlight(concurrency)
+    concurrency = Slots(3)
+    claims = ClaimsInFlight(concurrency)
     claims.add([claim(1, lease=1.0), claim(2), claim(3)], None, 0.0)
     assert concurrency.in_use == 3
     claims.expire(1.0, never)
@@ -48,8 +48,8 @@ def test_each_claim_uses_one_slot() -> None:
 
 
 def test_adopting_a_claim_again_grants_no_slot() -> None:
-    concurrency = Concurrency(1)
-    claims = InFlight(concurrency)
+    concurrency = Slots(1)
+    claims = ClaimsInFlight(concurrency)
     claims.adopt("w/1", "old", 0.0, 30.0)
     waiting = concurrency.request(1)
     claims.adopt("w/1", "new", 1.0, 30.0)
@@ -152,7 +152,7 @@ def test_the_age_of_the_oldest_claim() -> None:
 def test_the_claims_of_a_session_count_in_its_window_too() -> None:
     claims = no_claims()
     claims.adopt("w/1", "s", 0.0, 30.0)
-    window = Concurrency(2)
+    window = Slots(2)
     claims.limit("s", window)
     claims.add([claim(2)], "s", 0.0)
     claims.add([claim(3)], "other", 0.0)

@@ -4,40 +4,44 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.renewer import Renewer
+from claimq.consuming.engine.slots import Slots
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from claimq.model import Outcome
-from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.in_flight import InFlight
-from claimq_sidecar.claims.renewer import Renewer
-from claimq_sidecar.claims.verdicts import Verdicts
 from testkit.skipping_loop import run_skipping
 
 LEASE = 60.0
 
 
-class Tried(Verdicts):
+class Tried:
     """Records when renewals are tried; the first ones fail with the given errors."""
 
     def __init__(self, *failures: ClaimqError) -> None:
         self.at: list[float] = []
         self._failures = list(failures)
 
-    async def renew(self, tokens: Sequence[str]) -> list[Outcome]:
+    async def call(self, _: Sequence[str]) -> list[Outcome]:
         self.at.append(asyncio.get_running_loop().time())
         if self._failures:
             raise self._failures.pop(0)
         return []
 
 
+def unknown(_lease_until: float | None, _requested_at: float) -> float | None:
+    """The clock of the server is unknown."""
+    return None
+
+
 def tries(*failures: ClaimqError, seconds: float) -> list[float]:
-    """When a sidecar with one claim since second 0 tries to renew it."""
-    claims, tried = InFlight(Concurrency(None)), Tried(*failures)
+    """When a consumer with one claim since second 0 tries to renew it."""
+    claims, tried = ClaimsInFlight(Slots(None)), Tried(*failures)
     claims.adopt("worker/1", "session", 0.0, LEASE)
 
     async def run() -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await Renewer(claims, tried).run()
+                await Renewer(claims, tried.call, lease=unknown, lost=claims.remove).run()
 
     run_skipping(run())
     return tried.at

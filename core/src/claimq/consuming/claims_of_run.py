@@ -4,39 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import ParamSpec, TypeVar
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, ParamSpec, TypeVar
 
-from claimq.consuming.lease_keeper import LeaseKeeper
+from claimq.concurrency.notify import Notifier, first_of
+from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.renewer import Renewer
+from claimq.consuming.engine.server_clock import ServerClock
+from claimq.consuming.engine.slots import Slots
 from claimq.consuming.observing import Cause, Reports
-from claimq.consuming.options import RETRY_SECONDS, QueueCalls, wait
+from claimq.consuming.options import RETRY_SECONDS, QueueCalls
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome
 from claimq.queue.settling import Settling
 
 _log = logging.getLogger("claimq.consuming")
+_RUN: Final = "run"
+"""The session of its claims: they are renewed until the handler has ended."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class InHand:
-    """Counts the claims in progress, keeps their leases, and gives back those that no handler has finished.
+class ClaimsOfRun:
+    """Holds the claims in flight, and gives back those that no handler has finished.
     ``reports``: to the observer of the run, if there is one."""
 
     def __init__(self, queue: Settling, calls: QueueCalls, reports: Reports | None) -> None:
         self.queue = queue
         self.calls = calls
         self.reports = reports
-        self.keeper = LeaseKeeper(queue, on_error=self.call_failed)
+        self.changed = Notifier()
+        """Notifies when a claim is in flight no longer, and when a loop begins to wait for one."""
+        self.in_flight = ClaimsInFlight(Slots(None, self.changed))
+        self._server_clock = ServerClock()
+        self.renewer = Renewer(
+            self.in_flight,
+            queue.renew,
+            lease=self._server_clock.lease,
+            lost=self._lost,
+            note=self._note_renewal,
+        )
+        self._failed_renewals = 0
         self.stop = asyncio.Event()
         """Set when the run ends: no handler begins, and running ones finish."""
-        self.count = 0
-        self.suspects = 0
-        """How many of them have crashed a worker before."""
+        self.suspects: set[str] = set()
+        """Tokens of those that have crashed a worker before."""
         self._last_give_back: asyncio.Task[None] | None = None
-        self.version = 0
-        """Grows with every change of this object, and when a loop begins to wait for a claim."""
-        self._changed = asyncio.Event()
         self._clock = asyncio.get_running_loop().time
         self._deadline: float | None = None
 
@@ -71,9 +85,11 @@ class InHand:
 
     def take(self, claims: list[Claim]) -> None:
         """Holds claims that have just been made."""
-        self.count += len(claims)
-        self.suspects += sum(claim.item.crash_count > 0 for claim in claims)
-        self.keeper.hold(claims)
+        if claims:
+            self._server_clock.note(claims[0].claimed_at)
+            self.in_flight.add(claims, _RUN, self._clock())
+            self.suspects.update(claim.token for claim in claims if claim.item.crash_count)
+            self.renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
         if self.reports is not None:
             self.reports.claimed(claims)
 
@@ -93,24 +109,27 @@ class InHand:
         if self.reports is not None:
             self.reports.call_failed(error)
 
-    def release(self, claims: Iterable[Claim]) -> None:
+    def release(self, claims: Sequence[Claim]) -> None:
         """Holds these no longer: they have a verdict, or are on their way back."""
-        listed = list(claims)
-        self.keeper.release(listed)
-        self.count -= len(listed)
-        self.suspects -= sum(claim.item.crash_count > 0 for claim in listed)
-        self.notify()
+        tokens = [claim.token for claim in claims]
+        self.suspects.difference_update(tokens)
+        self.in_flight.remove(tokens)
 
-    def notify(self) -> None:
-        """Wakes those that wait for a change."""
-        self.version += 1
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+    def _lost(self, tokens: list[str]) -> None:
+        """The handlers of these go on, and their verdicts will be LOST."""
+        for token in tokens:
+            if token in self.in_flight:
+                self.in_flight.adopt(token, None, self._clock(), math.inf)
 
-    async def change_since(self, version: int) -> None:
-        """Waits until there has been a change since ``version``."""
-        while self.version == version:
-            await self._changed.wait()
+    def _note_renewal(self, error: ClaimqError | None) -> None:
+        failures, self._failed_renewals = self._failed_renewals, 0
+        if error is not None:
+            self._failed_renewals = failures + 1
+            if not failures:
+                _log.warning("cannot renew leases on %s: %s", self.queue.name, error)
+            self.call_failed(error)
+        elif failures:
+            _log.info("leases on %s are renewed again after %d failed attempts", self.queue.name, failures)
 
     def give_back(self, claims: list[Claim], cause: Cause) -> asyncio.Task[None]:
         """Gives claims back uncounted and in order, also if the caller is cancelled.
@@ -160,7 +179,7 @@ class InHand:
             self.call_failed(error)
             if self.queue.is_closed:
                 raise
-            await wait(self.stop, RETRY_SECONDS)
+            await first_of(RETRY_SECONDS, self.stop)
             return False
         return True
 

@@ -1,11 +1,11 @@
-"""The concurrency limit: how many claims the app may have at once, and which claim request is next."""
+"""The concurrency limit: how many claims a consumer may have at once, and which claim request is next."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
 
-from claimq_sidecar.claims.notify import Notifier
+from claimq.concurrency.notify import Notifier
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +17,7 @@ class SlotRequest:
     granted: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Concurrency:
+class Slots:
     """Counts the slots in use, and grants free ones to claim requests.
 
     A slot is in use while a claim request holds it, while its item is in flight, and while an item is on its way

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from claimq.consuming.engine.slots import Slots
+from claimq.consuming.engine.taken_items import TakenItems
 from claimq.model import Claim
-from claimq_sidecar.claims.concurrency import Concurrency
-from claimq_sidecar.claims.taken_items import TakenItems
 
 
 @dataclass(slots=True, eq=False)
@@ -24,16 +24,16 @@ class ClaimGroup:
     overdue: bool = False
 
 
-class InFlight:
+class ClaimsInFlight:
     """Claims that were given to the app and have no verdict yet, in claim order. Each has a concurrency slot."""
 
-    def __init__(self, concurrency: Concurrency, processing_timeout: float | None = None) -> None:
+    def __init__(self, concurrency: Slots, processing_timeout: float | None = None) -> None:
         self._concurrency = concurrency
         self._processing_timeout = processing_timeout
         self._groups: dict[str, ClaimGroup] = {}
         """By token, in claim order."""
         self._by_session: dict[str, dict[str, None]] = {}
-        self._windows: dict[str, Concurrency] = {}
+        self._windows: dict[str, Slots] = {}
         self.taken = TakenItems(processing_timeout)
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class InFlight:
             by_token[token] = groups[lease]
         self._keep(by_token, session)
 
-    def limit(self, session: str, window: Concurrency) -> None:
+    def limit(self, session: str, window: Slots) -> None:
         """Counts the claims of a session in ``window`` too, until :meth:`end_session`."""
         self._windows[session] = window
         window.take(len(self._by_session.get(session, ())))
@@ -107,9 +107,9 @@ class InFlight:
                     renewals[old] = replace(old, lease=length, lease_ends=now + length)
                 self._groups[token] = renewals[old]
 
-    def lost(self, tokens: Iterable[str], now: float) -> None:
+    def lost(self, tokens: Iterable[str], now: float) -> int:
         """Removes claims that the server reports as lost. Overdue ones stay: the app is still working on them. For the
-        others that have a session, :attr:`taken` waits for the app."""
+        others that have a session, :attr:`taken` waits for the app. Returns how many it has removed."""
         lost: list[str] = []
         for token in tokens:
             group = self._groups.get(token)
@@ -119,6 +119,7 @@ class InFlight:
             if group.session is not None:
                 self.taken.add(token, group.session, group.claimed_at, now)
         self.remove(lost)
+        return len(lost)
 
     def of_session(self, session: str) -> list[str]:
         """The tokens of a session's claims, in claim order."""

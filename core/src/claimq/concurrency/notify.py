@@ -10,12 +10,20 @@ class Notifier:
     """Wakes every task that waits for a change."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """The number of notifications so far."""
         self._event = asyncio.Event()
 
     def notify(self) -> None:
         """Wakes the tasks that are waiting now. Later calls of :meth:`wait` wait for the next notification."""
+        self.version += 1
         event, self._event = self._event, asyncio.Event()
         event.set()
+
+    async def since(self, version: int) -> None:
+        """Waits until there has been a notification since ``version``."""
+        if self.version == version:
+            await self._event.wait()
 
     async def wait(self, seconds: float | None = None) -> bool:
         """Waits for the next notification, at most ``seconds``; returns whether there was one."""

@@ -4,35 +4,35 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from claimq_sidecar.claims.concurrency import Concurrency, SlotRequest
+from claimq.consuming.engine.slots import SlotRequest, Slots
 
 
 def slots_of(*requests: SlotRequest) -> list[int]:
     return [request.slots for request in requests]
 
 
-def used(limit: int, count: int) -> Concurrency:
+def used(limit: int, count: int) -> Slots:
     """A limit with so many slots in use."""
-    concurrency = Concurrency(limit)
+    concurrency = Slots(limit)
     concurrency.take(count)
     return concurrency
 
 
 def test_a_request_gets_the_free_slots_and_the_next_one_waits() -> None:
-    concurrency = Concurrency(3)
+    concurrency = Slots(3)
     assert slots_of(concurrency.request(2), concurrency.request(10), concurrency.request(1)) == [2, 1, 0]
     assert (concurrency.waiting, concurrency.in_use, concurrency.is_full) == (1, 3, True)
 
 
 def test_without_a_limit_no_request_waits() -> None:
-    concurrency = Concurrency(None)
+    concurrency = Slots(None)
     concurrency.take(1_000_000)
     assert slots_of(concurrency.request(1000), concurrency.request(1000)) == [1000, 1000]
     assert (concurrency.limit, concurrency.waiting, concurrency.is_full) == (None, 0, False)
 
 
 def test_slots_that_a_request_did_not_need_go_to_the_next() -> None:
-    concurrency = Concurrency(3)
+    concurrency = Slots(3)
     first, second, third = concurrency.request(3), concurrency.request(1), concurrency.request(5)
     concurrency.take(1)  # it got one item
     concurrency.finish(first)
@@ -66,7 +66,7 @@ def test_a_higher_limit_grants_and_a_lower_one_takes_nothing_away() -> None:
 
 
 def test_a_request_is_finished_once() -> None:
-    concurrency = Concurrency(2)
+    concurrency = Slots(2)
     request = concurrency.request(2)
     concurrency.finish(request)
     concurrency.finish(request)
@@ -94,7 +94,7 @@ class AnyClaims(RuleBasedStateMachine):
     @initialize(limit=st.integers(1, 6))
     def start(self, limit: int) -> None:
         self.limit = limit
-        self.concurrency = Concurrency(limit)
+        self.concurrency = Slots(limit)
 
     def granted(self) -> list[SlotRequest]:
         return [request for request in self.requests if request.granted.is_set()]

@@ -127,7 +127,7 @@ async def _run_loops(sidecar: Sidecar) -> int:
     work = [sidecar.store.watch(), sidecar.verdicts.renewer.run(), sidecar.expire()]
     if sidecar.settings.push is not None:
         work.append(Pusher(sidecar, sidecar.settings.push).run())
-    loops = [asyncio.ensure_future(one) for one in work]
+    loops = [asyncio.ensure_future(loop) for loop in work]
     leaving = asyncio.ensure_future(sidecar.left())
     await asyncio.wait({leaving, *loops}, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if leaving.done() and leaving.exception() is None else 1

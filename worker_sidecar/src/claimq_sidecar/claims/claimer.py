@@ -109,22 +109,22 @@ class Claimer:
             )
         if not await share.take(budget, self._call_bytes() * CLAIM_FACTOR, within):
             return []
-        asked = min(most, self._batch_size())
-        claims = await self._call(asked, wait)
+        requested = min(most, self._batch_size())
+        claims = await self._call(requested, wait)
         size = self._note_sizes(claims)
         share.shrink(size * REPLY_FACTOR)
         try:
-            while len(claims) == asked < most and size < REPLY_BYTES and not claims[-1].item.crash_count:
+            while len(claims) == requested < most and size < REPLY_BYTES and not claims[-1].item.crash_count:
                 if not await share.take(self._room, self._call_bytes() * CLAIM_FACTOR, 0.0):
                     break
                 more = min(most - len(claims), self._batch_size())
-                found = await self._call(more, 0.0)
-                if found and found[0].item.crash_count:  # the app gets such an item alone
-                    self.give_back(found, cause="alone")
+                batch = await self._call(more, 0.0)
+                if batch and batch[0].item.crash_count:  # the app gets such an item alone
+                    self.give_back(batch, cause="alone")
                     break
-                claims += found
-                size += self._note_sizes(found)
-                asked += more
+                claims += batch
+                size += self._note_sizes(batch)
+                requested += more
                 share.shrink(size * REPLY_FACTOR)
         except ClaimqError:
             return claims
@@ -135,9 +135,9 @@ class Claimer:
 
     async def _call(self, count: int, wait: float | None) -> list[Claim]:
         """One claim call of the library."""
-        wanted = DEFAULT if wait is None else wait
+        seconds = DEFAULT if wait is None else wait
         return await self._store.call(
-            lambda queue: self.settled_call(queue, count, queue.claim(count, wait=wanted))
+            lambda queue: self.settled_call(queue, count, queue.claim(count, wait=seconds))
         )
 
     async def settled_call(self, queue: ReliableQueue, count: int, call: Awaitable[T]) -> T:

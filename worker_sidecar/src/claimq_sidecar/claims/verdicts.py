@@ -66,17 +66,17 @@ class Verdicts:
         If a call fails, this raises after all have ended: those that have succeeded are recognized when the request is
         repeated.
         """
-        asked = [self.answer(verb, request, share) for verb, request in requests.items()]
-        found = await asyncio.gather(*asked, return_exceptions=True)
+        calls = [self.answer(verb, request, share) for verb, request in requests.items()]
+        replies = await asyncio.gather(*calls, return_exceptions=True)
         answers: list[Outcome] = []
-        while found:
-            one = found.pop(0)
-            if isinstance(one, BaseException):
+        while replies:
+            reply = replies.pop(0)
+            if isinstance(reply, BaseException):
                 try:
-                    raise one
+                    raise reply
                 finally:
-                    del one  # see _in_time
-            answers += one
+                    del reply  # see _in_time
+            answers += reply
         return answers
 
     @staticmethod

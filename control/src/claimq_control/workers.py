@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from claimq.model import Reason, WorkerInfo
 from claimq_control.fault import Fault
 
 
@@ -84,3 +87,42 @@ class WorkersState:
     def busy(self) -> int:
         """The number of live workers that hold claims."""
         return sum(worker.busy > 0 for worker in self.live)
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """One terminated process of a worker: a container of a pod, or a process of this machine.
+
+    ``is_last``: no later run of an app can have claimed items when the status was written. ``ended_at``: Unix seconds
+    by its node's clock; infinite if unknown. ``worker``: the name of the sidecar's worker, if the sidecar has left it.
+    """
+
+    container_id: str
+    prefix: str
+    is_sidecar: bool
+    cause: str
+    reason: Reason = Reason.CRASHED
+    is_last: bool = False
+    ended_at: float = math.inf
+    worker: str = ""
+    within: float = 60.0
+    """Seconds before the call in which a crash can have this cause."""
+    recounts: bool = True
+    """Whether claims that its sidecar returned uncounted are counted after all: the eviction of a pod for its own usage
+    starts like a drain."""
+
+
+def terminated_workers(termination: Termination, workers: Iterable[WorkerInfo]) -> tuple[str, ...]:
+    """The worker that no longer exists after the termination of a sidecar, if it still holds claims.
+
+    Only the name that it has left is proof. The start in a worker's name is by the sidecar's clock, which may be
+    seconds behind or ahead of the kubelet's in a virtual machine of its own.
+    """
+    return tuple(
+        info.worker
+        for info in workers
+        if termination.is_sidecar
+        and info.busy
+        and info.worker.startswith(termination.prefix)
+        and info.worker == termination.worker
+    )

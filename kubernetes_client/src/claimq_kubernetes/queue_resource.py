@@ -9,7 +9,7 @@ from typing import Any
 from claimq.errors import InvalidSpec, Problem
 from claimq_control.decide.observed import DeclaredQueue
 from claimq_control.manifest import Manifest, parse_manifest
-from claimq_kubernetes.labels import FIELD_MANAGER, FINALIZER, PAUSE, child_labels, child_name
+from claimq_kubernetes.labels import FIELD_MANAGER, FINALIZER, PAUSE, TAKE_OVER, child_labels, child_name
 from claimq_kubernetes.port import QUEUES, Json, Kind, part, parts
 from claimq_process.timestamps import parse_time
 
@@ -37,6 +37,11 @@ class QueueResource(DeclaredQueue):
     def key(self) -> Key:
         """Namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def version(self) -> object:
+        """Changes with the object, its spec, and an owner to take the queue over from."""
+        return self.uid, self.generation, self.annotations.get(TAKE_OVER)
 
     @property
     def is_paused(self) -> bool:

@@ -6,13 +6,12 @@ does not respond or a status without an id prove nothing: the container may stil
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from claimq.codec import kept_error
-from claimq.model import Reason, WorkerInfo
+from claimq.model import Reason
+from claimq_control.workers import Termination
 from claimq_kubernetes.port import part, parts
 from claimq_kubernetes.worker_pods import claiming_containers, ending_reason, finished_at, is_finished
 from claimq_process.names import APP_CONTAINER, SIDECAR_CONTAINER, worker_prefix
@@ -32,24 +31,6 @@ _REJECTED = "Pod was rejected"
 _LONGEST_NAME = 200
 """Characters of a container's id and of a worker's name. The operator keeps both, and users who may write the status
 of a pod choose them, so longer ones prove nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Termination:
-    """One terminated container.
-
-    ``is_last``: no later run of an app can have claimed items when the status was written. ``ended_at``: Unix seconds
-    by its node's clock; infinite if unknown. ``worker``: the name of the sidecar's worker, if the sidecar has left it.
-    """
-
-    container_id: str
-    prefix: str
-    is_sidecar: bool
-    cause: str
-    reason: Reason = Reason.CRASHED
-    is_last: bool = False
-    ended_at: float = math.inf
-    worker: str = ""
 
 
 def terminations_of(pod: Mapping[str, Any]) -> tuple[Termination, ...]:
@@ -161,20 +142,4 @@ def _cause(pod: Mapping[str, Any], container: Mapping[str, Any], terminated: Map
     pod_name = pod["metadata"]["name"]
     return kept_error(
         f"{name} ended: {', '.join(how)}; pod {pod_name}, node {node}, image {image}, run {run}"
-    )
-
-
-def terminated_workers(termination: Termination, workers: Iterable[WorkerInfo]) -> tuple[str, ...]:
-    """The worker that no longer exists after the termination of a sidecar, if it still holds claims.
-
-    Only the name that it has left is proof. The start in a worker's name is by the sidecar's clock, which may be
-    seconds behind or ahead of the kubelet's in a virtual machine of its own.
-    """
-    return tuple(
-        info.worker
-        for info in workers
-        if termination.is_sidecar
-        and info.busy
-        and info.worker.startswith(termination.prefix)
-        and info.worker == termination.worker
     )

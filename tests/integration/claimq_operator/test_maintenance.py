@@ -9,8 +9,8 @@ import claimq
 from claimq import FailedPolicy, Policy
 from claimq.model import State, Verdict
 from claimq.policy import PolicyFields
-from claimq_kubernetes.terminations import Termination
-from claimq_operator.redis.maintenance import POLICY_SECONDS, Maintenance
+from claimq_control.passes.maintenance import POLICY_SECONDS, Maintenance
+from claimq_control.workers import Termination
 from testkit.clock import move_clock
 from testkit.patient import patient
 from testkit.server import Server
@@ -28,7 +28,7 @@ async def test_a_full_server_is_maintained_and_observed_so_that_workers_can_star
         await queue.fail(await queue.claim(2, wait=0), "broken", permanent=True)
         full.call("CONFIG", "SET", "maxmemory", "1")
         # As an operator does that has just started, or has just seen a fault: nothing is written yet.
-        kept = await Maintenance().run(queue, POLICY, (), now=100.0, has_pods=True)
+        kept = await Maintenance().run(queue, POLICY, (), now=100.0, has_workers=True)
         assert await queue.policy() == Policy(**POLICY)
     assert kept.snapshot.lengths[State.MAIN] == 1
     # What has to be kept no longer is removed; what should be sent back waits in failed for room.
@@ -40,10 +40,10 @@ async def test_fields_that_the_manifest_leaves_out_keep_their_values(valkey: Ser
         queue = store.queue("q", worker="w")
         await queue.set_policy(Policy(requeue_limit=9, id_window=60.0, claim_wait_timeout=0.5))
         maintenance = Maintenance()
-        await maintenance.run(queue, POLICY, (), now=100.0, has_pods=False)
+        await maintenance.run(queue, POLICY, (), now=100.0, has_workers=False)
         assert await queue.policy() == replace(Policy(**POLICY), id_window=60.0, claim_wait_timeout=0.5)
         await queue.update_policy(id_window=120.0, requeue_limit=3)
-        await maintenance.run(queue, POLICY, (), now=100.0 + POLICY_SECONDS, has_pods=False)
+        await maintenance.run(queue, POLICY, (), now=100.0 + POLICY_SECONDS, has_workers=False)
         assert await queue.policy() == replace(Policy(**POLICY), id_window=120.0, claim_wait_timeout=0.5)
 
 
@@ -51,7 +51,7 @@ async def test_an_invalid_field_of_the_policy_is_replaced(valkey: Server) -> Non
     valkey.call("HSET", "cq:{q}:config", "requeue_limit", "many")
     async with claimq.connect(settings=patient(valkey.url)) as store:
         queue = store.queue("q", worker="w")
-        await Maintenance().run(queue, POLICY, (), now=100.0, has_pods=False)
+        await Maintenance().run(queue, POLICY, (), now=100.0, has_workers=False)
         assert await queue.policy() == Policy(**POLICY)
 
 
@@ -71,7 +71,7 @@ async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_caus
             return at
 
         async def observe(*found: Termination) -> None:
-            await maintenance.run(queue, None, found, now=100.0, has_pods=True)
+            await maintenance.run(queue, None, found, now=100.0, has_workers=True)
 
         await queue.enqueue("bad")
         first = await crash()
@@ -93,7 +93,7 @@ async def test_claims_of_the_next_run_stay_whatever_the_clock_of_the_node_shows(
 
         async def observe(*found: Termination) -> int:
             await move_clock(queue, 1.0)
-            done = await maintenance.run(queue, None, found, now=100.0, has_pods=True)
+            done = await maintenance.run(queue, None, found, now=100.0, has_workers=True)
             return sum(one.count for one in done.released)
 
         await queue.enqueue_many(["of the first run", "of either run", "of the second run"])
@@ -123,4 +123,4 @@ async def test_claims_of_a_run_that_no_pass_has_seen_are_left_to_their_leases(
         await queue.claim(1, wait=0)
         ended = Termination("cid1", "pod.", False, "worker ended: exit code 1; run 1")
         for _ in range(3):
-            assert not (await maintenance.run(queue, None, [ended], now=100.0, has_pods=True)).released
+            assert not (await maintenance.run(queue, None, [ended], now=100.0, has_workers=True)).released

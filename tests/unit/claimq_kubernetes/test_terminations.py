@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from claimq.model import Reason, WorkerInfo
-from claimq_kubernetes.terminations import Termination, terminated_workers, terminations_of
+from claimq_control.workers import Termination, terminated_workers
+from claimq_kubernetes.terminations import terminations_of
 from claimq_kubernetes.worker_pods import trim_pod
 
 Body = dict[str, Any]

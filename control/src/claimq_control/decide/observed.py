@@ -28,6 +28,11 @@ class DeclaredQueue:
         return self.status.get(key) or {}
 
     @property
+    def version(self) -> object:
+        """Changes with each change after which the server is tried again at once."""
+        return self.generation
+
+    @property
     def is_paused(self) -> bool:
         """Whether nothing is changed for the queue until a user ends that."""
         return False

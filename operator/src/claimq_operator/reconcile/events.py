@@ -14,10 +14,10 @@ from claimq_control.decide.conditions.workers_available import ROLLOUT_BLOCKED, 
 from claimq_control.decide.conditions.workers_available import TYPE as WORKERS
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
+from claimq_control.passes.platform import Maintained, ReleasedClaims
 from claimq_kubernetes.port import parts
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.reconcile.context import Context
-from claimq_operator.redis.maintenance import Maintained, ReleasedClaims
 from claimq_operator.telemetry.event_recorder import counted
 
 _MAX_CAUSES = 3

@@ -15,14 +15,15 @@ from claimq.internals.operations import internals
 from claimq.reliable_queue import ReliableQueue
 from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.manifest import DeletionPolicy, QueueSpec
+from claimq_control.passes.platform import ServerAccessError
+from claimq_control.passes.server import no_response
 from claimq_kubernetes.port import ClusterError, Json, NamespaceEnding
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_kubernetes.worker_pods import is_finished
 from claimq_operator.reconcile.apply import Applier
+from claimq_operator.reconcile.cluster_platform import open_queue
 from claimq_operator.reconcile.context import Context
-from claimq_operator.reconcile.server import open_queue
-from claimq_operator.reconcile.server_faults import ServerFaults, no_response
-from claimq_operator.redis.connections import ServerAccessError
+from claimq_operator.reconcile.server_faults import ServerFaults
 from claimq_operator.redis.ownership import NAME_FORBIDDEN
 from claimq_operator.telemetry.event_recorder import counted
 from claimq_process.log_lines import LogEvent

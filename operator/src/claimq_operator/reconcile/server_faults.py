@@ -11,20 +11,15 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from claimq.errors import ClaimqError, ReadTooLarge, ScriptsRefused, StoreFull, StoreMisused
+from claimq.errors import ClaimqError
 from claimq.redis_store.faults import NOT_DESCRIBED, shows_login
-from claimq_control.fault import Fault
+from claimq_control.fault import Fault, described
 from claimq_control.manifest import RedisSpec
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.redis.connections import RedisConnections
 from claimq_process.log_lines import LogEvent
 
 _log = logging.getLogger(__name__)
-
-
-def no_response(seconds: float) -> TimeoutError:
-    """The error of a server that does not respond within this time."""
-    return TimeoutError(f"the server has not responded within {seconds:g} s")
 
 
 class ServerFaults:
@@ -37,7 +32,7 @@ class ServerFaults:
     def of(self, resource: QueueResource, redis: RedisSpec, error: ClaimqError | TimeoutError) -> Fault:
         """The fault to report for an error of the server, with the field of the address and whether TLS was used: wrong
         TLS looks like an outage. A cause that is not shown is logged when it changes."""
-        fault = _described(error)
+        fault = described(error)
         if not (shows_login(error) or self._connections.are_hosts_allowed(resource.key)):
             fault = self._hidden(resource, fault)
         if fault.reason == "Full":
@@ -60,15 +55,3 @@ class ServerFaults:
             "Unreachable",
             f"{NOT_DESCRIBED}; `{command}` shows which, and so does the operator's log (event server_unusable)",
         )
-
-
-def _described(error: ClaimqError | TimeoutError) -> Fault:
-    if isinstance(error, ScriptsRefused):
-        return Fault("ScriptsRefused", str(error), needs_action=True)
-    if isinstance(error, ReadTooLarge):
-        return Fault("ReadTooLarge", str(error), needs_action=True)
-    if isinstance(error, StoreMisused):
-        return Fault("Misused", str(error), needs_action=True)
-    if isinstance(error, StoreFull):
-        return Fault("Full", str(error), needs_action=True)
-    return Fault("Unreachable", str(error))

@@ -22,6 +22,7 @@ from claimq.server import Server, connect
 from claimq_control.fault import Fault
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_control.manifest import RedisSpec
+from claimq_control.passes.platform import ServerAccessError
 from claimq_control.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
 from claimq_kubernetes.port import SECRETS, Cluster, ClusterUnavailable, Json, NotFound, Refused, part
 from claimq_kubernetes.queue_resource import Key
@@ -52,14 +53,6 @@ class _Secret:
     keys: frozenset[str]
     data: Json
     read_at: float
-
-
-class ServerAccessError(Exception):
-    """The server must not or cannot be used as the manifest asks; ``fault`` has the cause and the fix."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
 
 
 @dataclass(slots=True)

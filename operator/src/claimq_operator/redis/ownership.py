@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from claimq.internals.operations import internals
-from claimq.internals.owner import Owner, read_owner
+from claimq.internals.owner import Owner
 from claimq.reliable_queue import ReliableQueue
 from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.manifest import QueueSpec
+from claimq_control.passes.ownership import foreign_owner
+from claimq_control.passes.platform import ServerAccessError
 from claimq_kubernetes.labels import TAKE_OVER
 from claimq_kubernetes.port import NAMESPACES, Cluster, NotFound, Refused
 from claimq_kubernetes.queue_resource import QueueResource
-from claimq_operator.redis.connections import ServerAccessError
 from claimq_operator.settings import OperatorSettings
 
 NAME_FORBIDDEN = "QueueNameForbidden"
@@ -36,18 +36,16 @@ class Ownership:
         """The owner record of the resource. Raises ServerAccessError, ClusterError."""
         return Owner(await self._cluster_id(), resource.namespace, resource.name, resource.uid)
 
-    async def own(self, resource: QueueResource, queue: ReliableQueue) -> Owner:
+    async def own(self, resource: QueueResource, queue: ReliableQueue) -> None:
         """Records the resource as the queue's owner, unless the queue has one.
 
         Raises ServerAccessError if another object owns it, ClaimqError, ClusterError.
         """
-        mine = await self.owner(resource)
-        found = await internals(queue).own(
-            mine, take_over_from=read_owner(resource.annotations.get(TAKE_OVER, ""))
-        )
-        if found.words() != mine.words():
-            raise ServerAccessError(_owned(resource, queue.name, found))
-        return mine
+        owner = await self.owner(resource)
+        take_over = (resource.annotations.get(TAKE_OVER, ""),)
+        foreign = await foreign_owner(queue, owner, take_over, records=True)
+        if foreign is not None:
+            raise ServerAccessError(_owned(resource, queue.name, foreign))
 
     async def _cluster_id(self) -> str:
         if not self._id:

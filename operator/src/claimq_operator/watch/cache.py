@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from claimq_control.workers import Termination
 from claimq_kubernetes.kept import kept_metadata, kept_part, too_much
 from claimq_kubernetes.labels import FINALIZER, PAUSE, TAKE_OVER, child_name
 from claimq_kubernetes.port import Json, part, parts
 from claimq_kubernetes.queue_resource import TOO_LARGE, Key, QueueResource
-from claimq_kubernetes.terminations import Termination, terminations_of
+from claimq_kubernetes.terminations import terminations_of
 from claimq_kubernetes.worker_pods import queue_of, queue_of_worker, trim_pod
 from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
+from claimq_control.passes.platform import ReleasedClaims
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
-from claimq_kubernetes.terminations import Termination
+from claimq_control.workers import Termination
 from claimq_operator.reconcile.events import (
     EventState,
     changed_conditions,
@@ -14,7 +15,6 @@ from claimq_operator.reconcile.events import (
     items_failed,
     workers_scaled,
 )
-from claimq_operator.redis.maintenance import ReleasedClaims
 from testkit.kubernetes_objects import snapshot
 
 Look = Callable[..., Observed]

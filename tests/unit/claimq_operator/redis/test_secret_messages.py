@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from claimq_control.manifest import PasswordSecretRef, RedisSpec, UrlSecretRef
+from claimq_control.passes.platform import ServerAccessError
 from claimq_kubernetes.port import Cluster, Kind
-from claimq_operator.redis.connections import RedisConnections, ServerAccessError
+from claimq_operator.redis.connections import RedisConnections
 
 HIDDEN = ("canary-key", "canary-value", "Y2FuYXJ5LXZhbHVl", "s3cret-host", "s3cret-word")
 OTHERS = {"canary-key": b"canary-value"}

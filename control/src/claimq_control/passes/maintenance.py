@@ -1,7 +1,7 @@
 """Maintains one queue on its server: policy, claims of terminated workers, expired leases, due and failed items.
 
-Each step is one atomic call that several operators may run at the same time and that determines by itself what is left
-to do. An operator that dies at any point leaves every item where it was or where it belongs.
+Each step is one atomic call that several processes may run at the same time and that determines by itself what is left
+to do. A process that dies at any point leaves every item where it was or where it belongs.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from claimq.errors import StoreFull, StoreMisused
 from claimq.internals.operations import internals
-from claimq.model import Reason, Snapshot, State, WorkerInfo
+from claimq.model import Reason, State, WorkerInfo
 from claimq.policy import Policy, PolicyFields
 from claimq.reliable_queue import ReliableQueue
-from claimq_kubernetes.terminations import Termination, terminated_workers
+from claimq_control.passes.platform import Maintained, ReleasedClaims
+from claimq_control.workers import Termination, terminated_workers
 
 POLICY_SECONDS = 30.0
 """How often the policy on the server is compared with the spec, in addition to every change of the spec."""
@@ -26,23 +27,6 @@ _MAX_CALLS = 10
 """Calls of one kind in a pass; the next pass does the rest."""
 _NO_FAILED_POLICY = Policy().failed
 _NEVER = float("-inf")
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedClaims:
-    """The number of claims of one terminated container that were returned or got its cause."""
-
-    termination: Termination
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Maintained:
-    """The queue's state after maintenance, and the claims that it returned."""
-
-    snapshot: Snapshot
-    workers: tuple[WorkerInfo, ...] = ()
-    released: tuple[ReleasedClaims, ...] = ()
 
 
 @dataclass(slots=True)
@@ -71,35 +55,36 @@ class Maintenance:
         terminations: Iterable[Termination],
         *,
         now: float,
-        has_pods: bool,
+        has_workers: bool,
     ) -> Maintained:
         """Runs all steps. ``policy``: the fields that the manifest sets; None: do not change the policy.
 
         Raises ClaimqError; steps that were done before it stay done.
         """
         with internals(queue).reading("maintenance"):
-            return await self._run(queue, policy, tuple(terminations), now=now, has_pods=has_pods)
+            return await self._run(queue, policy, tuple(terminations), now=now, has_workers=has_workers)
 
     async def _run(
         self,
         queue: ReliableQueue,
         policy: PolicyFields | None,
-        found: tuple[Termination, ...],
+        terminations: tuple[Termination, ...],
         *,
         now: float,
-        has_pods: bool,
+        has_workers: bool,
     ) -> Maintained:
         # The status may be older than the last pass, but not than the one before it.
         self._alive_at = {
-            one.container_id: self._alive_at.get(one.container_id, self._passes_at[0]) for one in found
+            ended.container_id: self._alive_at.get(ended.container_id, self._passes_at[0])
+            for ended in terminations
         }
         if policy is not None:
-            await self._write_policy(queue, policy, now)
+            await self.write_policy(queue, policy, now)
         workers: tuple[WorkerInfo, ...] = ()
         released: tuple[ReleasedClaims, ...] = ()
-        if found or has_pods:
+        if terminations or has_workers:
             workers = tuple(await queue.workers())
-            released = await self._release(queue, found, workers)
+            released = await self._release(queue, terminations, workers)
         for _ in range(_MAX_CALLS):
             if not (await queue.reap(_LIMIT)).more:
                 break
@@ -111,7 +96,7 @@ class Maintenance:
             workers = tuple(await queue.workers())
         return Maintained(snapshot, workers, released)
 
-    async def _write_policy(self, queue: ReliableQueue, policy: PolicyFields, now: float) -> None:
+    async def write_policy(self, queue: ReliableQueue, policy: PolicyFields, now: float) -> None:
         """Writes the fields that the manifest sets; other fields keep the values that other clients set."""
         if policy == self._written and now - self._policy_at < POLICY_SECONDS:
             return
@@ -135,17 +120,17 @@ class Maintenance:
     async def _release(
         self, queue: ReliableQueue, terminations: tuple[Termination, ...], workers: tuple[WorkerInfo, ...]
     ) -> tuple[ReleasedClaims, ...]:
-        found: list[ReleasedClaims] = []
-        for one in terminations:
+        released: list[ReleasedClaims] = []
+        for ended in terminations:
             count = 0
-            for worker in terminated_workers(one, workers):
-                count += (await queue.release_worker(worker, one.reason, one.cause)).total
-            if not one.is_sidecar:
-                count += await self._release_of_app(queue, one, workers)
+            for worker in terminated_workers(ended, workers):
+                count += (await queue.release_worker(worker, ended.reason, ended.cause)).total
+            if not ended.is_sidecar:
+                count += await self._release_of_app(queue, ended, workers)
             if count:
-                found.append(ReleasedClaims(one, count))
-        self._handled &= {(one.container_id, one.is_last) for one in terminations}
-        return tuple(found)
+                released.append(ReleasedClaims(ended, count))
+        self._handled &= {(ended.container_id, ended.is_last) for ended in terminations}
+        return tuple(released)
 
     async def _release_of_app(
         self, queue: ReliableQueue, termination: Termination, workers: tuple[WorkerInfo, ...]
@@ -175,8 +160,12 @@ class Maintenance:
             for info in workers:
                 if info.worker.startswith(termination.prefix):
                     explained += await internals(queue).explain(
-                        info.worker, termination.cause, ended_at=termination.ended_at
+                        info.worker,
+                        termination.cause,
+                        ended_at=termination.ended_at,
+                        within=termination.within,
                     )
-                    explained += await internals(queue).recount(info.worker, termination.cause)
+                    if termination.recounts:
+                        explained += await internals(queue).recount(info.worker, termination.cause)
         self._handled.add((termination.container_id, termination.is_last))
         return len(tokens) + explained

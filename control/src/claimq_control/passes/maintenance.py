@@ -16,7 +16,7 @@ from claimq.internals.operations import internals
 from claimq.model import Reason, State, WorkerInfo
 from claimq.policy import Policy, PolicyFields
 from claimq.reliable_queue import ReliableQueue
-from claimq_control.passes.platform import Maintained, ReleasedClaims
+from claimq_control.passes.worker_platform import Maintained, ReleasedClaims
 from claimq_control.workers import Termination, terminated_workers
 
 POLICY_SECONDS = 30.0

@@ -9,8 +9,8 @@ from claimq.model import State
 from claimq_control.decide.observed import DeclaredQueue, Observed
 from claimq_control.decide.plan import Memory, Plan, plan
 from claimq_control.manifest import ScalingMode
-from claimq_control.passes.platform import Platform
 from claimq_control.passes.server import QueueServer
+from claimq_control.passes.worker_platform import Platform
 from claimq_control.scale_down import SETTLE_SECONDS
 
 MIN_PAUSE = 0.05

@@ -16,7 +16,7 @@ from claimq_control.decide.observed import DeclaredQueue
 from claimq_control.fault import Fault
 from claimq_control.manifest import QueueSpec
 from claimq_control.passes.maintenance import Maintenance
-from claimq_control.passes.platform import Maintained, Platform, ServerAccessError
+from claimq_control.passes.worker_platform import Maintained, Platform, ServerAccessError
 
 _NEVER = float("-inf")
 _LARGE_SECONDS = 60.0

@@ -16,7 +16,7 @@ from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
 from claimq_control.fault import Fault
 from claimq_control.manifest import QueueSpec, RedisSpec
-from claimq_control.passes.platform import Maintained, ServerAccessError
+from claimq_control.passes.worker_platform import Maintained, ServerAccessError
 from claimq_control.workers import Termination, WorkersState
 from claimq_kubernetes.labels import selector_text
 from claimq_kubernetes.port import ClusterError, Json, Refused

@@ -14,7 +14,7 @@ from claimq_control.decide.conditions.workers_available import ROLLOUT_BLOCKED, 
 from claimq_control.decide.conditions.workers_available import TYPE as WORKERS
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
-from claimq_control.passes.platform import Maintained, ReleasedClaims
+from claimq_control.passes.worker_platform import Maintained, ReleasedClaims
 from claimq_kubernetes.port import parts
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_operator.reconcile.context import Context

@@ -15,8 +15,8 @@ from claimq.internals.operations import internals
 from claimq.reliable_queue import ReliableQueue
 from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.manifest import DeletionPolicy, QueueSpec
-from claimq_control.passes.platform import ServerAccessError
 from claimq_control.passes.server import no_response
+from claimq_control.passes.worker_platform import ServerAccessError
 from claimq_kubernetes.port import ClusterError, Json, NamespaceEnding
 from claimq_kubernetes.queue_resource import QueueResource
 from claimq_kubernetes.worker_pods import is_finished

@@ -22,7 +22,7 @@ from claimq.server import Server, connect
 from claimq_control.fault import Fault
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_control.manifest import RedisSpec
-from claimq_control.passes.platform import ServerAccessError
+from claimq_control.passes.worker_platform import ServerAccessError
 from claimq_control.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
 from claimq_kubernetes.port import SECRETS, Cluster, ClusterUnavailable, Json, NotFound, Refused, part
 from claimq_kubernetes.queue_resource import Key

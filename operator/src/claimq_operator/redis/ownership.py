@@ -7,7 +7,7 @@ from claimq.reliable_queue import ReliableQueue
 from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.manifest import QueueSpec
 from claimq_control.passes.ownership import foreign_owner
-from claimq_control.passes.platform import ServerAccessError
+from claimq_control.passes.worker_platform import ServerAccessError
 from claimq_kubernetes.labels import TAKE_OVER
 from claimq_kubernetes.port import NAMESPACES, Cluster, NotFound, Refused
 from claimq_kubernetes.queue_resource import QueueResource

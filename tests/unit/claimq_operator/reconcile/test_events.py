@@ -5,7 +5,7 @@ from typing import Any
 
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
-from claimq_control.passes.platform import ReleasedClaims
+from claimq_control.passes.worker_platform import ReleasedClaims
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
 from claimq_control.workers import Termination
 from claimq_operator.reconcile.events import (

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from claimq_control.manifest import CaSecretRef, RedisSpec, TlsSpec
-from claimq_control.passes.platform import ServerAccessError
+from claimq_control.passes.worker_platform import ServerAccessError
 from claimq_kubernetes.port import Cluster, ClusterError, ClusterUnavailable, Kind, NotFound, Refused
 from claimq_operator.redis.connections import API_SECONDS, RedisConnections
 from claimq_process.certificates import MAX_BYTES, NAMESPACE_BYTES

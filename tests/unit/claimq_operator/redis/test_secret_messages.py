@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from claimq_control.manifest import PasswordSecretRef, RedisSpec, UrlSecretRef
-from claimq_control.passes.platform import ServerAccessError
+from claimq_control.passes.worker_platform import ServerAccessError
 from claimq_kubernetes.port import Cluster, Kind
 from claimq_operator.redis.connections import RedisConnections
 

@@ -54,7 +54,7 @@ GOES_ON = {
     "local/src/claimq_local/embedded_valkey.py": "waits for the program's own server, with a time limit",
     "local/src/claimq_local/queue_runner.py": "repeats a call that failed, with a pause; each is a bounded read",
     "local/src/claimq_local/workers/worker.py": "waits until the program's own sidecar is ready",
-    "cli/src/claimq_cli/commands/changing/page_changes.py": "waits until a run has ended, and prints its progress",
+    "admin/src/claimq_admin/remote_admin.py": "waits until a run has ended, and reports its progress",
 }
 
 

@@ -13,9 +13,10 @@ from claimq import ReadBounds, ReadTooLarge, RedisSettings, ReliableQueue
 from claimq.errors import ClaimqError
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from claimq.model import Reason, State
+from claimq.model import Reason
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.tokens import make_token
+from claimq_admin.changes.action_record import recorded_in
 from claimq_admin.reads.queue_reads import first_matching, longest_claims
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
@@ -228,7 +229,7 @@ def always_matches() -> dict[str, Answer]:
 async def walked(queue: ReliableQueue) -> None:
     reads = BoundedRead("run", BOUNDS, keeps=False, parses=False)
     wanted = ItemFilter(error="no item has it")
-    await SelectedItems(queue, wanted, state=State.FAILED, reads=reads).count(asyncio.Event())
+    await SelectedItems(queue, wanted, recorded_in(queue, "ann"), reads=reads).count(asyncio.Event())
 
 
 LOOPS: dict[str, Call] = {

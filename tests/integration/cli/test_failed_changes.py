@@ -16,7 +16,6 @@ from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import Located
 from claimq_admin.changes.action_record import recorded_in
-from claimq_admin.rate_limit import Pace
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from testkit.clock import move_clock
@@ -145,7 +144,7 @@ def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queu
     async def act() -> SelectedItems:
         async with claimq.connect(valkey.url) as server:
             mine = server.queue("q", worker="w2")
-            action = SelectedItems(mine, ItemFilter(error="refused"))
+            action = SelectedItems(mine, ItemFilter(error="refused"), recorded_in(mine, "ann"))
 
             async def requeue(found: Located, _: int) -> bool:
                 await mine.requeue_failed_item(found.name)
@@ -153,9 +152,7 @@ def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queu
                 await mine.fail(await mine.claim(1, wait=0), "refused", permanent=True)
                 return True
 
-            await action.run(
-                Change("requeue failed", requeue), recorded_in(mine, "ann"), Pace(None), asyncio.Event()
-            )
+            await action.carry_out(Change("requeue failed", requeue), asyncio.Event())
             return action
 
     action = asyncio.run(act())
@@ -168,7 +165,7 @@ def test_an_item_that_fails_again_before_its_turn_is_not_removed(queue: Queue, v
     async def act() -> None:
         async with claimq.connect(valkey.url) as server:
             mine = server.queue("q", worker="w2")
-            action = SelectedItems(mine, ItemFilter(error="refused"))
+            action = SelectedItems(mine, ItemFilter(error="refused"), recorded_in(mine, "ann"))
             removing = action.removing()
 
             async def remove(found: Located, position: int) -> object:
@@ -179,7 +176,7 @@ def test_an_item_that_fails_again_before_its_turn_is_not_removed(queue: Queue, v
                 return await removing.one(found, position)
 
             change = Change(removing.action, remove)
-            await action.run(change, recorded_in(mine, "ann"), Pace(None), asyncio.Event())
+            await action.carry_out(change, asyncio.Event())
 
     asyncio.run(act())
     assert [one.item.last_error for one in queue.failed_items(100) if one.name == "i38"] == ["other"]

@@ -39,6 +39,8 @@ WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
     ("/queues/media/failed", {"action": "requeue", "min_age": "soon"}, 400),
     ("/queues/media/failed", {"action": "cancel"}, 400),
     ("/queues/media/failed", {"action": "requeue", "max_given_up_count": "1000000001"}, 400),
+    ("/queues/media/failed", {"action": "cancel"}, 400),
+    ("/queues/media/item", {"action": "cancel", "id": "waits", "error": "no"}, 400),
     ("/queues/media/busy", {"action": "requeue"}, 404),
     ("/queues/media/runs/none", {}, 404),
 ]
@@ -113,7 +115,7 @@ def test_each_action_on_an_item_does_what_the_command_does(user: PageUser, queue
     path = "/queues/media/item"
     assert "bytes is next" in user.act(path, id="bytes", action="run-now")
     assert queue.peek(1)[0].id == "bytes" or queue.peek(2)[1].id == "bytes"
-    text = user.act(path, id="waits", action="cancel", error="withdrawn")
+    text = user.act(path, id="waits", action="cancel", because="withdrawn")
     assert "<strong>failed</strong>" in text
     assert "withdrawn" in text
     assert "later requeued" in user.act(path, id="later", action="requeue")

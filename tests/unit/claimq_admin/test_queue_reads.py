@@ -60,6 +60,6 @@ async def test_a_list_of_small_items_is_whole_and_in_order(backward: bool) -> No
 @pytest.mark.parametrize(("size", "samples"), [(1_000_000, 5), (10, 10)])
 async def test_the_samples_of_a_dry_run_are_bounded_in_bytes(size: int, samples: int) -> None:
     queue: Any = EndlessQueue(b"x" * size)
-    items = SelectedItems(queue, ItemFilter())
+    items = SelectedItems(queue, ItemFilter(), record=queue)
     await items.count(asyncio.Event())
     assert (items.matched, len(items.samples)) == (20, samples)

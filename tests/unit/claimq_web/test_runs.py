@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from claimq_admin.changes.action_record import Record
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_web.changes import runs
 from claimq_web.changes.runs import Run, Runs
@@ -16,21 +15,21 @@ from claimq_web.changes.runs import Run, Runs
 class Endless:
     """An action that runs until it is stopped."""
 
-    async def run(self, _: object, __: object, ___: object, stop: asyncio.Event) -> None:
+    async def carry_out(self, _: object, stop: asyncio.Event) -> None:
         await stop.wait()
 
 
 class Short:
     """An action that ends at once."""
 
-    async def run(self, *_: object) -> None:
+    async def carry_out(self, *_: object) -> None:
         return
 
 
 class Broken:
     """An action whose server sends an answer that cannot be read."""
 
-    async def run(self, *_: object) -> None:
+    async def carry_out(self, *_: object) -> None:
         raise ValueError("no number")
 
 
@@ -42,10 +41,8 @@ def run_of(user: str, *, allowed: bool = True, action: object | None = None, que
     return Run(
         queue,
         user,
-        cast("Record", "record"),
         items,
         cast("Change", "change"),
-        1.0,
         is_allowed,
         lambda error: error,
     )

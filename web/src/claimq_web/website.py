@@ -19,14 +19,15 @@ from starlette.types import ASGIApp
 import claimq
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
+from claimq_admin.changes.item_change import CHANGEABLE
+from claimq_admin.direct_admin import DirectAdmin
 from claimq_admin.errors import ForeignQueue
 from claimq_admin.reads.queue_reads import live_workers, workers_of
 from claimq_admin.selection.item_filter import fields_of
-from claimq_admin.selection.selected_items import SelectedItems
 from claimq_kubernetes.port import ClusterError, part
 from claimq_web import api
 from claimq_web.changes.actions import Actions
-from claimq_web.changes.filter_forms import CHANGEABLE, filter_of
+from claimq_web.changes.filter_forms import filter_of
 from claimq_web.changes.runs import Runs
 from claimq_web.curves import plot
 from claimq_web.curves.curves import latest_rates
@@ -301,7 +302,8 @@ class Site:
         if tab not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
         wanted = filter_of(fields_once(request.query_params.multi_items()))
-        items, stop = SelectedItems(queue, wanted, state=CHANGEABLE[tab]), asyncio.Event()
+        admin = DirectAdmin(queue, self._queues.recorder(name, ""))
+        items, stop = admin.selected(wanted, CHANGEABLE[tab]), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
         async with self._reading(request, name):
             await items.count(stop)

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import cast
 
 import claimq
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.item_options import kept_options
 from claimq.model import Claim, Located, Outcome, State, Verdict
 from claimq_admin.changes.action_record import ActionRecord, Destination, Record
+from claimq_admin.changes.item_change import ItemChange
 from claimq_admin.errors import CommandError
 
 _ATTEMPTS = 3
@@ -25,6 +27,20 @@ class ItemActions:
     def __init__(self, queue: claimq.ReliableQueue, record: Record) -> None:
         self._queue = queue
         self._record = record
+
+    async def change(self, item_id: str, change: ItemChange, destination: Destination | None) -> str:
+        """Changes an item; returns what was done. ``destination``: where it is moved to."""
+        match change.action:
+            case "cancel":
+                return await self.cancel(item_id, change.because)
+            case "remove":
+                return await self.remove(item_id)
+            case "run-now":
+                return await self.run_now(item_id)
+            case "requeue":
+                return await self.requeue(item_id, change.delay)
+            case _:
+                return await self.move(item_id, cast("Destination", destination))
 
     async def cancel(self, item_id: str, error: str) -> str:
         """Moves an item that waits or is in progress to failed. Its worker, if any, loses the claim.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import claimq
-from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 
 LOCAL_CLUSTER = "local"
@@ -17,7 +15,6 @@ def owner_text(owner: Owner) -> str:
     return f"the ReliableQueue {owner.namespace}/{owner.name}"
 
 
-async def owner_note(queue: claimq.ReliableQueue) -> str:
+def owner_note(owner: Owner | None) -> str:
     """The owner of a queue as text to put after its name; empty if it has none."""
-    owner = await internals(queue).owner()
     return "" if owner is None else f", which {owner_text(owner)} owns,"

@@ -16,6 +16,7 @@ from claimq.model import Claim, Located, State
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq_admin.changes.action_record import ActionRecord, Destination, Record
 from claimq_admin.changes.item_actions import check_settled, move_claimed, move_failed
+from claimq_admin.changes.item_change import ItemChange, Selected
 from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED, Pace
 from claimq_admin.reads.queue_reads import MOST_BYTES, bytes_of, page_of, walking
@@ -44,29 +45,45 @@ class Change:
 
 
 @dataclass
-class SelectedItems:
+class SelectedItems(Selected):
     """The items of a queue in a state that pass a filter, and changes of them: failed ones oldest failure first,
-    waiting ones in claim order, delayed ones by due time.
+    waiting ones in claim order, delayed ones by due time. At most ``rate`` items are changed in a second.
 
-    Items that enter the state while a change runs are left alone. The counts grow as it runs: ``looked_at`` items of
-    ``total``, of which ``matched`` passed and ``changed`` were changed. ``problems``: why others were not, the first
-    1,000. ``note`` is called after each item.
+    Items that enter the state while a change runs are left alone.
     """
 
     queue: claimq.ReliableQueue
     wanted: ItemFilter
+    record: Record
+    destination: Destination | None = None
+    """Where items are moved to."""
+
     limit: int | None = None
     state: State = State.FAILED
-    total: int = 0
-    looked_at: int = 0
-    matched: int = 0
-    changed: int = 0
-    problem_count: int = 0
-    samples: list[Located] = field(default_factory=list[Located])
-    problems: list[str] = field(default_factory=list[str])
-    note: Callable[[], object] = field(default=lambda: None)
+    rate: float | None = None
     reads: BoundedRead = field(default_factory=lambda: walking("items"))
     """Bounds the time that the server takes for all pages of items."""
+
+    def steps_of(self, change: ItemChange) -> Change:
+        """How the items of this state are changed. Raises ValueError if they cannot be changed so."""
+        match change.action:
+            case "requeue":
+                return self.requeueing()
+            case "remove":
+                return self.removing()
+            case "move" if self.destination:
+                return self._moving_to(self.destination)
+            case "cancel" if self.state is not State.FAILED:
+                error = change.because
+                return self._of_claims("cancel", lambda claim: self.queue.fail(claim, error, permanent=True))
+            case "run-now" if self.state is not State.FAILED:
+                return self._of_claims(
+                    "run-now",
+                    lambda claim: self.queue.unclaim(claim, why="run now"),
+                    is_to_head=self.state is State.MAIN,
+                )
+            case _:
+                raise ValueError(f"items in {self.state.value} have no action {change.action}")
 
     def requeueing(self) -> Change:
         """Sends the items to the tail of main."""
@@ -104,7 +121,7 @@ class SelectedItems:
 
         return Change("remove failed", one, all_of_them, ("min_age", "min_given_up_count"))
 
-    def moving_to(self, destination: Destination) -> Change:
+    def _moving_to(self, destination: Destination) -> Change:
         """Moves the items to another queue, as :meth:`ItemActions.move` does. Those that it refuses stay."""
         target = destination.queue
 
@@ -120,18 +137,6 @@ class SelectedItems:
 
         move = failed if self.state is State.FAILED else waiting
         return Change(f"move {self.state.value}", move, destination=destination)
-
-    def cancelling(self, error: str) -> Change:
-        """Moves waiting or delayed items to failed."""
-        return self._of_claims("cancel", lambda claim: self.queue.fail(claim, error, permanent=True))
-
-    def running_now(self) -> Change:
-        """Puts waiting or delayed items before all that no worker has had, in their order."""
-        return self._of_claims(
-            "run-now",
-            lambda claim: self.queue.unclaim(claim, why="run now"),
-            is_to_head=self.state is State.MAIN,
-        )
 
     def _of_claims(
         self,
@@ -154,7 +159,7 @@ class SelectedItems:
         return await self.queue.claim_item(found.item.id, located=found, position=position)
 
     async def count(self, stop: asyncio.Event) -> None:
-        """The dry run: counts the items, and keeps the first ones as ``samples``, fewer if they are large."""
+        """See :class:`Selected`."""
         size = 0
 
         async def stays(one: Located, _: int) -> bool:
@@ -166,31 +171,35 @@ class SelectedItems:
 
         await self._each(stays, UNLIMITED, stop)
 
-    async def run_on(self, names: Iterable[str], change: Change, record: Record) -> list[str]:
-        """Changes the failed items of these ids; returns those that are not in failed."""
+    async def run_on(self, names: Iterable[str], change: ItemChange) -> list[str]:
+        """See :class:`Selected`."""
         missing: list[str] = []
-        records = ActionRecord(record, change.action, self.queue.name, change.destination)
+        steps = self.steps_of(change)
+        records = ActionRecord(self.record, steps.action, self.queue.name, steps.destination)
         for name in dict.fromkeys(names):
             before = self.changed
             await records.item(name)
             found = await self.queue.failed_item(name)
-            if found is None or not await self._try(change, found, 0):
+            if found is None or not await self._try(steps, found, 0):
                 missing.append(name)
             if self.changed == before:
                 await records.item_not_done(name)
         return missing
 
-    async def run(self, change: Change, record: Record, pace: Pace, stop: asyncio.Event) -> None:
-        """Changes the items that pass the filter. Records it at the beginning, and at the end with the number of
-        changed items.
-        """
+    async def run(self, change: ItemChange, stop: asyncio.Event) -> None:
+        """See :class:`Selected`."""
+        await self.carry_out(self.steps_of(change), stop)
+
+    async def carry_out(self, change: Change, stop: asyncio.Event) -> None:
+        """Makes a change of the items, see :meth:`run`."""
 
         async def stays(one: Located, position: int) -> bool:
             before = self.problem_count
             is_there = await self._try(change, one, position)
             return self.problem_count > before or (is_there and change.is_to_head)
 
-        records = ActionRecord(record, change.action, self.queue.name, change.destination)
+        pace = Pace(self.rate)
+        records = ActionRecord(self.record, change.action, self.queue.name, change.destination)
         await records.selection(str(self.wanted))
         try:
             if change.all and pace.is_unlimited and self.wanted.only(*change.by):

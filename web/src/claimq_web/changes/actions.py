@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from urllib.parse import urlencode
 
@@ -17,14 +18,13 @@ import claimq
 from claimq.errors import ItemTooLarge, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import State
 from claimq_admin.changes.action_record import Destination
-from claimq_admin.changes.item_actions import ItemActions
+from claimq_admin.changes.item_change import CHANGEABLE
+from claimq_admin.direct_admin import DirectAdmin
 from claimq_admin.errors import CommandError
 from claimq_admin.reads import documents
-from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_admin.text import count
-from claimq_process.duration import parse_duration
 from claimq_web.changes.bodies import Bodies
-from claimq_web.changes.filter_forms import CHANGEABLE, LONGEST_TEXT, filter_of
+from claimq_web.changes.filter_forms import OTHERS, change_of, check_known, filter_of
 from claimq_web.changes.new_items import items_of
 from claimq_web.changes.queue_changes import change_queue, right_of
 from claimq_web.changes.runs import Run, Runs
@@ -41,7 +41,6 @@ _ENQUEUES_OF_A_QUEUE, _ENQUEUES_OF_A_USER, _ENQUEUES_OF_A_NAMESPACE, _ENQUEUES_A
 """How many requests have items in memory at the same time: each can have megabytes."""
 _MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of the bodies of all enqueues that have no slot yet."""
-_CANCELLED = "cancelled by hand"
 
 
 class Actions:
@@ -73,15 +72,13 @@ class Actions:
         """Changes a whole queue, or drains a worker of it."""
         session, form = await checked_form(request)
         name = str(request.path_params["name"])
-        queue = await self._queue(session, name, right_of(form))
-        record = self._queues.recorder(name, session.user)
+        admin = await self._admin(session, name, right_of(form))
         try:
-            text, fields = await change_queue(self._queues, name, queue, record, form)
+            text, fields = await change_queue(self._queues, name, admin, form)
         except CommandError as error:
             return _not_carried_out(request, error, _path(name))
         except (ValueError, TypeError) as error:
             raise HTTPException(400, str(error)) from error
-        await queue.add_to_index()
         return _carried_out(request, text, _path(name), **fields)
 
     async def _enqueue(self, request: Request) -> Response:
@@ -119,27 +116,17 @@ class Actions:
         """Acts on one item."""
         session, form = await checked_form(request)
         name = str(request.path_params["name"])
-        queue = await self._queue(session, name)
-        item_id, action = form.get("id", ""), form.get("action", "")
-        items = ItemActions(queue, self._queues.recorder(name, session.user))
-        acts: dict[str, Callable[[], Awaitable[str]]] = {
-            "cancel": lambda: items.cancel(item_id, form.get("error", "")[:LONGEST_TEXT] or _CANCELLED),
-            "remove": lambda: items.remove(item_id),
-            "run-now": lambda: items.run_now(item_id),
-            "requeue": lambda: items.requeue(item_id, _delay(form)),
-            "move": lambda: self._move(session, items, item_id, name, form),
-        }
-        if action not in acts:
-            raise HTTPException(400, "there is no such action")
-        stays = action in ("cancel", "run-now", "requeue")
+        admin = await self._admin(session, name)
+        check_known(form, {*OTHERS, "delay"})
+        item_id, change = form.get("id", ""), change_of(form)
+        if change.action == "move":
+            admin = replace(admin, destination=await self._destination(session, name, form))
+        stays = change.action in ("cancel", "run-now", "requeue")
         path = _path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name)
         try:
-            return _carried_out(request, await acts[action](), path)
+            return _carried_out(request, await admin.change_item(item_id, change), path)
         except CommandError as error:
             return _not_carried_out(request, error, path)
-
-    async def _move(self, session: Session, items: ItemActions, item_id: str, name: str, form: Form) -> str:
-        return await items.move(item_id, await self._destination(session, name, form))
 
     async def _change_selected(self, request: Request) -> Response:
         """Starts a change of all items of a state that pass a filter."""
@@ -147,40 +134,28 @@ class Actions:
         name, page = str(request.path_params["name"]), str(request.path_params["page"])
         if page not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
-        items = SelectedItems(await self._queue(session, name), filter_of(form), state=CHANGEABLE[page])
-        change = await self._change(session, items, name, form)
-        record = self._queues.recorder(name, session.user)
+        admin, change = await self._admin(session, name), change_of(form)
+        target = form.get("target", "") if change.action == "move" else None
+        if target is not None:
+            admin = replace(admin, destination=await self._destination(session, name, form))
+        items = admin.selected(filter_of(form), CHANGEABLE[page], rate=_rate(form))
+        try:
+            steps = items.steps_of(change)
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from error
         if "id" in form:
             if items.state is not State.FAILED or not form["id"]:
                 raise HTTPException(400, "an id names a failed item here; for others use the path item")
-            missing = await items.run_on([form["id"]], change, record)
+            missing = await items.run_on([form["id"]], change)
             return _carried_out(request, "", _path(name, page), missing=missing, problems=items.problems)
-        target = form.get("target", "") if form.get("action") == "move" else None
         is_allowed = partial(self._may_change, session, name, target)
-        run_id = self._runs.start(
-            Run(name, session.user, record, items, change, _rate(form), is_allowed, self._queues.shown)
-        )
+        run_id = self._runs.start(Run(name, session.user, items, steps, is_allowed, self._queues.shown))
         if run_id is None:
             raise HTTPException(
                 503,
                 "too many changes are running: of you, of this namespace or altogether; wait for one or stop it",
             )
         return _carried_out(request, "", _path(name, f"runs/{run_id}"), run=run_id)
-
-    async def _change(self, session: Session, items: SelectedItems, name: str, form: Form) -> Change:
-        match form.get("action"):
-            case "requeue":
-                return items.requeueing()
-            case "remove":
-                return items.removing()
-            case "move":
-                return items.moving_to(await self._destination(session, name, form))
-            case "cancel" if items.state is not State.FAILED:
-                return items.cancelling(form.get("because", "")[:LONGEST_TEXT] or _CANCELLED)
-            case "run-now" if items.state is not State.FAILED:
-                return items.running_now()
-            case _:
-                raise HTTPException(400, "there is no such action")
 
     async def _stop_run(self, request: Request) -> Response:
         session, _ = await checked_form(request)
@@ -199,7 +174,12 @@ class Actions:
         queue = await self._queue(session, target, Right.ADD)
         return Destination(queue, self._queues.recorder(target, session.user, adds=True))
 
-    async def _queue(self, session: Session, name: str, right: Right = Right.CHANGE) -> claimq.ReliableQueue:
+    async def _admin(self, session: Session, name: str, right: Right = Right.CHANGE) -> DirectAdmin:
+        """The queue, for changes by a user who has the right on it."""
+        queue = await self._queue(session, name, right)
+        return DirectAdmin(queue, self._queues.recorder(name, session.user))
+
+    async def _queue(self, session: Session, name: str, right: Right) -> claimq.ReliableQueue:
         """The queue, if the user has the right on it."""
         await self._check(session, name, right)
         queue = self._queues.queue(name)
@@ -246,14 +226,6 @@ def _in_time(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
             ) from error
 
     return handle_in_time
-
-
-def _delay(form: Form) -> float | None:
-    text = form.get("delay", "").strip()
-    try:
-        return parse_duration(text) if text else None
-    except ValueError as error:
-        raise HTTPException(400, str(error)) from error
 
 
 def _rate(form: Form) -> float | None:

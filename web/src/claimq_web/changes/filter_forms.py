@@ -1,21 +1,26 @@
-"""The filter of items in the fields of a query or a form."""
+"""The filter of items in the fields of a query or a form, and the change of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from claimq.model import State
+from claimq_admin.changes.item_change import ItemChange
 from claimq_admin.selection.item_filter import PAGE_FILTERS, ItemFilter
+from claimq_process.duration import parse_duration
 
 LONGEST_TEXT = 1000
 LONGEST_FILTER = 2000
-_OTHERS = {"action", "because", "form_token", "id", "rate", "state", "target"}
+OTHERS = {"action", "because", "form_token", "id", "rate", "state", "target"}
 """The fields beside those of a filter in a query or a form."""
-CHANGEABLE = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
-"""The states whose items can be changed together, by the last part of the path of their page."""
+
+
+def check_known(fields: Mapping[str, str], known: Collection[str]) -> None:
+    """Answers with status 400 to a field that is not known: in a later release it may limit what is changed."""
+    if unknown := sorted(fields.keys() - {*known}):
+        raise HTTPException(400, f"this page does not know {unknown[0][:100]!r}; omit it")
 
 
 def filter_of(fields: Mapping[str, str]) -> ItemFilter:
@@ -23,8 +28,7 @@ def filter_of(fields: Mapping[str, str]) -> ItemFilter:
 
     A field that is not known may be a filter of a later release: without it, more items would pass.
     """
-    if unknown := sorted(fields.keys() - PAGE_FILTERS.keys() - _OTHERS):
-        raise _unusable(f"this page does not know {unknown[0][:100]!r}")
+    check_known(fields, {*PAGE_FILTERS, *OTHERS})
     found: dict[str, Any] = {}
     for name, one in PAGE_FILTERS.items():
         if not (text := fields.get(name)):
@@ -40,3 +44,13 @@ def filter_of(fields: Mapping[str, str]) -> ItemFilter:
 
 def _unusable(why: str) -> HTTPException:
     return HTTPException(400, f"the filter cannot be used: {why}")
+
+
+def change_of(form: Mapping[str, str]) -> ItemChange:
+    """The change in the fields of a form. Answers with status 400 to a wrong one."""
+    because, delay = form.get("because", "")[:LONGEST_TEXT], form.get("delay", "").strip()
+    try:
+        parts: dict[str, Any] = {"because": because} if because else {}
+        return ItemChange(form.get("action", ""), **parts, delay=parse_duration(delay) if delay else None)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error

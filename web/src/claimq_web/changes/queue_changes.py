@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from starlette.exceptions import HTTPException
 
-import claimq
-from claimq_admin.changes.action_record import Record
-from claimq_admin.changes.queue_actions import WORKER_DIED, QueueActions
+from claimq_admin.changes.queue_actions import QUEUE_ACTIONS
+from claimq_admin.direct_admin import DirectAdmin
 from claimq_admin.errors import CommandError
 from claimq_admin.text import count
-from claimq_web.changes.filter_forms import LONGEST_FILTER, LONGEST_TEXT
+from claimq_web.changes.filter_forms import LONGEST_FILTER, LONGEST_TEXT, check_known
 from claimq_web.queues.queues import Json, Queues
 from claimq_web.users.access import Right
 from claimq_web.users.forms import Form
@@ -26,81 +23,60 @@ _RESULTS = {
 _ALWAYS = {"action", "form_token"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Needs:
-    """The right that an action needs, and the fields that its form may have beside those of every form."""
-
-    right: Right
-    fields: tuple[str, ...] = ()
-
-
-_ACTIONS = {
-    "pause": _Needs(Right.CHANGE),
-    "resume": _Needs(Right.CHANGE),
-    "release": _Needs(Right.CHANGE, ("worker", "interrupted", "error")),
-    "flush": _Needs(Right.CHANGE, ("client",)),
-    "policy": _Needs(Right.CONFIGURE, ("changes",)),
-    "suspend": _Needs(Right.SUSPEND),
-    "end-suspension": _Needs(Right.SUSPEND),
-    "drain": _Needs(Right.DRAIN, ("worker",)),
+_FIELDS = {**QUEUE_ACTIONS, "suspend": (), "end-suspension": (), "drain": ("worker",)}
+"""What can be done, and the fields of its form beside those of every form."""
+_RIGHTS = {
+    "policy": Right.CONFIGURE,
+    "suspend": Right.SUSPEND,
+    "end-suspension": Right.SUSPEND,
+    "drain": Right.DRAIN,
 }
+"""The rights of actions that need another one than CHANGE."""
 
 
 def right_of(form: Form) -> Right:
     """The right that the action of a form needs. Answers with status 400 to an unknown action, and to a field that the
     action does not have: in a later release it may limit what is changed."""
-    needs = _ACTIONS.get(form.get("action", ""))
-    if needs is None:
+    action = form.get("action", "")
+    if action not in _FIELDS:
         raise HTTPException(400, "there is no such action")
-    if unknown := sorted(form.keys() - _ALWAYS - set(needs.fields)):
-        raise HTTPException(400, f"{form['action']} has no field {unknown[0][:100]!r} on this page")
-    return needs.right
+    check_known(form, {*_ALWAYS, *_FIELDS[action]})
+    return _RIGHTS.get(action, Right.CHANGE)
 
 
-async def change_queue(
-    queues: Queues, name: str, queue: claimq.ReliableQueue, record: Record, form: Form
-) -> tuple[str, Json]:
+async def change_queue(queues: Queues, name: str, admin: DirectAdmin, form: Form) -> tuple[str, Json]:
     """Carries out the action of a form; returns what was done, in words, and the fields of the answer to a program.
 
     CommandError if it cannot be done; ValueError and TypeError for a form with wrong values.
     """
-    actions, action, subject = QueueActions(queue, record), form["action"], name
-    match action:
-        case "pause":
-            await actions.pause()
-        case "resume":
-            await actions.resume()
-        case "release":
-            released = await _release(actions, form)
-            return f"{name}: {count(released['total'])} given back", released
-        case "flush":
-            flushed = await actions.flush(form.get("client"))
-            return f"{name}: {count(sum(flushed['removed'].values()))} removed", flushed
-        case "policy":
-            return f"the policy of {name} is changed", await _change_policy(actions, form)
-        case "drain":
-            subject = form.get("worker", "")[:LONGEST_TEXT]
-            await record(action, subject)
-            await queues.drain(name, subject)
-        case _:
-            await record(action)
-            await queues.suspend(name, action == "suspend")
-    return f"{subject} {_RESULTS[action]}", {}
+    action = form["action"]
+    fields = {field: form[field] for field in _FIELDS[action] if field in form}
+    if action in QUEUE_ACTIONS:
+        return await _change(name, admin, action, fields)
+    subject = fields.get("worker", "")[:LONGEST_TEXT]
+    await admin.record(action, subject)
+    if action == "drain":
+        await queues.drain(name, subject)
+    else:
+        await queues.suspend(name, action == "suspend")
+    return f"{subject or name} {_RESULTS[action]}", {}
 
 
-async def _release(actions: QueueActions, form: Form) -> Json:
-    interrupted = form.get("interrupted", "false")
-    if interrupted not in ("true", "false"):
-        raise ValueError(f"interrupted is {interrupted[:100]!r}; give true or false")
-    error = form.get("error", "")[:LONGEST_TEXT] or WORKER_DIED
-    return await actions.release(form.get("worker", ""), error, is_interrupted=interrupted == "true")
-
-
-async def _change_policy(actions: QueueActions, form: Form) -> Json:
-    changes = form.get("changes", "")
-    if len(changes) > LONGEST_FILTER:
-        raise ValueError(f"changes has {len(changes)} characters; give at most {LONGEST_FILTER}")
+async def _change(name: str, admin: DirectAdmin, action: str, fields: dict[str, str]) -> tuple[str, Json]:
+    for field, text in fields.items():
+        if len(text) > LONGEST_FILTER:
+            raise ValueError(f"{field} has {len(text)} characters; give at most {LONGEST_FILTER}")
     try:
-        return await actions.change_policy(changes.split())
+        done = await admin.change_queue(action, **fields)
     except CommandError as error:  # of a word that is not FIELD=VALUE
         raise ValueError(str(error)) from error
+    match action:
+        case "release":
+            text = f"{name}: {count(done['total'])} given back"
+        case "flush":
+            text = f"{name}: {count(sum(done['removed'].values()))} removed"
+        case "policy":
+            text = f"the policy of {name} is changed"
+        case _:
+            text = f"{name} {_RESULTS[action]}"
+    return text, done

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError
-from claimq_admin.changes.action_record import Record
-from claimq_admin.rate_limit import Pace
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_kubernetes.port import ClusterError
 
@@ -33,10 +31,8 @@ class Run:
 
     queue: str
     user: str
-    record: Record
     items: SelectedItems
     change: Change
-    rate: float | None
     is_allowed: Callable[[], Awaitable[bool]]
     shown: Callable[[ClaimqError], ClaimqError]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -62,7 +58,7 @@ class Run:
             name="permission of a run",
         )
         try:
-            await self.items.run(self.change, self.record, Pace(self.rate), self.stop)
+            await self.items.carry_out(self.change, self.stop)
         except ClaimqError as error:
             self.problem = str(self.shown(error))
         except Exception as error:  # logged as a defect

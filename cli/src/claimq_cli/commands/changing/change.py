@@ -6,15 +6,12 @@ from collections.abc import Mapping
 
 import click
 
-import claimq
+from claimq.internals.operations import internals
 from claimq.model import State
-from claimq_admin.changes.action_record import recorded_in
-from claimq_admin.changes.local_user import local_user
-from claimq_admin.changes.queue_actions import WORKER_DIED, QueueActions
+from claimq_admin.changes.queue_actions import WORKER_DIED
 from claimq_admin.errors import NOT_DONE, CommandError
 from claimq_admin.reads.owners import owner_note
 from claimq_admin.text import count
-from claimq_cli.commands.changing.page_changes import changes_of
 from claimq_cli.commands.options.confirmation import confirm
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.queue_argument import queue_argument
@@ -22,11 +19,6 @@ from claimq_cli.output import terminal
 
 _PLACES = ("requeued", "delayed", "failed", "unclaimed")
 """Where items that are given back go."""
-
-
-def _actions(queue: claimq.ReliableQueue) -> QueueActions:
-    """Actions of the user of this process."""
-    return QueueActions(queue, recorded_in(queue, local_user()))
 
 
 @click.command()
@@ -38,13 +30,9 @@ async def pause(context: Context, name: str) -> None:
     \b
     claimq pause thumbnails
     """
-    note = ""
-    if changes := changes_of(context, name):
-        await changes.queue("pause")
-    else:
-        async with context.changed_queue(name) as queue:
-            note = await owner_note(queue)
-            await _actions(queue).pause()
+    async with context.admin(name) as admin:
+        note = owner_note(await admin.owner())
+        await admin.change_queue("pause")
     if note:
         terminal.say_error(f"warning: {name}{note} stays paused until `claimq resume {name}`")
     context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
@@ -59,11 +47,8 @@ async def resume(context: Context, name: str) -> None:
     \b
     claimq resume thumbnails
     """
-    if changes := changes_of(context, name):
-        await changes.queue("resume")
-    else:
-        async with context.changed_queue(name) as queue:
-            await _actions(queue).resume()
+    async with context.admin(name) as admin:
+        await admin.change_queue("resume")
     context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
 
 
@@ -83,12 +68,9 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
     \b
     claimq release thumbnails thumbnails-6c9d-x7k2p
     """
-    if changes := changes_of(context, name):
-        given = {"interrupted": "true"} if interrupted else {}
-        done = await changes.queue("release", worker=worker, error=error, **given)
-    else:
-        async with context.changed_queue(name) as queue:
-            done = await _actions(queue).release(worker, error, is_interrupted=interrupted)
+    is_interrupted = "true" if interrupted else "false"
+    async with context.admin(name) as admin:
+        done = await admin.change_queue("release", worker=worker, error=error, interrupted=is_interrupted)
     document = {"queue": name, "worker": worker, **{key: done[key] for key in (*_PLACES, "total")}}
     parts = [f"{done[key]:,} {key}" for key in _PLACES if done[key]]
     context.answers.give(
@@ -117,13 +99,10 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
     claimq flush thumbnails --client acme --yes
     """
     which = "every item" if client is None else f"all items of the client {client} in main"
-    if changes := changes_of(context, name):
-        confirm(f"this removes {which} of {name} permanently", is_given=yes)
-        done = await changes.queue("flush", **({} if client is None else {"client": client}))
-    else:
-        async with context.changed_queue(name) as queue:
-            confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
-            done = await _actions(queue).flush(client)
+    async with context.admin(name) as admin:
+        note = owner_note(await admin.owner())
+        confirm(f"this removes {which} of {name}{note} permanently", is_given=yes)
+        done = await admin.change_queue("flush", **({} if client is None else {"client": client}))
     removed = done["removed"]
     document = {"queue": name, "client": client, "removed": removed}
     context.answers.give(document, f"{name}: {count(sum(removed.values()))} removed")
@@ -148,7 +127,8 @@ async def delete(context: Context, name: str, if_empty: bool, yes: bool) -> None
     """
     which = "the policy and the counters" if if_empty else "the policy, the counters and every item"
     async with context.queue(name) as queue:
-        confirm(f"this removes {which} of {name}{await owner_note(queue)} permanently", is_given=yes)
+        note = owner_note(await internals(queue).owner())
+        confirm(f"this removes {which} of {name}{note} permanently", is_given=yes)
         removed = await queue.delete(only_if_empty=if_empty)
         if removed is None:
             raise CommandError(_not_empty(name, await queue.lengths()), NOT_DONE)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from claimq.model import Located, State
-from claimq_admin.changes.action_record import recorded_in
-from claimq_admin.changes.local_user import local_user
-from claimq_admin.errors import INTERRUPTED, NOT_DONE, CommandError
-from claimq_admin.rate_limit import Pace
+from claimq_admin.changes.item_change import PAST, ItemChange, Selected
+from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
+from claimq_admin.queue_admin import QueueAdmin
 from claimq_admin.reads import documents
+from claimq_admin.reads.owners import owner_note
 from claimq_admin.selection.item_filter import ItemFilter, entered_at
-from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_admin.stop_signals import stopping
 from claimq_admin.text import count, instant, payload
 from claimq_cli.commands.options.confirmation import confirm
@@ -36,93 +33,102 @@ COLUMNS = {
 """The columns of :func:`row_of`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a change has done. ``missing``: ids that were not there; ``problems``: why others were not changed, the
-    first of ``problem_count``.
-    """
-
-    changed: int
-    missing: list[str]
-    problems: list[str]
-    problem_count: int
-
-
-async def carry_out(
-    context: Context, name: str, chosen: Selection, items: SelectedItems, change: Change, past: str
+async def change_items(
+    context: Context, name: str, chosen: Selection, change: ItemChange, *, target: str = "", yes: bool = True
 ) -> int:
-    """Changes the items and prints the result; ``past``: what was done to them. Returns the exit code: 1 if an item was
-    not changed.
+    """Changes the items and prints the result. Returns the exit code: 1 if an item was not changed.
+
+    ``target``: the queue that they are moved to. ``yes``: a removal needs no confirmation.
     """
-    if chosen.is_dry:
-        async with stopping() as stop:
-            await items.count(stop)
-        show_dry_run(context, name, items.state, items.matched, items.samples)
-        return 0
-    missing: list[str] = []
-    if chosen.ids:
-        missing = await items.run_on(chosen.ids, change, recorded_in(items.queue, local_user()))
-    else:
-        await _run(items, change, Pace(chosen.rate), past)
-    result = Result(items.changed, missing, items.problems, items.problem_count)
-    return show_result(context, name, past, result)
+    if name == target:
+        raise CommandError("NAME and TARGET are the same queue", USAGE)
+    async with context.admin(name, target=target) as admin:
+        if chosen.ids and chosen.state is not State.FAILED:
+            return await _change_each(context, name, admin, chosen.ids, change)
+        items = admin.selected(chosen.wanted, chosen.state, chosen.limit, chosen.rate)
+        if chosen.ids:
+            return _show(context, name, change, items, await items.run_on(chosen.ids, change))
+        if chosen.is_dry:
+            async with stopping() as stop:
+                await items.count(stop)
+            return _show_dry_run(context, name, chosen, items)
+        if not yes:
+            confirm(_removal(name, chosen, owner_note(await admin.owner())), is_given=False)
+        await _run(items, change)
+    return _show(context, name, change, items, [])
 
 
-def show_result(context: Context, name: str, past: str, result: Result) -> int:
-    """Prints the result of a change. Returns the exit code."""
-    document = {"queue": name, past: result.changed, "missing": result.missing, "problems": result.problems}
-    context.answers.give(document, f"{name}: {count(result.changed)} {past.replace('_', ' ')}")
-    if result.missing:
-        terminal.say_error(absent(name, result.missing))
-    for problem in result.problems:
+async def _change_each(
+    context: Context, name: str, admin: QueueAdmin, ids: tuple[str, ...], change: ItemChange
+) -> int:
+    """Changes each item. Errors of single items are printed, and the others go on; exit code 1 if there are any."""
+    lines: dict[str, str] = {}
+    unchanged: list[str] = []
+    for one in dict.fromkeys(ids):
+        try:
+            lines[one] = f"{name}: {await admin.change_item(one, change)}"
+        except CommandError as error:
+            terminal.say_error(str(error))
+            unchanged.append(one)
+    context.answers.give({"queue": name, "changed": [*lines], "unchanged": unchanged}, *lines.values())
+    return NOT_DONE if unchanged else 0
+
+
+def _show(context: Context, name: str, change: ItemChange, items: Selected, missing: list[str]) -> int:
+    past = PAST[change.action]
+    document = {"queue": name, past: items.changed, "missing": missing, "problems": items.problems}
+    context.answers.give(document, f"{name}: {count(items.changed)} {past.replace('_', ' ')}")
+    if missing:
+        terminal.say_error(absent(name, missing))
+    for problem in items.problems:
         terminal.say_error(problem)
-    if result.problem_count > len(result.problems):
-        terminal.say_error(f"{count(result.problem_count - len(result.problems))} more were not changed")
-    return NOT_DONE if result.missing or result.problems else 0
+    if items.problem_count > len(items.problems):
+        terminal.say_error(f"{count(items.problem_count - len(items.problems))} more were not changed")
+    return NOT_DONE if missing or items.problems else 0
 
 
-def confirm_removal(name: str, chosen: Selection, owner: str, *, is_given: bool) -> None:
-    """Asks before all items that pass the filters are removed. CommandError if the user does not confirm it.
-
-    ``owner``: a note on who owns the queue.
-    """
-    if chosen.ids or chosen.is_dry:
-        return
+def _removal(name: str, chosen: Selection, owner: str) -> str:
     one = _one_of(chosen.state)
     is_filtered = chosen.wanted != ItemFilter()
     which = f"all {one.replace('item', 'items')} that match the filters" if is_filtered else f"every {one}"
-    confirm(f"this removes {which} of {name}{owner} permanently", is_given=is_given)
+    return f"this removes {which} of {name}{owner} permanently"
 
 
-async def _run(items: SelectedItems, change: Change, pace: Pace, past: str) -> None:
+async def _run(items: Selected, change: ItemChange) -> None:
     """Changes all items that pass the filters, with the progress on a terminal."""
     progress = Progress(is_shown=sys.stderr.isatty())
+    past = PAST[change.action].replace("_", " ")
     items.note = lambda: progress.show(
-        f"{items.looked_at:,} of {items.total:,} read, {items.changed:,} {past.replace('_', ' ')}"
+        f"{items.looked_at:,} of {items.total:,} read, {items.changed:,} {past}"
     )
     async with stopping() as stop:
         try:
-            await items.run(change, recorded_in(items.queue, local_user()), pace, stop)
+            await items.run(change, stop)
         finally:
             progress.clear()
         if stop.is_set():
             raise CommandError(f"interrupted after {count(items.changed)}", INTERRUPTED)
 
 
-def show_dry_run(context: Context, name: str, state: State, matched: int, samples: Sequence[Located]) -> None:
+def _show_dry_run(context: Context, name: str, chosen: Selection, items: Selected) -> int:
     """Prints how many items pass the filters, and the first of them."""
     context.answers.give_table(
         {
             "queue": name,
             "dry_run": True,
-            "matching": matched,
-            "samples": [documents.located(one) for one in samples],
+            "matching": items.matched,
+            "samples": [documents.located(one) for one in items.samples],
         },
-        COLUMNS[state],
-        [row_of(one) for one in samples],
-        nothing=f"{name}: no {_one_of(state)} passes the filters",
+        COLUMNS[chosen.state],
+        [row_of(one) for one in items.samples],
+        nothing=f"{name}: no {_one_of(chosen.state)} passes the filters",
     )
-    terminal.say_error(f"{name}: {count(matched)} would be changed; nothing was (--dry-run)")
+    terminal.say_error(f"{name}: {count(items.matched)} would be changed; nothing was (--dry-run)")
+    if items.looked_at < items.total and items.matched != chosen.limit:
+        terminal.say_error(
+            f"only {items.looked_at:,} of {items.total:,} items were counted; a change looks at all"
+        )
+    return 0
 
 
 def _one_of(state: State) -> str:

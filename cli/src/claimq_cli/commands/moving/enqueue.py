@@ -66,9 +66,9 @@ async def enqueue(
         )
     payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
     new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
-    async with context.enqueue_queue(name) as (queue, new_queue):
-        due_at, delayed = await _delay(queue, wanted)
-        enqueued = await queue.enqueue_many(new)
+    async with context.filled_admin(name) as (admin, new_queue):
+        due_at, delayed = await _delay(admin.queue, wanted)
+        enqueued = await admin.queue.enqueue_many(new)
     loaded = Loaded()
     loaded.add(enqueued)
     document = {**documents.enqueued(name, enqueued), "created": bool(new_queue), "due_at": due_at}
@@ -90,8 +90,8 @@ def _check_source(
 
 async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> int:
     with InputSource(lines.source) as opened:
-        async with stopping() as stop, context.enqueue_queue(name) as (queue, new_queue):
-            done = await load(queue, opened, lines.end, wanted, stop)
+        async with stopping() as stop, context.filled_admin(name) as (admin, new_queue):
+            done = await load(admin.queue, opened, lines.end, wanted, stop)
     document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
     at, delay = _due(wanted.options)
     delayed = "" if at is None else f"delayed until {iso_instant(at)}"

@@ -15,11 +15,16 @@ import click
 import claimq
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
+from claimq_admin.changes.action_record import Destination, destination_of, recorded_in
 from claimq_admin.changes.by_hand import name_by_hand
+from claimq_admin.changes.local_user import local_user
+from claimq_admin.direct_admin import DirectAdmin
 from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.queue_admin import QueueAdmin
 from claimq_admin.reads.queue_reads import ReadableQueue
 from claimq_admin.remote.page_api import PageApi
 from claimq_admin.remote.remote_queue import RemoteQueue
+from claimq_admin.remote_admin import RemoteAdmin
 from claimq_admin.server_choice import RETRY_SECONDS, Chosen, choose
 from claimq_admin.similar_names import did_you_mean
 from claimq_cli.cluster.kubectl import Kubectl, selected
@@ -121,11 +126,13 @@ class Context:
             yield queue
 
     @asynccontextmanager
-    async def changed_queue(self, name: str) -> AsyncGenerator[claimq.ReliableQueue]:
-        """Like :meth:`queue`, for changes: adds the queue to the list of `claimq queues`."""
-        async with self.queue(name) as queue:
-            yield queue
-            await queue.add_to_index()
+    async def admin(self, name: str, *, target: str = "") -> AsyncGenerator[QueueAdmin]:
+        """The queue, for changes by the user of this process. ``target``: the queue that items are moved to."""
+        if self.page is not None:
+            yield RemoteAdmin(self.page, name, self.page.name_on_page(target) if target else "")
+            return
+        async with self.queue(name) as queue, self.queue(target) if target else nullcontext() as other:
+            yield _direct(queue, destination_of(other, local_user()) if other else None)
 
     @asynccontextmanager
     async def filled_queue(
@@ -145,14 +152,17 @@ class Context:
                 await queue.add_to_index()
 
     @asynccontextmanager
-    async def enqueue_queue(self, name: str) -> AsyncGenerator[tuple[ReadableQueue, NewQueue | None]]:
-        """Like :meth:`filled_queue`, also with --web-api; then the page refuses items for a queue that does not
-        exist."""
+    async def filled_admin(self, name: str) -> AsyncGenerator[tuple[QueueAdmin, NewQueue | None]]:
+        """Like :meth:`filled_queue`, also with --web-api; then the page refuses a queue that does not exist."""
         if self.page is not None:
-            yield RemoteQueue(self.page, name), None
+            yield RemoteAdmin(self.page, name), None
             return
-        async with self.filled_queue(name) as found:
-            yield found
+        async with self.filled_queue(name) as (queue, new_queue):
+            yield _direct(queue), new_queue
+
+
+def _direct(queue: claimq.ReliableQueue, destination: Destination | None = None) -> DirectAdmin:
+    return DirectAdmin(queue, recorded_in(queue, local_user()), destination)
 
 
 def servers_of(queues: Iterable[ClusterQueue]) -> list[Chosen]:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from copy import copy
 
 import click
 
-import claimq
-from claimq_admin.changes.action_record import destination_of, recorded_in
-from claimq_admin.changes.item_actions import ItemActions
-from claimq_admin.changes.local_user import local_user
-from claimq_admin.errors import NOT_DONE, USAGE, CommandError
-from claimq_admin.reads.owners import owner_note
-from claimq_admin.selection.selected_items import SelectedItems
-from claimq_cli.commands.changing.page_changes import changes_of
-from claimq_cli.commands.changing.selected_changes import carry_out, confirm_removal
+from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.errors import USAGE, CommandError
+from claimq_cli.commands.changing.selected_changes import change_items
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.commands.options.queue_argument import QueueArgument
 from claimq_cli.commands.reading.inspection import find
 from claimq_cli.commands.reading.item_selection import Selection, waiting_selection
-from claimq_cli.output import terminal
-from claimq_process.duration import format_duration
 
 
 @click.group()
@@ -55,18 +46,7 @@ async def cancel(context: Context, name: str, chosen: Selection, error: str) -> 
     claimq item cancel thumbnails order-4711 --error "the customer has withdrawn it"
     claimq item cancel thumbnails --all --state main --client acme --dry-run
     """
-    if changes := changes_of(context, name):
-        if chosen.ids:
-            return await _each(
-                context, name, chosen.ids, lambda one: changes.item(one, "cancel", error=error)
-            )
-        return await changes.selected(chosen, "cancel", "cancelled", because=error)
-    async with context.changed_queue(name) as queue:
-        if chosen.ids:
-            actions = _actions(queue)
-            return await _each(context, name, chosen.ids, lambda one: actions.cancel(one, error))
-        items = _selected(queue, chosen)
-        return await carry_out(context, name, chosen, items, items.cancelling(error), "cancelled")
+    return await change_items(context, name, chosen, ItemChange("cancel", error))
 
 
 @item.command("remove")
@@ -82,16 +62,7 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
     claimq item remove thumbnails order-4711
     claimq item remove thumbnails --all --state delayed --min-age 168h --dry-run
     """
-    if changes := changes_of(context, name):
-        if chosen.ids:
-            return await _each(context, name, chosen.ids, lambda one: changes.item(one, "remove"))
-        return await changes.selected(chosen, "remove", "removed", yes=yes)
-    async with context.changed_queue(name) as queue:
-        if chosen.ids:
-            return await _each(context, name, chosen.ids, _actions(queue).remove)
-        items = _selected(queue, chosen)
-        confirm_removal(name, chosen, await owner_note(queue), is_given=yes)
-        return await carry_out(context, name, chosen, items, items.removing(), "removed")
+    return await change_items(context, name, chosen, ItemChange("remove"), yes=yes)
 
 
 @item.command("run-now")
@@ -106,15 +77,7 @@ async def run_now(context: Context, name: str, chosen: Selection) -> int:
     claimq item run-now thumbnails order-4711
     claimq item run-now thumbnails --all --state delayed --last-error timeout
     """
-    if changes := changes_of(context, name):
-        if chosen.ids:
-            return await _each(context, name, chosen.ids, lambda one: changes.item(one, "run-now"))
-        return await changes.selected(chosen, "run-now", "run_now")
-    async with context.changed_queue(name) as queue:
-        if chosen.ids:
-            return await _each(context, name, chosen.ids, _actions(queue).run_now)
-        items = _selected(queue, chosen)
-        return await carry_out(context, name, chosen, items, items.running_now(), "run_now")
+    return await change_items(context, name, chosen, ItemChange("run-now"))
 
 
 @item.command("requeue")
@@ -132,19 +95,7 @@ async def requeue(context: Context, name: str, chosen: Selection, delay: float |
     """
     if delay is not None and not chosen.ids:
         raise CommandError("--delay does not go with --all; name the items by their ids", USAGE)
-    if changes := changes_of(context, name):
-        text = "" if delay is None else format_duration(delay)
-        if chosen.ids:
-            return await _each(
-                context, name, chosen.ids, lambda one: changes.item(one, "requeue", delay=text)
-            )
-        return await changes.selected(chosen, "requeue", "requeued")
-    async with context.changed_queue(name) as queue:
-        if chosen.ids:
-            actions = _actions(queue)
-            return await _each(context, name, chosen.ids, lambda one: actions.requeue(one, delay))
-        items = _selected(queue, chosen)
-        return await carry_out(context, name, chosen, items, items.requeueing(), "requeued")
+    return await change_items(context, name, chosen, ItemChange("requeue", delay=delay))
 
 
 @item.command("move")
@@ -159,43 +110,4 @@ async def move(context: Context, name: str, target: str, chosen: Selection) -> i
     claimq item move thumbnails photos order-4711
     claimq item move thumbnails photos --all --state main --json '$.kind=photo'
     """
-    if name == target:
-        raise CommandError("NAME and TARGET are the same queue", USAGE)
-    if changes := changes_of(context, name):
-        there = changes.name_on_page(target)
-        if chosen.ids:
-            return await _each(context, name, chosen.ids, lambda one: changes.item(one, "move", target=there))
-        return await changes.selected(chosen, "move", "moved", target=there)
-    async with context.queue(name) as queue, context.queue(target) as other:
-        destination = destination_of(other, local_user())
-        if chosen.ids:
-            actions = _actions(queue)
-            return await _each(context, name, chosen.ids, lambda one: actions.move(one, destination))
-        items = _selected(queue, chosen)
-        return await carry_out(context, name, chosen, items, items.moving_to(destination), "moved")
-
-
-def _actions(queue: claimq.ReliableQueue) -> ItemActions:
-    return ItemActions(queue, recorded_in(queue, local_user()))
-
-
-def _selected(queue: claimq.ReliableQueue, chosen: Selection) -> SelectedItems:
-    return SelectedItems(queue, chosen.wanted, chosen.limit, chosen.state)
-
-
-async def _each(
-    context: Context, name: str, ids: tuple[str, ...], act: Callable[[str], Awaitable[str]]
-) -> int:
-    """Acts on each item. Errors of single items are printed, and the others go on; exit code 1 if there are any."""
-    changed: list[str] = []
-    failed: list[str] = []
-    said: list[str] = []
-    for one in dict.fromkeys(ids):
-        try:
-            said.append(f"{name}: {await act(one)}")
-            changed.append(one)
-        except CommandError as error:
-            terminal.say_error(str(error))
-            failed.append(one)
-    context.answers.give({"queue": name, "changed": changed, "unchanged": failed}, *said)
-    return NOT_DONE if failed else 0
+    return await change_items(context, name, chosen, ItemChange("move"), target=target)

@@ -35,40 +35,40 @@ async def _status(queue: claimq.ReliableQueue, _: Query) -> Json:
 
 
 async def _workers(queue: claimq.ReliableQueue, _: Query) -> Json:
-    return {"workers": [documents.worker(one) for one in await workers_of(queue)]}
+    return {"workers": [documents.worker(worker) for worker in await workers_of(queue)]}
 
 
 async def _clients(queue: claimq.ReliableQueue, query: Query) -> Json:
     if client := query.get("client"):
         return {"clients": [{"client": client, "length": await queue.client_length(client)}]}
-    return {"clients": [documents.client(one) for one in await queue.clients()]}
+    return {"clients": [documents.client(entry) for entry in await queue.clients()]}
 
 
 async def _items(queue: claimq.ReliableQueue, query: Query) -> Json:
     """At most ``limit`` items of a state after the first ``offset``, fewer if they are large; none at the end."""
     count, offset = _span(query)
-    found, _ = await items_within_bytes(
+    items, _ = await items_within_bytes(
         queue, _state(query), offset, offset + count, client=query.get("client")
     )
-    return {"items": [documents.located(one, is_exact=True) for one in found]}
+    return {"items": [documents.located(item, is_exact=True) for item in items]}
 
 
 async def _item(queue: claimq.ReliableQueue, query: Query) -> Json:
-    wanted = query.get("id", "")
-    found = await (queue.failed_item(wanted) if query.get("state") == "failed" else queue.find(wanted))
-    return {"found": found and documents.located(found, is_exact=True)}
+    item_id = query.get("id", "")
+    item = await (queue.failed_item(item_id) if query.get("state") == "failed" else queue.find(item_id))
+    return {"found": item and documents.located(item, is_exact=True)}
 
 
 async def _removed(queue: claimq.ReliableQueue, query: Query) -> Json:
     count, offset = _span(query)
-    found = await queue.removed_items(count, offset=offset)
-    return {"items": [documents.removed(one, is_exact=True) for one in found]}
+    entries = await queue.removed_items(count, offset=offset)
+    return {"items": [documents.removed(entry, is_exact=True) for entry in entries]}
 
 
 async def _audit(queue: claimq.ReliableQueue, query: Query) -> Json:
     count, offset = _span(query)
-    found = await queue.audit_log(count, offset=offset)
-    return {"records": [documents.audit_record(one) for one in found]}
+    entries = await queue.audit_log(count, offset=offset)
+    return {"records": [documents.audit_record(entry) for entry in entries]}
 
 
 async def _policy(queue: claimq.ReliableQueue, _: Query) -> Json:
@@ -103,8 +103,8 @@ def routes(
     async def of_queue(request: Request) -> Response:
         if request.path_params["read"] not in READS:
             raise HTTPException(404, f"no such path; write one of {', '.join(READS)} after the queue")
-        right, one = READS[request.path_params["read"]]
-        return answer({**await read(request, right, one), "queue": request.path_params["name"]})
+        right, function = READS[request.path_params["read"]]
+        return answer({**await read(request, right, function), "queue": request.path_params["name"]})
 
     return Mount(
         API.rstrip("/"),
@@ -126,7 +126,7 @@ def selected(items: SelectedItems) -> Json:
         "matching": items.matched,
         "looked_at": items.looked_at,
         "total": items.total,
-        "samples": [documents.located(one, is_exact=True) for one in items.samples],
+        "samples": [documents.located(item, is_exact=True) for item in items.samples],
     }
 
 

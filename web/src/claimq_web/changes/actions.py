@@ -87,9 +87,9 @@ class Actions:
         session: Session = request.state.session
         name = str(request.path_params["name"])
         queue = await self._queue(session, name, Right.ADD)
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as stack:
             async with self._bodies.one(request, session.user, _ENQUEUE_SECONDS) as body:
-                await held.enter_async_context(self._enqueues.slot(name, session.user))
+                await stack.enter_async_context(self._enqueues.slot(name, session.user))
             try:
                 new = items_of(body)
                 record = self._queues.recorder(name, session.user, adds=True)
@@ -195,8 +195,8 @@ class Actions:
         """Whether the user may change the items of a queue, and add some to the one that they are moved to. Both must
         still be the queues of their objects."""
         try:
-            for one in (name,) if target is None else (name, target):
-                await self._queues.check(one)
+            for queue_name in (name,) if target is None else (name, target):
+                await self._queues.check(queue_name)
         except (StoreMisused, StoreUnavailable) as error:
             if isinstance(self._queues.shown(error), StoreMisused):
                 return False

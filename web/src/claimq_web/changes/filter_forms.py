@@ -17,9 +17,9 @@ OTHERS = {"action", "because", "form_token", "id", "rate", "state", "target"}
 """The fields beside those of a filter in a query or a form."""
 
 
-def check_known(fields: Mapping[str, str], known: Collection[str]) -> None:
+def check_known(fields: Mapping[str, str], names: Collection[str]) -> None:
     """Answers with status 400 to a field that is not known: in a later release it may limit what is changed."""
-    if unknown := sorted(fields.keys() - {*known}):
+    if unknown := sorted(fields.keys() - {*names}):
         raise HTTPException(400, f"this page does not know {unknown[0][:100]!r}; omit it")
 
 
@@ -29,17 +29,17 @@ def filter_of(fields: Mapping[str, str]) -> ItemFilter:
     A field that is not known may be a filter of a later release: without it, more items would pass.
     """
     check_known(fields, {*PAGE_FILTERS, *OTHERS})
-    found: dict[str, Any] = {}
-    for name, one in PAGE_FILTERS.items():
+    values: dict[str, Any] = {}
+    for name, item_filter in PAGE_FILTERS.items():
         if not (text := fields.get(name)):
             continue
         if len(text) > LONGEST_FILTER:
             raise _unusable(f"{name} has {len(text)} characters; give at most {LONGEST_FILTER}")
         try:
-            found[name] = one.read(text)
+            values[name] = item_filter.read(text)
         except ValueError as error:
             raise _unusable(f"{name}: {error}") from error
-    return ItemFilter(**found)
+    return ItemFilter(**values)
 
 
 def _unusable(why: str) -> HTTPException:

@@ -86,9 +86,9 @@ class Runs:
 
     def start(self, run: Run) -> str | None:
         """Starts a run; returns its id, None if too many are running."""
-        running = [one for one in self._runs.values() if one.is_running]
-        of_user = sum(one.user == run.user for one in running)
-        of_namespace = sum(one.namespace == run.namespace for one in running)
+        running = [other for other in self._runs.values() if other.is_running]
+        of_user = sum(other.user == run.user for other in running)
+        of_namespace = sum(other.namespace == run.namespace for other in running)
         if (
             len(running) >= _MOST_RUNNING
             or of_user >= _MOST_OF_A_USER

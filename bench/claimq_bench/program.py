@@ -330,7 +330,7 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
             found.idle_rss_mb,
             "MB",
             most=40,
-            limit="Python itself and its modules: docs/benchmarks.md",
+            limit="Python itself and its modules: bench/benchmarks.md",
         )
     )
     report.add(

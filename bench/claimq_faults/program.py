@@ -116,7 +116,7 @@ def main(words: list[str]) -> int:
     remove_left_behind()
     rows = chosen(options.words, quick=options.quick)
     if not rows:
-        parser.error("no row contains all of these words; see docs/faults.md for the rows")
+        parser.error("no row contains all of these words; see bench/faults.md for the rows")
     print(line(HEADER), line(["---"] * len(HEADER)), sep="\n")
     broken = 0
     for case in rows:

@@ -1,4 +1,4 @@
-"""docs/style.md: the words that it replaces stay out of names and prose."""
+"""STYLE.md: the words that it replaces stay out of names and prose."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 from testkit.tree import ROOT, shown, tracked_files
 
-STYLE = ROOT / "docs/style.md"
+STYLE = ROOT / "STYLE.md"
 WORDS = re.compile(
     r"(?<![a-z])(told|tell|tells|telling|nobody|anew|somebody|whoever|meanwhile|shall)(?![a-z])(?!(?<=\.tell)\(\))",
     re.IGNORECASE,
@@ -38,7 +38,7 @@ FOLDERS = (
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_folder_has_private_words(folder: str) -> None:
     found = list(private_words(folder))
-    assert found == [], "docs/style.md has the standard words"
+    assert found == [], "STYLE.md has the standard words"
 
 
 def test_the_style_page_has_every_private_word() -> None:

@@ -1,4 +1,4 @@
-"""What others take for the same, to be shown beside the figures. Not measured here: see docs/benchmarks.md."""
+"""What others take for the same, to be shown beside the figures. Not measured here: see bench/benchmarks.md."""
 
 AFTER_A_KILL = (
     ("sidekiq (basic fetch), huey, taskiq with lists", "the item is lost"),

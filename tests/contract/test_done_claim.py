@@ -64,7 +64,7 @@ async def test_lost_claims_of_an_empty_queue_write_nothing(queue: ReliableQueue)
     (claim,) = await held(queue, "a")
     await queue.done(claim)
     before = (await queue.snapshot()).seq
-    outcomes, claims = await next_claims(queue).done_and_claim([claim, "w9/1.AAAAAAAA", "w1/7"])
+    outcomes, claims = await next_claims(queue).done_and_claim([claim, "w9/1.AAAAAAAA", "w1/7.AAAAAAAA"])
     assert (verdicts(outcomes), claims) == (["lost"] * 3, [])
     assert (await queue.snapshot()).seq == before
 

@@ -29,7 +29,7 @@ async def test_followers_take_the_place_of_the_done_item(queue: ReliableQueue) -
 
 async def test_each_of_several_claims_has_followers_of_its_own(queue: ReliableQueue) -> None:
     one, two, three = await held(queue)
-    await queue.done([Done(one, ["1"]), Done(two, []), three, Done("w1/1", ["not this"])])
+    await queue.done([Done(one, ["1"]), Done(two, []), three, Done("w1/1.AAAAAAAA", ["not this"])])
     assert await waiting(queue) == ["1"]
     assert await lengths(queue) == Lengths(main=1)
 

@@ -141,7 +141,7 @@ async def test_each_claim_of_a_batch_has_its_own_outcome(strict: ReliableQueue) 
     await strict.enqueue_many(list("ab"))
     old, a, b = await strict.claim(3, wait=0)
     await strict.done(b)
-    assert verdicts(await strict.fail([a, "w1/1", b, old, a], "no")) == [
+    assert verdicts(await strict.fail([a, "w1/1.AAAAAAAA", b, old, a], "no")) == [
         "requeued", "lost", "lost", "failed", "lost",
     ]  # fmt: skip
     assert await lengths(strict) == Lengths(main=1, failed=1)

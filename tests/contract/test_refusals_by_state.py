@@ -58,7 +58,7 @@ async def test_a_verdict_on_lost_claims_changes_nothing(
     await queue.unclaim(lost)
     held = [claim.token for claim in await queue.claim(2, wait=0)]
     before = contents(server)
-    outcomes = await VERDICTS[verb](queue, [*lost, "w1/77.AAAAAAAA", "elsewhere/1.AAAAAAAA", "w1/1"])
+    outcomes = await VERDICTS[verb](queue, [*lost, "w1/77.AAAAAAAA", "elsewhere/1.AAAAAAAA", "w1/1.AAAAAAAA"])
     assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 5
     assert changes(before, contents(server)) == {}
     assert len(held) == 2
@@ -82,7 +82,7 @@ async def test_renewing_lost_claims_changes_nothing(server: Server, queue: Relia
     lost = await _held(queue)
     await queue.unclaim(lost)
     before = contents(server)
-    outcomes = await queue.renew([*lost, "w1/1"])
+    outcomes = await queue.renew([*lost, "w1/1.AAAAAAAA"])
     assert [outcome.verdict for outcome in outcomes] == [Verdict.LOST] * 3
     assert changes(before, contents(server)) == {}
 

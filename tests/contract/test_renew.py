@@ -67,7 +67,7 @@ async def test_each_claim_of_a_batch_has_its_own_outcome(
     one, two = await held(queue, "ab")
     (three,) = await held(other_worker, "c")
     await queue.done(two)
-    outcomes = await queue.renew([one, "w1/1", two, three.token, one])
+    outcomes = await queue.renew([one, "w1/1.AAAAAAAA", two, three.token, one])
     assert verdicts(outcomes) == ["renewed", "lost", "lost", "renewed", "lost"]
     assert [outcome.lease_until is not None for outcome in outcomes] == [True, False, False, True, False]
 

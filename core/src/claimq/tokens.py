@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 
 _NONCE_LENGTH = 8
 _WORKER, _NUMBER, _NONCE = "[!-.0-~]+", "[0-9]{1,16}", f"[A-Za-z0-9_-]{{{_NONCE_LENGTH}}}"
-OF_ANY_RELEASE = rf"{_WORKER}/{_NUMBER}(\.{_NONCE})?"
-"""The form of a token of this or an earlier release (which had no nonces)."""
-_OF_ANY_RELEASE = re.compile(OF_ANY_RELEASE)
+FORM = rf"{_WORKER}/{_NUMBER}\.{_NONCE}"
+"""The form of a token, as a regular expression."""
 _TOKEN = re.compile(rf"({_WORKER})/({_NUMBER})\.({_NONCE})")
 # Possessive: text that is no token is found without going back over those before it.
 _TOKENS_OF_ONE_WORKER = re.compile(rf"({_WORKER})/{_NUMBER}\.{_NONCE}\n(?:\1/{_NUMBER}\.{_NONCE}\n)*+")
@@ -46,16 +45,8 @@ def common_worker(texts: Sequence[str]) -> str | None:
 
 def calls_of(tokens: Iterable[str]) -> list[tuple[int, int]]:
     """The number of the first token of each call that claimed, and how many of the tokens are of that call. The claims
-    of a call have consecutive numbers. The texts must be tokens of this release."""
+    of a call have consecutive numbers."""
     by_nonce: dict[str, list[str]] = {}
     for token in tokens:
         by_nonce.setdefault(token[-_NONCE_LENGTH:], []).append(token)
     return [(number_of(call_tokens[0]), len(call_tokens)) for call_tokens in by_nonce.values()]
-
-
-def may_be_token(text: str) -> bool:
-    """Whether the text is a token of this or an earlier release (which had no nonces).
-
-    A verdict on other text is an error of the caller, not a lost claim.
-    """
-    return _OF_ANY_RELEASE.fullmatch(text) is not None

@@ -247,9 +247,9 @@ def test_followers_that_are_too_many_for_one_step_are_refused(
 ) -> None:
     one = b'{"text":"' + WIDE + b"x" * 16_700 + b'"}'
     form = (
-        b'{"tokens":["w/1"],"enqueue":[%s]}'
+        b'{"tokens":["w/1.aaaaaaaa"],"enqueue":[%s]}'
         if path == "/v1/done"
-        else b'{"done":[{"token":"w/1","enqueue":[%s]}]}'
+        else b'{"done":[{"token":"w/1.aaaaaaaa","enqueue":[%s]}]}'
     )
     body = form % b",".join([one] * 1000)
     for _ in range(20):

@@ -298,7 +298,7 @@ def test_one_request_ends_a_batch_in_different_ways(sidecar: Sidecar, queue: Blo
     a, b, c, d, e = (claim["token"] for claim in sidecar.claim(5))
     body = {
         "unclaim": [{"token": e}],
-        "done": [{"token": a, "enqueue": [{"text": "a2"}]}, {"token": "w/99"}],
+        "done": [{"token": a, "enqueue": [{"text": "a2"}]}, {"token": "w/99.aaaaaaaa"}],
         "fail": [
             {"token": b, "error": "no", "permanent": True},
             {"token": c, "error": "no", "detail": "x.py:1"},
@@ -306,7 +306,7 @@ def test_one_request_ends_a_batch_in_different_ways(sidecar: Sidecar, queue: Blo
         "requeue": [{"token": d, "delay": 60}],
     }
     reply = sidecar.post("/v1/verdicts", **body)
-    assert [one["token"] for one in reply["outcomes"]] == [a, "w/99", b, c, d, e]
+    assert [one["token"] for one in reply["outcomes"]] == [a, "w/99.aaaaaaaa", b, c, d, e]
     assert verdicts(reply) == ["done", "lost", "failed", "requeued", "delayed", "unclaimed"]
     assert [item.payload for item in queue.peek(5)] == [b"e", b"a2", b"c"]
     again = sidecar.post("/v1/verdicts", **body)
@@ -316,8 +316,8 @@ def test_one_request_ends_a_batch_in_different_ways(sidecar: Sidecar, queue: Blo
 
 def test_a_token_in_two_verdicts_is_refused(sidecar: Sidecar) -> None:
     body = {
-        "done": [{"token": "w/1"}],
-        "fail": [{"token": "w/2", "error": "x"}, {"token": "w/1", "error": "y"}],
+        "done": [{"token": "w/1.aaaaaaaa"}],
+        "fail": [{"token": "w/2.aaaaaaaa", "error": "x"}, {"token": "w/1.aaaaaaaa", "error": "y"}],
     }
     for path in ("/v1/verdicts", "/v1/next"):
         refused = sidecar.ask("POST", path, body)

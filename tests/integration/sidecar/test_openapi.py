@@ -94,24 +94,30 @@ def test_requests_and_replies_are_what_the_document_says(
     claims = post("/v1/claim", {"max": 2, "wait": 0, "encoding": "auto"})["claims"]
     claims += post("/v1/claim", {"max": 1, "wait": 0, "encoding": "text"})["claims"]
     a, b, c = (claim["token"] for claim in claims)
-    post("/v1/renew", {"tokens": [a, b, c, "w/99"]})
+    post("/v1/renew", {"tokens": [a, b, c, "w/99.aaaaaaaa"]})
     post("/v1/done", {"tokens": [a], "enqueue": [{"text": "next"}]})
     post("/v1/done", {"tokens": [a]})
-    post("/v1/done", {"claims": [{"token": "w/99"}]})
+    post("/v1/done", {"claims": [{"token": "w/99.aaaaaaaa"}]})
     post("/v1/fail", {"claims": [{"token": b, "error": "no", "permanent": True}]})
     post("/v1/fail", {"tokens": [b], "error": "no"})
     post("/v1/requeue", {"tokens": [c], "delay": 5})
-    post("/v1/requeue", {"claims": [{"token": "w/99", "delay": 5}]})
-    post("/v1/unclaim", {"tokens": ["w/99"]})
-    others = {"fail": [{"token": "w/96", "error": "no"}], "requeue": [{"token": "w/97", "delay": 5}]}
-    post("/v1/verdicts", {"done": [{"token": "w/98"}], "unclaim": [{"token": "w/99"}], **others})
-    post("/v1/next", {"done": [{"token": "w/98"}], "max": 2, "wait": 0, "encoding": "base64"})
+    post("/v1/requeue", {"claims": [{"token": "w/99.aaaaaaaa", "delay": 5}]})
+    post("/v1/unclaim", {"tokens": ["w/99.aaaaaaaa"]})
+    others = {
+        "fail": [{"token": "w/96.aaaaaaaa", "error": "no"}],
+        "requeue": [{"token": "w/97.aaaaaaaa", "delay": 5}],
+    }
+    post(
+        "/v1/verdicts",
+        {"done": [{"token": "w/98.aaaaaaaa"}], "unclaim": [{"token": "w/99.aaaaaaaa"}], **others},
+    )
+    post("/v1/next", {"done": [{"token": "w/98.aaaaaaaa"}], "max": 2, "wait": 0, "encoding": "base64"})
     post("/v1/next", {"session": "gone"}, 409)
     post("/v1/unclaim", {}, 400)
     post("/v1/claim", {"session": "gone"}, 409)
-    session = sidecar.open_session({"tokens": ["w/99"]})
+    session = sidecar.open_session({"tokens": ["w/99.aaaaaaaa"]})
     check(document, "Session", session.first)
-    with contextlib.closing(OpenStream(sidecar.socket, {"tokens": ["w/99"], "window": 5})) as stream:
+    with contextlib.closing(OpenStream(sidecar.socket, {"tokens": ["w/99.aaaaaaaa"], "window": 5})) as stream:
         check(document, "Stream", stream.first)
         post("/v1/enqueue", {"items": [{"text": "t"}]})
         check(document, "Claims", stream.line())
@@ -139,9 +145,9 @@ def test_a_body_of_spaces_is_no_empty_body(shared_sidecar: Sidecar, path: str, b
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({"tokens": ["w/1", "w/2"], "enqueue": []}, 200),
-        ({"tokens": ["w/1", "w/2"], "enqueue": [{"text": "t"}]}, 400),
-        ({"tokens": ["w/1", "w/1"], "enqueue": [{"text": "t"}]}, 400),
+        ({"tokens": ["w/1.aaaaaaaa", "w/2.aaaaaaaa"], "enqueue": []}, 200),
+        ({"tokens": ["w/1.aaaaaaaa", "w/2.aaaaaaaa"], "enqueue": [{"text": "t"}]}, 400),
+        ({"tokens": ["w/1.aaaaaaaa", "w/1.aaaaaaaa"], "enqueue": [{"text": "t"}]}, 400),
     ],
 )
 def test_items_that_follow_go_with_one_token_in_both(

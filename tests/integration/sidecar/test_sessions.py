@@ -113,8 +113,8 @@ def test_a_session_takes_over_claims_of_one_that_broke(
 ) -> None:
     queue.enqueue("a")
     (claim,) = sidecar.claim()
-    session = sidecar.open_session({"tokens": [claim["token"], "w/999"]})
-    assert session.first["lost"] == ["w/999"]
+    session = sidecar.open_session({"tokens": [claim["token"], "w/999.aaaaaaaa"]})
+    assert session.first["lost"] == ["w/999.aaaaaaaa"]
     eventually_sync(lambda: is_renewed(queue, claim["token"], claim["lease_until"]))
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
     session.close()

@@ -245,9 +245,9 @@ def test_a_stream_takes_over_the_items_of_a_killed_sidecar(sidecar: Sidecar, que
     a, b = sidecar.open_stream(window=2).items(2)
     sidecar.kill9()
     sidecar.start()
-    tokens = [a["token"], b["token"], "w/999"]
+    tokens = [a["token"], b["token"], "w/999.aaaaaaaa"]
     stream = sidecar.open_stream(window=2, tokens=tokens)
-    assert stream.first["lost"] == ["w/999"]
+    assert stream.first["lost"] == ["w/999.aaaaaaaa"]
     assert in_hand(sidecar) == 2
     assert end(sidecar, b) == ["done"]
     assert texts(stream.items(1)) == ["c"]

@@ -34,8 +34,10 @@ def test_a_repeated_verdict_differs_from_a_lost_claim(sidecar: Sidecar, queue: B
 def test_a_verdict_has_an_answer_for_every_token_in_order(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     first, second = (claim["token"] for claim in sidecar.claim(2))
-    outcomes = sidecar.post("/v1/done", tokens=[second, "w/999", "other/1", first])["outcomes"]
-    assert [one["token"] for one in outcomes] == [second, "w/999", "other/1", first]
+    outcomes = sidecar.post("/v1/done", tokens=[second, "w/999.aaaaaaaa", "other/1.aaaaaaaa", first])[
+        "outcomes"
+    ]
+    assert [one["token"] for one in outcomes] == [second, "w/999.aaaaaaaa", "other/1.aaaaaaaa", first]
     assert [one["outcome"] for one in outcomes] == ["done", "lost", "lost", "done"]
 
 
@@ -45,7 +47,9 @@ def test_done_enqueues_what_follows_in_the_same_step(sidecar: Sidecar, queue: Bl
     sidecar.post("/v1/done", tokens=[first], enqueue=[{"payload": [1]}, {"text": "t", "delay": 60}])
     assert queue.lengths()[State.MAIN] == 1
     assert queue.lengths()[State.DELAYED] == 1
-    sidecar.post("/v1/done", claims=[{"token": second, "enqueue": [{"text": "u"}]}, {"token": "w/99"}])
+    sidecar.post(
+        "/v1/done", claims=[{"token": second, "enqueue": [{"text": "u"}]}, {"token": "w/99.aaaaaaaa"}]
+    )
     assert [item.payload for item in queue.peek(5)] == [b"[1]", b"u"]
 
 
@@ -97,7 +101,7 @@ def test_renew_moves_the_lease(sidecar: Sidecar, queue: BlockingQueue) -> None:
     (outcome,) = sidecar.post("/v1/renew", tokens=[claim["token"]])["outcomes"]
     assert outcome["outcome"] == "renewed"
     assert outcome["lease_until"] >= claim["lease_until"]
-    assert sidecar.outcomes("renew", "w/999") == ["lost"]
+    assert sidecar.outcomes("renew", "w/999.aaaaaaaa") == ["lost"]
 
 
 def test_payloads_come_as_they_were_stored(sidecar: Sidecar, queue: BlockingQueue) -> None:

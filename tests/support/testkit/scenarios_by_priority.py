@@ -51,7 +51,7 @@ async def unclaim_by_priority(world: World) -> Call:
 
 @scenario("calls:INSTANCE " + GIVING_BACK + "high levels")
 async def fail_the_first_item_with_a_priority(world: World) -> Call:
-    """As where an earlier release put it into main."""
+    """The counters of priorities are gone, as after a partial restore."""
     await world.first.enqueue("x", priority="high")
     claims = await world.first.claim(1, wait=0)
     world.server.call("DEL", world.key("levels"))

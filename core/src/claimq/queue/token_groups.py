@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from claimq.model import Claim
-from claimq.tokens import common_worker, make_token, may_be_token, worker_of
+from claimq.tokens import common_worker, make_token, worker_of
 
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
@@ -33,8 +33,7 @@ def listed(claims: Claim | str | Iterable[Claim | str | T]) -> list[Claim | str 
 
 @dataclass(slots=True)
 class TokenGroups:
-    """Tokens of one call, grouped by worker as the scripts read them. A token that comes twice is sent once; one of an
-    earlier release, which no claim can have now, is not sent."""
+    """Tokens of one call, grouped by worker as the scripts read them. A token that comes twice is sent once."""
 
     tokens: list[str]
     ids: dict[str, str]
@@ -73,23 +72,21 @@ class TokenGroups:
 
 
 def _by_worker(tokens: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """The tokens of this release by their worker. Raises as :meth:`TokenGroups.of`."""
+    """The tokens by their worker. Raises as :meth:`TokenGroups.of`."""
     with suppress(TypeError):  # not text: the loop raises the error that names it
         if (worker := common_worker(tokens)) is not None:
             return {worker: tokens}
     by_worker: dict[str, list[str]] = {}
     for token in tokens:
-        if (worker := _worker_in_this_release(token)) is not None:
-            by_worker.setdefault(worker, []).append(token)
+        by_worker.setdefault(_worker_of(token), []).append(token)
     return by_worker
 
 
-def _worker_in_this_release(token: object) -> str | None:
-    """The worker of a token; None for a token of an earlier release. Raises as :meth:`TokenGroups.of`."""
+def _worker_of(token: object) -> str:
     if not isinstance(token, str):
         raise _not_a_claim(token)
     worker = worker_of(token)
-    if worker is None and not may_be_token(token):
+    if worker is None:
         raise ValueError(
             f"{token[:60]!r} is not the token of a claim; a token looks like {_EXAMPLE} "
             "(the token attribute of a Claim)"

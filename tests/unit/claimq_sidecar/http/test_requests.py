@@ -49,24 +49,38 @@ def test_a_whole_number_may_be_written_as_a_float() -> None:
 
 
 def test_tokens_are_taken_once_in_their_order() -> None:
-    request = verdict_request("done", raw({"tokens": ["w/2", "w/1", "w/2"]}))
-    assert request.tokens == ("w/2", "w/1")
-    assert session_tokens(raw({"tokens": ["w/1", "w/1"]})) == ("w/1",)
+    request = verdict_request("done", raw({"tokens": ["w/2.aaaaaaaa", "w/1.aaaaaaaa", "w/2.aaaaaaaa"]}))
+    assert request.tokens == ("w/2.aaaaaaaa", "w/1.aaaaaaaa")
+    assert session_tokens(raw({"tokens": ["w/1.aaaaaaaa", "w/1.aaaaaaaa"]})) == ("w/1.aaaaaaaa",)
 
 
 def test_failures_with_the_same_reason_share_a_round_trip() -> None:
-    claims = [{"token": f"w/{number}", "error": error} for number, error in ((1, "x"), (2, "y"), (3, "x"))]
+    claims = [
+        {"token": f"w/{number}.aaaaaaaa", "error": error} for number, error in ((1, "x"), (2, "y"), (3, "x"))
+    ]
     request = verdict_request("fail", raw({"claims": claims}))
-    assert request.tokens == ("w/1", "w/2", "w/3")
-    assert [ending.tokens for ending in request.endings] == [("w/1", "w/3"), ("w/2",)]
+    assert request.tokens == ("w/1.aaaaaaaa", "w/2.aaaaaaaa", "w/3.aaaaaaaa")
+    assert [ending.tokens for ending in request.endings] == [
+        ("w/1.aaaaaaaa", "w/3.aaaaaaaa"),
+        ("w/2.aaaaaaaa",),
+    ]
 
 
 def test_a_next_request_has_the_verdicts_and_the_claim() -> None:
-    delayed = [{"token": "w/1", "delay": 5}, {"token": "w/2"}, {"token": "w/3", "delay": 5}]
-    verdicts, claim, encoding = next_request(raw({"requeue": delayed, "done": [{"token": "w/4"}], "max": 3}))
+    delayed = [
+        {"token": "w/1.aaaaaaaa", "delay": 5},
+        {"token": "w/2.aaaaaaaa"},
+        {"token": "w/3.aaaaaaaa", "delay": 5},
+    ]
+    verdicts, claim, encoding = next_request(
+        raw({"requeue": delayed, "done": [{"token": "w/4.aaaaaaaa"}], "max": 3})
+    )
     assert list(verdicts) == ["done", "requeue"]
-    assert verdicts["requeue"].tokens == ("w/1", "w/2", "w/3")
-    assert verdicts["requeue"].endings == (Ending(("w/1", "w/3"), delay=5.0), Ending(("w/2",)))
+    assert verdicts["requeue"].tokens == ("w/1.aaaaaaaa", "w/2.aaaaaaaa", "w/3.aaaaaaaa")
+    assert verdicts["requeue"].endings == (
+        Ending(("w/1.aaaaaaaa", "w/3.aaaaaaaa"), delay=5.0),
+        Ending(("w/2.aaaaaaaa",)),
+    )
     assert (claim.most, claim.wait, encoding) == (3, None, "auto")
 
 
@@ -119,7 +133,7 @@ def test_a_payload_that_is_not_utf_8_is_refused() -> None:
 
 
 def test_a_lone_surrogate_in_an_error_is_no_reason_to_refuse_it() -> None:
-    request = verdict_request("fail", rb'{"tokens": ["w/1"], "error": "no file a\udcff"}')
+    request = verdict_request("fail", rb'{"tokens": ["w/1.aaaaaaaa"], "error": "no file a\udcff"}')
     assert request.endings[0].error == "no file a\udcff"
 
 
@@ -147,19 +161,23 @@ def test_a_deep_payload_is_stored_or_refused() -> None:
         (7, "entry 1 is 7"),
         (None, "entry 1 is null"),
         ("TOKEN", "entry 1 is not a token of a claim; give one as a claim returned it"),
-        ("w/1\n", "entry 1 is not a token of a claim"),
+        ("w/1.aaaaaaaa\n", "entry 1 is not a token of a claim"),
     ],
     ids=["empty", "too long", "a number", "null", "the word of an example", "a line end"],
 )
 def test_an_invalid_token_is_refused_with_the_reason(token: object, words: str) -> None:
     with pytest.raises(Refusal) as raised:
-        verdict_request("done", raw({"tokens": ["w/1", token]}))
+        verdict_request("done", raw({"tokens": ["w/1.aaaaaaaa", token]}))
     assert words in raised.value.detail
 
 
 def test_every_problem_has_the_pointer_of_its_field() -> None:
     body = {
-        "claims": [{"token": "w/1", "enqueue": [{"text": 1, "id": "a b"}, {}]}, {"token": "w/1"}, 3],
+        "claims": [
+            {"token": "w/1.aaaaaaaa", "enqueue": [{"text": 1, "id": "a b"}, {}]},
+            {"token": "w/1.aaaaaaaa"},
+            3,
+        ],
         "a/b~": 1,
     }
     with pytest.raises(Refusal) as raised:
@@ -218,7 +236,7 @@ FIELDS = [
     "requeue",
     "unclaim",
 ]
-TOKENS: st.SearchStrategy[Any] = st.sampled_from(["w/1", "w/2", "w/3.Zk3q-u5H", "w", "", 1])
+TOKENS: st.SearchStrategy[Any] = st.sampled_from(["w/1.aaaaaaaa", "w/2.aaaaaaaa", "w/3.Zk3q-u5H", "w", "", 1])
 WORDS: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,

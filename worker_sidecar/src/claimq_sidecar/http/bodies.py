@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq.item_options import MAX_REQUEUES
 from claimq.model import NewItem
-from claimq.tokens import common_worker, may_be_token
+from claimq.tokens import common_worker, worker_of
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.field_types import (
     MAX_DELAY,
@@ -160,8 +160,8 @@ class ClaimBody(Body):
 
 
 def _check_tokens(tokens: Sequence[str]) -> None:
-    """Raises ValueError for text that is no token of this or an earlier release."""
-    if common_worker(tokens) is None and not all(map(may_be_token, tokens)):
+    """Raises ValueError for text that is no token."""
+    if common_worker(tokens) is None and not all(map(worker_of, tokens)):
         raise ValueError
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from claimq.codec import check_name
 from claimq.item_options import ITEM_OPTIONS, checked_headers
-from claimq.tokens import may_be_token
+from claimq.tokens import worker_of
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.bodies import Body, DoneWithItemsBody, ItemBody
 from claimq_sidecar.http.field_types import MAX_DELAY, MAX_ENTRIES, MAX_TOKEN_LENGTH, PAYLOAD_FIELDS
@@ -163,7 +163,7 @@ def _problem(value: object, kind: Any, name: str) -> str | None:
             json.dumps(value, allow_nan=False)
             return None
         msgspec.convert(value, kind)
-        if name == "token" and not may_be_token(cast("str", value)):
+        if name == "token" and worker_of(cast("str", value)) is None:
             return _described(value, name)
         if name == "text":
             cast("str", value).encode()

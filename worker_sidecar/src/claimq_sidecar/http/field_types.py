@@ -16,7 +16,7 @@ from claimq.item_options import (
     MAX_HEADERS,
     RESERVED,
 )
-from claimq.tokens import OF_ANY_RELEASE
+from claimq.tokens import FORM
 
 PriorityWord = Literal["high", "normal", "low"]
 MAX_ENTRIES: Final = 1000
@@ -37,7 +37,7 @@ Token = Annotated[
     Meta(
         min_length=1,
         max_length=MAX_TOKEN_LENGTH,
-        extra_json_schema={"pattern": rf"^{OF_ANY_RELEASE}\Z"},
+        extra_json_schema={"pattern": rf"^{FORM}\Z"},
     ),
 ]
 """Its pattern is only described here. A body with tokens must check them, all at once: msgspec would take three times

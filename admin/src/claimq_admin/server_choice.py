@@ -11,12 +11,16 @@ from pathlib import Path
 import claimq
 from claimq.address import local_mode, variables
 from claimq.redis_store.default_server import settings_from, url_in
-from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.errors import UNAVAILABLE, USAGE, CommandError
 
 RETRY_SECONDS = 3.0
 _ADVICE = (
     "give --redis URL or --namespace NAMESPACE, set CLAIMQ_REDIS_URL, or start `claimq up -f FILE` first"
 )
+
+
+class StillStarting(CommandError):
+    """The local mode that runs does not serve its queues yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def _local_mode(data: Path | None, queue: str | None) -> dict[str, str]:
         raise CommandError(f"several local modes are running ({where}); choose one with --data DIR", USAGE)
     if not found:
         if directories:
-            raise CommandError("local mode is still starting; try again in a moment")
+            raise StillStarting("local mode is still starting; try again in a moment", UNAVAILABLE)
         raise CommandError(f"no server is configured: {_ADVICE}", USAGE)
     return found[0][1]
 

@@ -25,7 +25,7 @@ from claimq_admin.reads.queue_reads import ReadableQueue
 from claimq_admin.remote.page_api import PageApi
 from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_admin.remote_admin import RemoteAdmin
-from claimq_admin.server_choice import RETRY_SECONDS, Chosen, choose
+from claimq_admin.server_choice import RETRY_SECONDS, Chosen, StillStarting, choose
 from claimq_admin.similar_names import did_you_mean
 from claimq_cli.cluster.kubectl import Kubectl, selected
 from claimq_cli.commands.options.needs_server import needs_server
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+_START_SECONDS = 10.0
+"""How long a command waits for a local mode that is starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,25 @@ class Context:
         if self.page is not None:
             raise needs_server(click.get_current_context().info_name or "")
         if self.cluster is None:
-            return [choose(self.url, self.data, queue)]
+            return [await self._started(queue)]
         if queue is not None:
             return servers_of([await self.cluster.queue(queue)])
         queues, problems = await self.cluster.all_queues()
         for problem in problems:
             say_error(problem)
         return servers_of(queues)
+
+    async def _started(self, queue: str | None) -> Chosen:
+        """The server that the options choose. Waits for a local mode that is starting."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + _START_SECONDS
+        while True:
+            try:
+                return choose(self.url, self.data, queue)
+            except StillStarting:
+                if clock() > end:
+                    raise
+            await asyncio.sleep(0.1)
 
     async def from_servers(
         self, queue: str | None, read: Callable[[Chosen, claimq.Server], Awaitable[list[R]]]

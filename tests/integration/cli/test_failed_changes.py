@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import Located
-from claimq_admin.changes.action_record import recorded_in
+from claimq_admin.changes.action_record import Destination, destination_of, recorded_in
+from claimq_admin.changes.item_actions import ItemActions
+from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.errors import CommandError
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from testkit.clock import move_clock
@@ -257,3 +261,58 @@ def test_what_is_not_recorded_is_not_done(on: Claimq, queue: Queue, valkey: Serv
         assert "cq:{q}:audit" in answer.err
     assert len(ids(queue)) == 40
     assert not queue.snapshot().paused
+
+
+def test_of_two_moves_at_once_each_counts_its_own_items(on: Claimq, queue: Queue, valkey: Server) -> None:
+    on("enqueue", "other", "something")
+    seen: list[str] = []
+
+    async def first() -> SelectedItems:
+        async with claimq.connect(valkey.url) as server:
+            queue, other = server.queue("q"), destination_of(server.queue("other"), "ann")
+            items = SelectedItems(queue, ItemFilter(), recorded_in(queue, "ann"), other)
+
+            def second() -> None:
+                if not seen:
+                    command = ["failed", "move", "q", "--all", "--to", "other", "--redis", valkey.url]
+                    program = [sys.executable, "-m", "claimq_cli", *command]
+                    seen.append(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
+
+            items.note = second
+            await items.run(ItemChange("move"), asyncio.Event())
+            return items
+
+    items = asyncio.run(first())
+    assert seen == ["q: 39 items moved\n"]
+    assert (items.changed, items.problems, ids(queue)) == (1, [], [])
+    with claimq.blocking.connect(valkey.url) as server:
+        assert server.queue("other").length() == 41
+
+
+Act = Callable[[ItemActions, Destination], Awaitable[object]]
+ACTS: dict[str, Act] = {
+    "move": lambda actions, there: actions.move("i00", there),
+    "requeue": lambda actions, _: actions.requeue("i00", None),
+    "remove": lambda actions, _: actions.remove("i00"),
+    "run now": lambda actions, _: actions.run_now("i00"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_a_failed_item_that_another_call_has_taken_says_so(queue: Queue, valkey: Server, act: Act) -> None:
+    async def after_another_move(act: Act) -> None:
+        async with claimq.connect(valkey.url) as server:
+            late, there = server.queue("q"), destination_of(server.queue("other"), "ann")
+
+            class Late(claimq.ReliableQueue):
+                async def find(self, *args: Any, **options: Any) -> Any:
+                    found = await super().find(*args, **options)
+                    await ItemActions(server.queue("q"), recorded_in(late, "bob")).move("i00", there)
+                    return found
+
+            late.__class__ = Late
+            await act(ItemActions(late, recorded_in(late, "ann")), there)
+
+    why = "i00 is not in failed of q any more: another call has moved, requeued or removed it"
+    with pytest.raises(CommandError, match=why):
+        asyncio.run(after_another_move(act))

@@ -61,7 +61,7 @@ class ItemActions:
         async with self._acting("remove", item_id) as (found, claim):
             if found.state is State.FAILED:
                 if not await self._queue.remove_failed_item(found.name, failed_at=found.failed_at):
-                    raise _moved(item_id)
+                    raise NotInFailed(self._queue, item_id)
             else:
                 check_settled(item_id, await self._queue.drop(claim or found.name, "removed by hand"))
         return f"{item_id} removed"
@@ -138,6 +138,19 @@ class InBoth(CommandError):
         )
 
 
+class NotInFailed(CommandError):
+    """A failed item that was found has left failed since then."""
+
+    def __init__(self, queue: claimq.ReliableQueue, item_id: str) -> None:
+        super().__init__(
+            f"{item_id} is not in failed of {queue.name} any more: another call has moved, requeued or removed it"
+        )
+
+
+class _Known(CommandError):
+    """The other queue knows the id of an item that was to be moved there."""
+
+
 async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
     """Enqueues an item in another queue with its id, client, headers and due time. CommandError if that queue knows the
     id."""
@@ -150,7 +163,7 @@ async def copy_to(target: claimq.ReliableQueue, found: Located) -> None:
         **kept_options(item),
     )
     if enqueued.is_duplicate:
-        raise CommandError(
+        raise _Known(
             f"{target.name} has had an item {item.id} within its id window, so {item.id} was not moved; "
             "if both are the same, remove this one with `claimq item remove`"
         )
@@ -171,8 +184,14 @@ async def move_claimed(
 
 
 async def move_failed(queue: claimq.ReliableQueue, target: claimq.ReliableQueue, found: Located) -> None:
-    """Moves a failed item to another queue."""
-    await copy_to(target, found)
+    """Moves a failed item to another queue. NotInFailed if another call was faster."""
+    try:
+        await copy_to(target, found)
+    except _Known:
+        current = await queue.failed_item(found.name)
+        if current is None or current.failed_at != found.failed_at:
+            raise NotInFailed(queue, found.item.id) from None
+        raise
     if not await queue.remove_failed_item(found.name, failed_at=found.failed_at):
         raise InBoth(queue, target, found.item.id)
 
@@ -195,7 +214,7 @@ async def _take(queue: claimq.ReliableQueue, item_id: str) -> tuple[Located, Cla
 async def _requeue_failed(queue: claimq.ReliableQueue, found: Located, *, claimed: bool) -> Claim | None:
     """Sends a failed item back to main; with ``claimed`` claims it there, unless a worker is faster."""
     if not await queue.requeue_failed_item(found.name):
-        raise _moved(found.item.id)
+        raise NotInFailed(queue, found.item.id)
     return await queue.claim_item(found.item.id) if claimed else None
 
 

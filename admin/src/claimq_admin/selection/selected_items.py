@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import claimq
@@ -15,7 +16,7 @@ from claimq.errors import ItemOutOfReach, ItemTooLarge
 from claimq.model import Claim, Located, State
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq_admin.changes.action_record import ActionRecord, Destination, Record
-from claimq_admin.changes.item_actions import check_settled, move_claimed, move_failed
+from claimq_admin.changes.item_actions import NotInFailed, check_settled, move_claimed, move_failed
 from claimq_admin.changes.item_change import ItemChange, Selected
 from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED, Pace
@@ -126,8 +127,10 @@ class SelectedItems(Selected):
         target = destination.queue
 
         async def failed(found: Located, _: int) -> object:
-            await move_failed(self.queue, target, found)
-            return True
+            with suppress(NotInFailed):
+                await move_failed(self.queue, target, found)
+                return True
+            return False
 
         async def waiting(found: Located, position: int) -> object:
             claim = await self._claim(found, position)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +41,23 @@ class Busy(Stranger):
         self.wfile.write(b'{"message": "try later"}')
 
 
+class Strict(Stranger):
+    """A page of another release, to which one payload is not valid."""
+
+    def do_POST(self) -> None:
+        items = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["items"]
+        payloads = [base64.b64decode(one["payload_base64"]) for one in items]
+        status, answer = 200, {"ids": [f"i{n}" for n, _ in enumerate(items)], "length": 1, "duplicates": []}
+        if b"bad" in payloads:
+            index = payloads.index(b"bad")
+            status, answer = 400, {"message": f"items[{index}]: not valid here", "index": index}
+        text = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
 @contextmanager
 def served(handler: type[Stranger]) -> Generator[str]:
     with HTTPServer(("127.0.0.1", 0), handler) as server:
@@ -68,3 +88,18 @@ def test_a_page_that_is_too_busy_to_check_a_token_is_unavailable(claimq: Claimq)
     with served(Busy) as url:
         answer = claimq("status", "--web-api", url)
     assert (answer.code, answer.out, "try later (status 429)" in answer.err) == (3, "", True)
+
+
+def test_a_line_that_a_page_finds_invalid_is_named_and_the_others_go_on(
+    claimq: Claimq, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("a\nbad\nb\nbad\nc\n")
+    with served(Strict) as url:
+        answer = claimq("enqueue", "q", "--lines", str(lines), "--web-api", url, "-o", "json")
+    assert answer.code == 1, answer.err
+    assert (answer.json["enqueued"], answer.json["last_line"]) == (3, 5)
+    assert answer.json["refused"] == [
+        {"line": 2, "reason": "the web page: items[1]: not valid here"},
+        {"line": 4, "reason": "the web page: items[2]: not valid here"},
+    ]

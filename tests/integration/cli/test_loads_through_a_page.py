@@ -82,3 +82,17 @@ def test_a_load_that_a_full_server_stops_continues_after_the_last_stored_line(
     stored = queue.length() - before
     assert 0 < stored < 1000
     assert [int(number) for number in match.groups()] == [stored, stored, stored + 1]
+
+
+@pytest.mark.parametrize("way", ["page", "server"])
+def test_lines_whose_ids_are_too_long_stay_and_the_others_go_on(
+    through: Any, claimq: Claimq, queue: Queue, valkey: Server, tmp_path: Path, way: str
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{number}\n" for number in range(1, 12)))
+    run = through if way == "page" else partial(claimq, "--redis", valkey.url)
+    loaded = run("enqueue", "q", "--lines", str(lines), "--id-prefix", "p" * 199, "-o", "json")
+    assert loaded.code == 1, loaded.err
+    assert (loaded.json["enqueued"], loaded.json["last_line"], queue.length()) == (9, 11, 10)
+    assert [one["line"] for one in loaded.json["refused"]] == [10, 11]
+    assert "the item id has 1 to 200 characters" in loaded.json["refused"][0]["reason"]

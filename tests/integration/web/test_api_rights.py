@@ -244,7 +244,9 @@ async def test_bodies_that_are_no_items_are_refused_and_nothing_is_enqueued(page
         ),
     ):  # fmt: skip
         answered, text = await send(app, f"{PATH}/enqueue", body, kind, None, **headers)
-        assert (answered, [*json.loads(text)]) == (status, ["message"]), (body[:100], headers)
+        document = json.loads(text)
+        assert document.pop("index", None) == (1 if '"good"' in body else None), body[:100]
+        assert (answered, [*document]) == (status, ["message"]), (body[:100], headers)
     for kind, status in ((JSON, 415), (FORM, 403)):  # a form of a browser has no such path
         assert (await send(app, "/queues/shop.orders/enqueue", NEW, kind))[0] == status
     assert await page.state() == before

@@ -79,7 +79,7 @@ def test_flags_forms_and_docs_have_the_filters_of_the_table() -> None:
         if isinstance(parameter, click.Option) and (parameter.name or "").startswith("only_")
     }
     assert {one.name for one in flags.values()} == {f"only_{name}" for name in NAMES}
-    rows = re.findall(r"(?m)^\| (`--.*?) \|", (ROOT / "docs/cli.md").read_text())
+    rows = re.findall(r"(?m)^\| (`--.*?) \|", (ROOT / "docs/reference/commands.md").read_text())
     assert flags.keys() <= set(re.findall(r"--[a-z-]+", " ".join(rows)))
     templates = Path(claimq_web.__file__).parent / "templates"
     form = (templates / "parts.html").read_text().partition("macro select(")[2]

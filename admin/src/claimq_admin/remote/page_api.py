@@ -46,6 +46,14 @@ class Body:
     text: str
 
 
+class NotTaken(CommandError):
+    """The page does not take one of several items. ``index``: its position in the call. None was stored."""
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message, REFUSED)
+        self.index = index
+
+
 class PageApi:
     """The API of a page. ``find``: its place, asked for before the first request."""
 
@@ -75,9 +83,9 @@ class PageApi:
         return await self._request("POST", self._path(queue, path), Body(_FORM, urlencode(form)))
 
     async def enqueue(self, queue: str, items: Sequence[str]) -> Json:
-        """Adds items, each a JSON object. CommandError with the page's message if it refuses, ItemTooLarge if
-        the queue does not take one of them; if the page does not answer, with the exit code UNAVAILABLE, and then they
-        may be enqueued or not."""
+        """Adds items, each a JSON object. CommandError with the page's message if it refuses, NotTaken if one of them
+        is not valid, ItemTooLarge if the queue does not take one of them; if the page does not answer, with the exit
+        code UNAVAILABLE, and then they may be enqueued or not."""
         body = Body("application/json", f'{{"items": [{", ".join(items)}]}}')
         return await self._request("POST", self._path(queue, "enqueue"), body)
 
@@ -151,5 +159,7 @@ def _read(status: int, text: bytes) -> Json:
         if min(size, limit, index) >= 0:
             raise ItemTooLarge(size=size, limit=limit, index=index)
     message = document.get("message") or "no answer of the API of claimq"
+    if status == 400 and isinstance(index := document.get("index"), int):
+        raise NotTaken(f"the web page: {message}", index)
     code = _EXIT_CODES.get(status, UNAVAILABLE if status >= 500 else REFUSED)
     raise CommandError(f"the web page: {message} (status {status})", code)

@@ -23,22 +23,21 @@ from claimq.model import (
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.errors import REFUSED, UNAVAILABLE, CommandError
 from claimq_admin.remote import models
-from claimq_admin.remote.page_api import Json, PageApi
+from claimq_admin.remote.page_api import Json, NotTaken, PageApi
 
 T = TypeVar("T")
 _MOST_ITEMS, _MOST_BYTES = 1000, 4 * 1024 * 1024 - 1024
 """Of a request with items. The page refuses larger ones."""
 
 
-class TooLargeForPage(CommandError):
-    """An item is too large for a request to the page. ``index``: its position in the call. Nothing was sent."""
+class TooLargeForPage(NotTaken):
+    """An item is too large for a request to the page. Nothing was sent."""
 
     def __init__(self, index: int) -> None:
         super().__init__(
             "the web page takes items of about 3 MB at most; enqueue larger ones where the server can be reached",
-            REFUSED,
+            index,
         )
-        self.index = index
 
 
 class RemoteQueue:
@@ -124,7 +123,7 @@ class RemoteQueue:
     async def _enqueue(self, part: list[str]) -> Enqueued:
         try:
             done = models.enqueued_of(await self._page.enqueue(self.name, part))
-        except ItemTooLarge as error:
+        except (ItemTooLarge, NotTaken) as error:
             if 0 <= error.index < len(part):
                 raise
             raise CommandError(f"the web page: {error}", REFUSED) from error

@@ -25,7 +25,7 @@ from claimq_admin.reads import documents
 from claimq_admin.text import count
 from claimq_web.changes.bodies import Bodies
 from claimq_web.changes.filter_forms import OTHERS, change_of, check_known, filter_of
-from claimq_web.changes.new_items import items_of
+from claimq_web.changes.new_items import InvalidItem, items_of
 from claimq_web.changes.queue_changes import change_queue, right_of
 from claimq_web.changes.runs import Run, Runs
 from claimq_web.queues.queues import Queues
@@ -103,6 +103,8 @@ class Actions:
             except ItemTooLarge as error:
                 position = {"index": error.index, "size": error.size, "limit": error.limit}
                 return answer({"message": str(error), **position}, 422)
+            except InvalidItem as error:
+                return answer({"message": str(error), "index": error.index}, 400)
             except (StoreFull, StoreMisused) as error:
                 if self._queues.shown(error) is not error:
                     raise

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from claimq.arguments import seconds
+from claimq.codec import check_new_item
 from claimq.item_options import OF_ENQUEUE
 from claimq.model import NewItem
 from claimq_admin.item_files.item_files import item_of_fields, json_fields
@@ -19,8 +20,17 @@ _KNOWN = {
 }  # fmt: skip
 
 
+class InvalidItem(ValueError):
+    """An item is not valid. ``index``: its position in the request."""
+
+    def __init__(self, index: int, why: str) -> None:
+        super().__init__(f"items[{index}]: {why}")
+        self.index = index
+
+
 def items_of(body: bytes) -> list[NewItem]:
-    """The items of ``{"items": [...]}``. ValueError with what is wrong; then nothing is enqueued."""
+    """The items of ``{"items": [...]}``. ValueError with what is wrong, InvalidItem with which of them; then nothing
+    is enqueued."""
     try:
         fields = fields_of(body.decode(), kept="items") or {}
     except UnicodeDecodeError:
@@ -48,9 +58,11 @@ def _item(number: int, text: str) -> NewItem:
         if item.get("delay") is not None and item.get("at") is not None:
             raise ValueError("delay and at exclude each other; give only one of them")
         new = replace(item_of_fields(item), delay=_seconds(item, "delay"))
-        return new if expires_in is None else replace(new, deadline=timedelta(seconds=expires_in))
-    except ValueError as error:
-        raise ValueError(f"items[{number}]: {error}") from error
+        new = new if expires_in is None else replace(new, deadline=timedelta(seconds=expires_in))
+        check_new_item(new)
+        return new
+    except (ValueError, TypeError) as error:
+        raise InvalidItem(number, str(error)) from error
 
 
 def _seconds(item: Mapping[str, Any], name: str) -> float | None:

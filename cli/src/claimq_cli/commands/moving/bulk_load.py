@@ -8,14 +8,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from claimq.codec import check_new_item, payload_bytes
+from claimq.codec import check_name, check_new_item, payload_bytes
 from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
 from claimq.item_options import ItemOptions, new_item
 from claimq.model import Enqueued, NewItem
 from claimq.queue.batches import batches_of
 from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
-from claimq_admin.remote.remote_queue import RemoteQueue, TooLargeForPage
+from claimq_admin.remote.page_api import NotTaken
+from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_admin.text import count
 from claimq_cli.commands.moving.input_source import Portion
 from claimq_cli.output.progress import Progress
@@ -54,8 +55,8 @@ class Wanted:
     from_line: int = 1
 
     def item(self, number: int, payload: bytes) -> NewItem:
-        """The item of one line."""
-        own = None if self.id_prefix is None else f"{self.id_prefix}{number}"
+        """The item of one line. ValueError with what is wrong."""
+        own = None if self.id_prefix is None else check_name("id", f"{self.id_prefix}{number}")
         return new_item(payload, {**self.options, "id": own})
 
 
@@ -187,7 +188,7 @@ class _Step:
                 if len(payload_bytes(item.payload)) != error.size:
                     raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
                 self.loaded.refuse(number, too_large(error.size, error.limit))
-            except TooLargeForPage as error:
+            except NotTaken as error:
                 self.loaded.refuse(items.pop(error.index)[0], str(error))
             except _REFUSED as error:
                 raise self._stopped(error, "", exit_code_of(error)) from error

@@ -159,7 +159,7 @@ def _read(status: int, text: bytes) -> Json:
         if min(size, limit, index) >= 0:
             raise ItemTooLarge(size=size, limit=limit, index=index)
     message = document.get("message") or "no answer of the API of claimq"
-    if status == 400 and isinstance(index := document.get("index"), int):
-        raise NotTaken(f"the web page: {message}", index)
+    if status == 400 and isinstance(position := document.get("index"), int):
+        raise NotTaken(f"the web page: {message}", position)
     code = _EXIT_CODES.get(status, UNAVAILABLE if status >= 500 else REFUSED)
     raise CommandError(f"the web page: {message} (status {status})", code)

@@ -100,8 +100,9 @@ async def test_an_interrupted_item_past_its_deadline_is_not_started_again(queue:
 
 
 async def test_a_failed_item_that_is_requeued_has_no_deadline_any_more(queue: ReliableQueue) -> None:
-    await queue.enqueue("a", deadline=SOON)
-    await queue.enqueue("b", deadline=SOON, max_requeues=7)
+    # Items that fail at the same instant are ordered by their ids.
+    await queue.enqueue("a", id="1", deadline=SOON)
+    await queue.enqueue("b", id="2", deadline=SOON, max_requeues=7)
     await move_clock(queue, 11)
     assert await queue.claim(wait=0) == []
     assert await queue.requeue_failed() == 2

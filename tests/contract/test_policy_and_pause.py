@@ -108,7 +108,7 @@ async def test_a_removal_by_either_filter_needs_no_age(queue: ReliableQueue) -> 
 async def test_a_count_that_another_client_left_alone_does_not_prevent_a_pause(
     server: Server, queue: ReliableQueue
 ) -> None:
-    server.call("HSET", "cq:{q}:config", "failed_remove_min_fail_count", "3")
+    server.call("HSET", "cq:{q}:config", "failed_remove_min_given_up_count", "3")
     await queue.pause()
     await queue.update_policy(requeue_limit=2)
     assert (await queue.snapshot()).paused

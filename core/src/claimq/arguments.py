@@ -6,9 +6,10 @@ A duration is a number of seconds or a :class:`datetime.timedelta`; an instant i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from math import isfinite
 from typing import Any, Generic, TypeVar, overload
 
@@ -16,6 +17,8 @@ Duration = float | timedelta
 Instant = float | datetime
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
+R = TypeVar("R")
+G = TypeVar("G")
 
 YEAR = 366 * 86_400.0
 CENTURY = 876_000 * 3600.0
@@ -120,61 +123,87 @@ def _plain(bound: float) -> str:
     return f"{bound:,.3f}".rstrip("0").rstrip(".") if bound < _LATEST else f"{bound:.0e}"
 
 
-class Seconds:
-    """Descriptor of a frozen dataclass's field that accepts a duration and returns seconds."""
+class Checked(Generic[R, G]):
+    """Descriptor of a frozen dataclass's field: checks what is given, and returns what the check makes of it.
 
-    def __init__(
-        self, default: float, *, least: float = 0.0, most: float = CENTURY, within: str = ""
-    ) -> None:
-        self._default, self._least, self._most, self._within = default, least, most, within
+    ``WITHIN`` of that class, if it has one, is what the class is called in errors.
+    """
+
+    is_optional = False
+    """Whether the field may be None."""
+
+    def __init__(self, default: R, check: Callable[[str, object], R]) -> None:
+        self.default = default
+        self._check = check
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+        self.name = name
+        self._full_name = getattr(owner, "WITHIN", "") + name
 
     @overload
-    def __get__(self, record: None, owner: type) -> float: ...
+    def __get__(self, record: None, owner: type) -> R: ...
     @overload
-    def __get__(self, record: object, owner: type) -> float: ...
-    def __get__(self, record: object | None, owner: type) -> float:
-        return self._default if record is None else record.__dict__[self._name]
+    def __get__(self, record: object, owner: type) -> R: ...
+    def __get__(self, record: object | None, owner: type) -> R:
+        return self.default if record is None else record.__dict__[self.name]
 
-    def __set__(self, record: Any, value: Duration) -> None:
-        record.__dict__[self._name] = seconds(
-            self._within + self._name, value, least=self._least, most=self._most
-        )
+    def __set__(self, record: Any, value: G) -> None:
+        record.__dict__[self.name] = self._check(self._full_name, value)
 
 
-class OptionalSeconds:
+class Seconds(Checked[float, Duration]):
+    """A duration, read as seconds."""
+
+    def __init__(self, default: float, *, least: float = 0.0, most: float = CENTURY) -> None:
+        super().__init__(default, partial(seconds, least=least, most=most))
+
+
+class OptionalSeconds(Checked[float | None, Duration | None]):
     """The same, and None stays None."""
 
-    def __init__(
-        self, default: float | None, *, least: float = 0.0, most: float = CENTURY, within: str = ""
-    ) -> None:
-        self._default, self._least, self._most, self._within = default, least, most, within
+    is_optional = True
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, record: object | None, owner: type) -> float | None:
-        return self._default if record is None else record.__dict__[self._name]
-
-    def __set__(self, record: Any, value: Duration | None) -> None:
-        record.__dict__[self._name] = optional_seconds(
-            self._within + self._name, value, least=self._least, most=self._most
-        )
+    def __init__(self, default: float | None, *, least: float = 0.0, most: float = CENTURY) -> None:
+        super().__init__(default, partial(optional_seconds, least=least, most=most))
 
 
-class Choice(Generic[E]):
-    """Descriptor of a frozen dataclass's field that accepts a member of an enumeration, or its text."""
+class Count(Checked[int, int]):
+    """A whole number."""
 
-    def __init__(self, default: E, *, within: str = "") -> None:
-        self._default, self._within = default, within
+    def __init__(self, default: int, *, least: int = 0, most: int = 1_000_000_000) -> None:
+        super().__init__(default, partial(count, least=least, most=most))
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
 
-    def __get__(self, record: object | None, owner: type) -> E:
-        return self._default if record is None else record.__dict__[self._name]
+class Size(Count):
+    """A number of bytes."""
 
-    def __set__(self, record: Any, value: E | str) -> None:
-        record.__dict__[self._name] = choice(self._within + self._name, value, type(self._default))
+
+class OptionalCount(Checked[int | None, int | None]):
+    """A whole number or None."""
+
+    is_optional = True
+
+    def __init__(self, default: int | None, *, least: int = 0, most: int = 1_000_000_000) -> None:
+        super().__init__(default, partial(optional_count, least=least, most=most))
+
+
+class Number(Checked[float, float]):
+    """A number."""
+
+    def __init__(self, default: float, *, least: float, most: float) -> None:
+        super().__init__(default, partial(number, least=least, most=most))
+
+
+class Flag(Checked[bool, bool]):
+    """True or False."""
+
+    def __init__(self, default: bool) -> None:
+        super().__init__(default, partial(of_type, kind=bool, wanted="True or False"))
+
+
+class Choice(Checked[E, E | str]):
+    """A member of an enumeration, or its text."""
+
+    def __init__(self, default: E) -> None:
+        self.members = tuple(map(str, type(default)))
+        super().__init__(default, partial(choice, kind=type(default)))

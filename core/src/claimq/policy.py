@@ -6,13 +6,26 @@ clients in every language. A field that is absent has the default given here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import isfinite
-from typing import Any, TypedDict, cast
+from typing import Any, ClassVar, Final, TypedDict, cast
 
-from claimq.arguments import YEAR, Choice, Duration, OptionalSeconds, Seconds, count, number, of_type
+from claimq.arguments import (
+    YEAR,
+    Checked,
+    Choice,
+    Count,
+    Duration,
+    Flag,
+    Number,
+    OptionalCount,
+    OptionalSeconds,
+    Seconds,
+    Size,
+    of_type,
+)
 
 LONGEST_LEASE = 7 * 86_400.0
 """Longest lease in seconds; the scripts enforce it too."""
@@ -39,14 +52,12 @@ class RetryDelay:
     ``jitter`` (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter".
     """
 
-    initial: Seconds = Seconds(0.0, most=YEAR, within="retry_delay.")
-    factor: float = 2.0
-    max: Seconds = Seconds(300.0, most=YEAR, within="retry_delay.")
-    jitter: float = 0.0
+    WITHIN: ClassVar[str] = "retry_delay."
 
-    def __post_init__(self) -> None:
-        number("retry_delay.factor", self.factor, least=1, most=1000)
-        number("retry_delay.jitter", self.jitter, least=0, most=1)
+    initial: Seconds = Seconds(0.0, most=YEAR)
+    factor: Number = Number(2.0, least=1, most=1000)
+    max: Seconds = Seconds(300.0, most=YEAR)
+    jitter: Number = Number(0.0, least=0, most=1)
 
     def longest(self, requeue_count: int) -> float:
         """The delay in seconds before the given requeue (1 is the first) when no jitter is taken away."""
@@ -75,21 +86,16 @@ class FailedPolicy:
     ``remove_match=EITHER`` one of the two is enough. ``max_items``: the number of newest items that are kept.
     """
 
-    requeue_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
-    requeue_max_given_up_count: int | None = None
-    remove_min_age: OptionalSeconds = OptionalSeconds(None, within="failed.")
-    remove_min_given_up_count: int | None = None
-    max_items: int | None = None
-    remove_match: Choice[Match] = Choice(Match.BOTH, within="failed.")
+    WITHIN: ClassVar[str] = "failed."
+
+    requeue_min_age: OptionalSeconds = OptionalSeconds(None)
+    requeue_max_given_up_count: OptionalCount = OptionalCount(None, least=1)
+    remove_min_age: OptionalSeconds = OptionalSeconds(None)
+    remove_min_given_up_count: OptionalCount = OptionalCount(None)
+    max_items: OptionalCount = OptionalCount(None, least=1)
+    remove_match: Choice[Match] = Choice(Match.BOTH)
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("requeue_max_given_up_count", 1),
-            ("remove_min_given_up_count", 0),
-            ("max_items", 1),
-        ):
-            if (limit := getattr(self, name)) is not None:
-                count(f"failed.{name}", limit, least=least)
         if self.requeue_max_given_up_count is not None and self.requeue_min_age is None:
             raise ValueError(
                 "failed.requeue_max_given_up_count does nothing without failed.requeue_min_age; give both"
@@ -119,7 +125,7 @@ class Durability(StrEnum):
 class Policy:
     """Settings of a queue. Sizes are in bytes. Durations are seconds; a :class:`datetime.timedelta` may be given."""
 
-    requeue_limit: int = 5
+    requeue_limit: Count = Count(5, most=1_000_000)
     """How often an item may be requeued. After that it goes to failed; with 0, after the first failure."""
     busy_expiry: Seconds = Seconds(30.0, least=0.001, most=LONGEST_LEASE)
     """The length of a lease. A claim that is neither settled nor renewed for this long expires."""
@@ -129,7 +135,7 @@ class Policy:
     """The delay before a failed item is retried."""
     claim_wait_timeout: OptionalSeconds = OptionalSeconds(1.0, most=86_400.0)
     """How long a claim waits for an item by default. None: forever."""
-    max_payload: int = 1024 * 1024
+    max_payload: Size = Size(1024 * 1024, least=1, most=LARGEST_PAYLOAD)
     """Enqueueing a larger payload is refused."""
     id_window: Seconds = Seconds(3600.0, least=1.0, most=YEAR)
     """How long a producer's id is remembered. Enqueueing the id again within this time adds nothing."""
@@ -137,51 +143,23 @@ class Policy:
     """Automatic handling of failed items."""
     durability: Choice[Durability] = Choice(Durability.PRIMARY)
     """Where an item is stored when its enqueue returns."""
-    durability_replicas: int = 1
+    durability_replicas: Count = Count(1, least=1, most=99)
     """The number of replicas that have to confirm, if ``durability`` requires replicas."""
-    appendfsync_always: bool = False
+    appendfsync_always: Flag = Flag(False)
     """Declares that ``appendfsync`` is ``always`` on the primary and on all replicas. Without it, servers that can
     confirm before their fsync refuse ``FSYNCED``: Redis before 8.2, and Valkey."""
-    durable_done: bool = False
+    durable_done: Flag = Flag(False)
     """Whether ``done`` waits for replicas too, so that no finished item is delivered again after a failover."""
-    suspended: bool = False
+    suspended: Flag = Flag(False)
     """Whether claims are stopped; everything else works. Independent of ``pause`` and ``resume``."""
 
     def __post_init__(self) -> None:
-        count("requeue_limit", self.requeue_limit, most=1_000_000)
-        count("max_payload", self.max_payload, least=1, most=LARGEST_PAYLOAD)
         of_type("retry_delay", self.retry_delay, RetryDelay, "a RetryDelay")
         of_type("failed", self.failed, FailedPolicy, "a FailedPolicy")
-        count("durability_replicas", self.durability_replicas, least=1, most=99)
-        for name in ("appendfsync_always", "durable_done", "suspended"):
-            of_type(name, getattr(self, name), bool, "True or False")
 
     def to_fields(self) -> dict[str, str]:
         """The ``config`` hash: every field, durations in whole milliseconds; an unset limit is an empty string."""
-        failed, retry = self.failed, self.retry_delay
-        return {
-            "requeue_limit": str(self.requeue_limit),
-            "busy_expiry_ms": _ms(self.busy_expiry),
-            "on_expiry": self.on_expiry.value,
-            "retry_initial_ms": _ms(retry.initial),
-            "retry_factor": repr(float(retry.factor)),
-            "retry_max_ms": _ms(retry.max),
-            "retry_jitter": repr(float(retry.jitter)),
-            "claim_wait_ms": _optional(self.claim_wait_timeout, scale=1000),
-            "max_payload": str(self.max_payload),
-            "id_window_ms": _ms(self.id_window),
-            "failed_requeue_min_age_ms": _optional(failed.requeue_min_age, scale=1000),
-            "failed_requeue_max_fail_count": _optional(failed.requeue_max_given_up_count),
-            "failed_remove_min_age_ms": _optional(failed.remove_min_age, scale=1000),
-            "failed_remove_min_fail_count": _optional(failed.remove_min_given_up_count),
-            "failed_max_items": _optional(failed.max_items),
-            "failed_remove_match": failed.remove_match.value,
-            "durability": self.durability.value,
-            "durability_replicas": str(self.durability_replicas),
-            "appendfsync_always": "1" if self.appendfsync_always else "0",
-            "durable_done": "1" if self.durable_done else "0",
-            "suspended": "1" if self.suspended else "0",
-        }
+        return {field.key: field.store(field.of(self)) for field in POLICY_FIELDS.values()}
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str]) -> Policy:
@@ -189,44 +167,87 @@ class Policy:
 
         Raises :class:`ValueError` for a value that no release writes, naming the field.
         """
-        whole = {**cls().to_fields(), **{name: _cut(text) for name, text in fields.items()}}
+        stored = [field for field in POLICY_FIELDS.values() if field.key in fields]
+        return cls(**in_groups({field.name: field.load(_cut(fields[field.key])) for field in stored}))
 
-        def value(name: str, scale: int = 1) -> float:
-            return _number(name, whole[name]) / scale
 
-        def seconds(name: str) -> float | None:
-            return value(name, 1000) if whole[name] else None
+@dataclass(frozen=True, slots=True)
+class PolicyField:
+    """A single field of a policy, as ``update_policy``, the command line and the ``config`` hash name it."""
 
-        def limit(name: str) -> int | None:
-            return int(value(name)) if whole[name] else None
+    name: str
+    group: str
+    """The field of :class:`Policy` that it is part of, or ""."""
+    declared: Checked[Any, Any]
 
-        return cls(
-            requeue_limit=int(value("requeue_limit")),
-            busy_expiry=value("busy_expiry_ms", 1000),
-            on_expiry=OnExpiry(whole["on_expiry"]),
-            retry_delay=RetryDelay(
-                initial=value("retry_initial_ms", 1000),
-                factor=value("retry_factor"),
-                max=value("retry_max_ms", 1000),
-                jitter=value("retry_jitter"),
-            ),
-            claim_wait_timeout=seconds("claim_wait_ms"),
-            max_payload=int(value("max_payload")),
-            id_window=value("id_window_ms", 1000),
-            failed=FailedPolicy(
-                requeue_min_age=seconds("failed_requeue_min_age_ms"),
-                requeue_max_given_up_count=limit("failed_requeue_max_fail_count"),
-                remove_min_age=seconds("failed_remove_min_age_ms"),
-                remove_min_given_up_count=limit("failed_remove_min_fail_count"),
-                max_items=limit("failed_max_items"),
-                remove_match=Match(whole["failed_remove_match"]),
-            ),
-            durability=Durability(whole["durability"]),
-            durability_replicas=int(value("durability_replicas")),
-            appendfsync_always=whole["appendfsync_always"] == "1",
-            durable_done=whole["durable_done"] == "1",
-            suspended=whole["suspended"] == "1",
-        )
+    @property
+    def key(self) -> str:
+        """Its name in the hash."""
+        return f"{self.name}_ms" if self._is_duration else self.name
+
+    @property
+    def _is_duration(self) -> bool:
+        return isinstance(self.declared, Seconds | OptionalSeconds)
+
+    def of(self, policy: Policy) -> Any:
+        """Its value in a policy."""
+        return getattr(getattr(policy, self.group) if self.group else policy, self.declared.name)
+
+    def store(self, value: Any) -> str:
+        """A value as the hash has it."""
+        if value is None:
+            return ""
+        if self._is_duration:
+            return str(round(value * 1000))
+        if isinstance(self.declared, Flag):
+            return str(int(value))
+        return repr(float(value)) if isinstance(self.declared, Number) else str(value)
+
+    def load(self, text: str) -> Any:
+        """The value of a field of the hash. Raises ValueError for one that is no number."""
+        if isinstance(self.declared, Choice):
+            return text
+        if isinstance(self.declared, Flag):
+            return text == "1"
+        if self.declared.is_optional and not text:
+            return None
+        number = _number(self.key, text)
+        if self._is_duration:
+            return number / 1000
+        return number if isinstance(self.declared, Number) else int(number)
+
+
+_GROUPS: Final[Mapping[str, Any]] = {"retry_delay": RetryDelay(), "failed": FailedPolicy()}
+
+
+def _declared() -> Iterator[PolicyField]:
+    for field in fields(Policy):
+        if field.name not in _GROUPS:
+            yield PolicyField(field.name, "", vars(Policy)[field.name])
+            continue
+        group: Any = _GROUPS[field.name]
+        for inner in fields(group):
+            yield PolicyField(f"{field.name}_{inner.name}", field.name, vars(group.__class__)[inner.name])
+
+
+POLICY_FIELDS: Final[Mapping[str, PolicyField]] = {field.name: field for field in _declared()}
+"""All fields, by their names in ``update_policy``."""
+
+
+def in_groups(values: Mapping[str, Any], defaults: Mapping[str, Any] = _GROUPS) -> PolicyFields:
+    """The fields of :class:`Policy` from values by the names of ``update_policy``. ``defaults``: of the groups, for
+    fields that are not given."""
+    names = {field.name for field in fields(Policy)}
+    policy = {name: value for name, value in values.items() if name in names}
+    for group, default in defaults.items():
+        inner = {
+            field.declared.name: values[field.name]
+            for field in POLICY_FIELDS.values()
+            if field.group == group and field.name in values
+        }
+        if inner:
+            policy[group] = replace(default, **inner)
+    return cast("PolicyFields", policy)
 
 
 def _cut(text: str) -> str:
@@ -242,14 +263,6 @@ def _number(name: str, text: str) -> float:
     if not isfinite(number):
         raise ValueError(f"the config field {name} is {text!r}; set it to a number")
     return number
-
-
-def _ms(seconds: float) -> str:
-    return str(round(seconds * 1000))
-
-
-def _optional(number: float | None, scale: int = 1) -> str:
-    return "" if number is None else str(round(number * scale))
 
 
 class PolicyFields(TypedDict, total=False):
@@ -285,10 +298,7 @@ class PolicyChanges(PolicyFields, total=False):
     failed_remove_match: Match | str
 
 
-_CONFIG_NAMES = {"claim_wait_timeout": "claim_wait_ms"}
-_GROUPS = {"retry_delay": "retry_", "failed": "failed_"}
-_RENAMED = {"retry_delay_": "retry_", "given_up_count": "fail_count"}
-_ANY_AGE = FailedPolicy(requeue_min_age=0.0, remove_min_age=0.0)
+_ANY_AGE = {**_GROUPS, "failed": FailedPolicy(requeue_min_age=0.0, remove_min_age=0.0)}
 """For a count that is given without its age. The server checks whether the age is set."""
 
 
@@ -298,30 +308,17 @@ def changed_fields(changes: PolicyChanges) -> dict[str, str]:
     Raises :class:`TypeError` for an unknown name or without any, :class:`ValueError` for a value out of bounds or a
     field that is given twice (``failed`` and ``failed_max_items``).
     """
-    fields_by_name = cast("dict[str, Any]", dict(changes))
-    if not fields_by_name:
+    new_values = cast("dict[str, Any]", dict(changes))
+    if not new_values:
         raise TypeError("name at least one field of the policy to change")
-    if unknown := sorted(fields_by_name.keys() - PolicyChanges.__annotations__.keys()):
+    if unknown := sorted(new_values.keys() - POLICY_FIELDS.keys() - _GROUPS.keys()):
         raise TypeError(f"{unknown[0]} is not a field of the policy")
-    whole = {name: value for name, value in fields_by_name.items() if name in PolicyFields.__annotations__}
-    for group, empty in (("retry_delay", RetryDelay()), ("failed", _ANY_AGE)):
-        single = {name: fields_by_name[name] for name in fields_by_name if name.startswith(f"{group}_")}
-        if single and group in fields_by_name:
-            raise ValueError(f"{group} and {next(iter(single))} are both given; give one of them")
-        if single:
-            inner = {name.removeprefix(f"{group}_"): value for name, value in single.items()}
-            whole[group] = replace(cast("Any", empty), **inner)
-    config = Policy(**whole).to_fields()
+    for name in new_values.keys() - _GROUPS.keys():
+        if (group := POLICY_FIELDS[name].group) in new_values:
+            raise ValueError(f"{group} and {name} are both given; give one of them")
+    policy = Policy(**in_groups(new_values, _ANY_AGE))
     return {
-        field: value for field, value in config.items() if any(_sets(name, field) for name in fields_by_name)
+        field.key: field.store(field.of(policy))
+        for field in POLICY_FIELDS.values()
+        if field.name in new_values or field.group in new_values
     }
-
-
-def _sets(name: str, field: str) -> bool:
-    """Whether a change of that name sets the field of the hash."""
-    if prefix := _GROUPS.get(name):
-        return field.startswith(prefix)
-    plain = _CONFIG_NAMES.get(name, name)
-    for ours, theirs in _RENAMED.items():
-        plain = plain.replace(ours, theirs)
-    return field in (plain, f"{plain}_ms")

@@ -8,7 +8,8 @@ import pytest
 import claimq as library
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from claimq_admin.changes.policy_fields import FIELDS, fields_of
+from claimq.policy import POLICY_FIELDS
+from claimq_admin.changes.policy_fields import fields_of
 from testkit.server import Server
 
 Claimq = Callable[..., Any]
@@ -27,7 +28,7 @@ def test_it_shows_every_field_of_the_policy(q: Claimq) -> None:
     assert (shown["queue"], shown["owner"], shown["changed"]) == ("q", None, [])
     assert shown["policy"] == fields_of(library.Policy())
     lines = q("policy", "q").out.splitlines()[2:]
-    assert [line.split()[0] for line in lines] == list(FIELDS)
+    assert [line.split()[0] for line in lines] == list(POLICY_FIELDS)
     assert [line.split()[1] for line in lines[:2]] == ["5", "30s"]
 
 

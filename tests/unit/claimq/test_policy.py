@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from claimq.policy import POLICY_FIELDS, Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+from testkit.tree import ROOT
+
+SCRIPTS = ROOT / "core/src/claimq/redis_store/lua"
 
 
 def test_the_defaults_are_those_that_the_documents_say() -> None:
@@ -243,3 +246,20 @@ def test_a_huge_value_of_another_client_is_refused_in_a_short_message(name: str)
     with pytest.raises(ValueError, match="xxx") as refused:
         Policy.from_fields({name: "x" * 1_000_000})
     assert len(str(refused.value)) < 300
+
+
+READING = re.compile(r"'HM?GET', (?:q\.config|base \.\. 'config'),((?:\s*'\w+',?)+)")
+"""A script's read of fields of the config hash."""
+
+
+def test_the_scripts_read_fields_that_a_policy_has() -> None:
+    scripts = {path.name: path.read_text() for path in sorted(SCRIPTS.rglob("*.lua"))}
+    keys = {
+        (name, key)
+        for name, text in scripts.items()
+        for read in READING.findall(text)
+        for key in re.findall(r"\w+", read)
+    }
+    known = {field.key for field in POLICY_FIELDS.values()} | {"paused", "owner"}
+    assert len({key for _, key in keys}) > 12
+    assert sorted((name, key) for name, key in keys if key not in known) == []

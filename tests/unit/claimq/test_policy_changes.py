@@ -35,12 +35,14 @@ def test_each_field_of_the_config_is_set_by_one_field_and_by_its_group() -> None
 
 
 def test_a_change_sets_its_own_field_only() -> None:
-    assert changed_fields({"claim_wait_timeout": 2.5}) == {"claim_wait_ms": "2500"}
+    assert changed_fields({"claim_wait_timeout": 2.5}) == {"claim_wait_timeout_ms": "2500"}
     assert changed_fields({"failed_max_items": None, "requeue_limit": 1}) == {
         "failed_max_items": "",
         "requeue_limit": "1",
     }
-    assert changed_fields({"failed_remove_min_given_up_count": 3}) == {"failed_remove_min_fail_count": "3"}
+    assert changed_fields({"failed_remove_min_given_up_count": 3}) == {
+        "failed_remove_min_given_up_count": "3"
+    }
     assert changed_fields({"failed_remove_match": Match.EITHER}) == {"failed_remove_match": "either"}
 
 

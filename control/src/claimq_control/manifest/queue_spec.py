@@ -3,13 +3,24 @@
 # ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from math import isinf
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, PolicyFields, RetryDelay
-from claimq_control.manifest.declaring import boolean, choice, duration, integer, nested, number, size, text
+from claimq.policy import POLICY_FIELDS, Policy, PolicyFields, in_groups
+from claimq_control.manifest.declaring import (
+    boolean,
+    choice,
+    declared_fields,
+    duration,
+    integer,
+    nested,
+    number,
+    size,
+    text,
+)
 from claimq_control.manifest.redis_spec import RedisSpec
 from claimq_control.manifest.scaling_spec import ScalingSpec
 from claimq_control.manifest.worker_spec import SidecarSpec, WorkerSpec
@@ -264,31 +275,39 @@ class QueueSpec:
         ``claim_wait_timeout`` and ``id_window`` are among them only if the manifest sets them; otherwise their values
         on the server are kept. Every other field has the manifest's value or its default.
         """
-        retry, failed, redis = self.retry_delay, self.failed_items, redis or self.redis
-        fields = PolicyFields(
-            requeue_limit=self.requeue_limit,
-            busy_expiry=self.busy_expiry,
-            on_expiry=OnExpiry(self.on_expiry.value.lower()),
-            retry_delay=RetryDelay(
-                initial=retry.initial, factor=retry.factor, max=retry.max, jitter=retry.jitter
-            ),
-            max_payload=self.max_payload,
-            failed=FailedPolicy(
-                requeue_min_age=failed.requeue.min_age,
-                requeue_max_given_up_count=failed.requeue.max_fail_count,
-                remove_min_age=failed.remove.min_age,
-                remove_min_given_up_count=failed.remove.min_fail_count,
-                max_items=failed.max_items,
-                remove_match=Match(failed.remove.match.value.lower()),
-            ),
-            durability=Durability(self.durability.value.lower()),
-            durability_replicas=self.durability_replicas,
-            appendfsync_always=redis is not None and redis.declared_appendfsync == "always",
-            durable_done=self.durable_done,
-            suspended=self.suspend,
-        )
-        if self.claim_wait_timeout is not None:
-            fields["claim_wait_timeout"] = None if isinf(self.claim_wait_timeout) else self.claim_wait_timeout
-        if self.id_window is not None:
-            fields["id_window"] = self.id_window
-        return fields
+        redis = redis or self.redis
+        is_always = redis is not None and redis.declared_appendfsync == "always"
+        values: dict[str, object] = {"appendfsync_always": is_always}
+        for name, value in _values(self):
+            field = POLICY_FIELDS.get(_POLICY_NAMES.get(name, name))
+            if field is not None and (value is not None or field.declared.default is None):
+                values[field.name] = _policy_value(value)
+        return in_groups(values)
+
+
+_POLICY_NAMES: Final = {
+    "suspend": "suspended",
+    "failed_items_max_items": "failed_max_items",
+    "failed_items_requeue_min_age": "failed_requeue_min_age",
+    "failed_items_requeue_max_fail_count": "failed_requeue_max_given_up_count",
+    "failed_items_remove_min_age": "failed_remove_min_age",
+    "failed_items_remove_min_fail_count": "failed_remove_min_given_up_count",
+    "failed_items_remove_match": "failed_remove_match",
+}
+"""Fields of the policy with another name than their path in the manifest, by that path. All others have the same."""
+
+
+def _values(spec: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """The values of all fields below an object of the manifest, by their paths: ``retry_delay_initial``."""
+    for field in declared_fields(type(spec)):
+        value = getattr(spec, field.attribute)
+        if is_dataclass(value):
+            yield from _values(value, f"{path}{field.attribute}_")
+        else:
+            yield path + field.attribute, value
+
+
+def _policy_value(value: object) -> object:
+    if isinstance(value, StrEnum):
+        return value.lower()
+    return None if isinstance(value, float) and isinf(value) else value

@@ -66,8 +66,7 @@ class Maintaining(QueuePart):
         """Sets fields of the policy. Works on a full server too, where a pause or fewer failed items help."""
         reply = await self._connection.run("configure", [self._keys.main], words)
         if reply[0] == b"ALONE":
-            count = reply[1].decode().replace("fail_count", "given_up_count")
-            age = reply[2].decode().removesuffix("_ms")
+            count, age = reply[1].decode(), reply[2].decode().removesuffix("_ms")
             raise ValueError(
                 f"the policy would have {count} without {age}, which does nothing; set both in one call, or unset both"
             )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from claimq.internals.owner import Owner, read_owner
-from claimq_admin.changes.policy_fields import FIELDS, read_changes, shown
+from claimq.policy import POLICY_FIELDS
+from claimq_admin.changes.policy_fields import read_changes, shown
 from claimq_admin.reads.owners import owner_text
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.queue_argument import queue_argument
@@ -39,7 +40,7 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     document = {"queue": name, "policy": now, "owner": owner, "changed": changed}
     if changes:
         document["created"] = new_queue is not None
-    rows = [[field, shown(field, now[field])] for field in FIELDS if not changed or field in changed]
+    rows = [[field, shown(field, now[field])] for field in POLICY_FIELDS if not changed or field in changed]
     context.answers.give_table(document, ["field", "value"], rows)
     if new_queue:
         terminal.say_error(f"{name} is a new queue{new_queue.hint}")

@@ -16,11 +16,11 @@ for i = 1, #ARGV, 2 do given[ARGV[i]] = ARGV[i + 1] end
 local function value(field) return given[field] or redis.call('HGET', config, field) or '' end
 -- A fail count alone does nothing: refused in the call that would leave it alone, whatever other calls set
 -- before.
-for count, age in pairs({failed_requeue_max_fail_count = 'failed_requeue_min_age_ms',
-  failed_remove_min_fail_count = 'failed_remove_min_age_ms'}) do
+for count, age in pairs({failed_requeue_max_given_up_count = 'failed_requeue_min_age_ms',
+  failed_remove_min_given_up_count = 'failed_remove_min_age_ms'}) do
   local is_touched = given[count] or given[age] or given.failed_remove_match
   if is_touched and value(count) ~= '' and value(age) == '' then
-    if count ~= 'failed_remove_min_fail_count' or value('failed_remove_match') ~= 'either' then
+    if count ~= 'failed_remove_min_given_up_count' or value('failed_remove_match') ~= 'either' then
       return {'ALONE', count, age}
     end
   end

@@ -6,7 +6,8 @@
 -- only.
 local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
-  local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_ms', 'suspended')
+  local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_timeout_ms',
+    'suspended')
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
   local is_overdue = due and math.floor(tonumber(due)) <= q.now
     or redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0

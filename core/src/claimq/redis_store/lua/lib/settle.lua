@@ -3,8 +3,8 @@
 -- with words, it is remembered). meta.spent: recount.lua counted a crash for an item that another worker
 -- held, and that reached the limit. Its next give-back is to failed.
 local function policy_of(q)
-  local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_initial_ms', 'retry_factor',
-    'retry_max_ms', 'retry_jitter', 'failed_max_items', 'busy_expiry_ms')
+  local c = redis.call('HMGET', q.config, 'requeue_limit', 'on_expiry', 'retry_delay_initial_ms',
+    'retry_delay_factor', 'retry_delay_max_ms', 'retry_delay_jitter', 'failed_max_items', 'busy_expiry_ms')
   expect_list(q.base .. 'wake'); expect_zset(q.delayed); expect_zset(q.base .. 'failed'); expect_hash(q.base
     .. 'failed:items'); expect_list(q.base .. 'removed')
   local refused = refused_read(q.base)

@@ -12,7 +12,7 @@ import pytest
 import claimq
 from claimq import Claim, Item, Outcome, Policy, ReliableQueue, State, StoreMisused
 from claimq.concurrency import calls_in_flight
-from claimq.consuming.shared_verdicts import SharedVerdicts
+from claimq.consuming.engine.shared_done import SharedDone
 from claimq.redis_store.scripts import script
 from testkit.handlers import Seen, fill
 from testkit.links import Request
@@ -381,9 +381,9 @@ async def test_the_end_of_an_event_loop_ends_consume_before_a_call_has_begun(
 ) -> None:
     """It cancels all tasks, also those that have not made their first step."""
     await fill(queue, 3)
-    schedule_call, test = SharedVerdicts._schedule_call, asyncio.current_task()
+    schedule_call, test = SharedDone._schedule_call, asyncio.current_task()
 
-    def schedule_and_end(self: SharedVerdicts) -> bool:
+    def schedule_and_end(self: SharedDone[Claim]) -> bool:
         if is_scheduled := schedule_call(self):
             for task in asyncio.all_tasks() - {test}:
                 task.cancel()
@@ -391,7 +391,7 @@ async def test_the_end_of_an_event_loop_ends_consume_before_a_call_has_begun(
 
     async def handler(_: Item) -> None: ...
 
-    monkeypatch.setattr(SharedVerdicts, "_schedule_call", schedule_and_end)
+    monkeypatch.setattr(SharedDone, "_schedule_call", schedule_and_end)
     consuming = asyncio.ensure_future(queue.consume(handler))
     done, _ = await asyncio.wait({consuming}, timeout=PATIENCE)
     assert done == {consuming}

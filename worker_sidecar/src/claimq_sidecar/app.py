@@ -96,7 +96,7 @@ async def run(settings: SidecarSettings, app_socket: AppSocket | None = None) ->
 async def _serve(sidecar: Sidecar, servers: list[HttpServer], health_port: socket.socket) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lambda: sidecar.begin_drain(signalled=True))
+        loop.add_signal_handler(number, lambda: sidecar.drain.begin(signalled=True))
     for server in servers:
         await server.start()
     _log_start(sidecar.settings, health_port)

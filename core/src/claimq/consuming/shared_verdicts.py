@@ -1,5 +1,4 @@
-"""Verdicts of one run of ``consume``: those on finished items share calls, and a late reply holds up the next call for
-50 ms at most, while fewer than four are in flight."""
+"""Verdicts of one run of ``consume``: those on finished items share calls."""
 
 from __future__ import annotations
 
@@ -9,9 +8,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from claimq.concurrency.calls_in_flight import CallsInFlight
 from claimq.concurrency.notify import first_of
 from claimq.consuming.claims_of_run import ClaimsOfRun
+from claimq.consuming.engine.endings import Ending
+from claimq.consuming.engine.shared_done import SharedDone
+from claimq.consuming.engine.verdict_calls import call_of
 from claimq.consuming.handling import handler_frames
 from claimq.consuming.options import RETRY_SECONDS, Consumed, OnFailure
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
@@ -28,8 +29,8 @@ _ERRORS = 8
 
 
 class SharedVerdicts:
-    """Sends the verdicts on finished items with one call at a time, with up to four while replies are late
-    (:class:`CallsInFlight`), and beside them up to eight calls for failures."""
+    """Sends the verdicts on finished items in shared calls (:class:`SharedDone`), and beside them up to eight calls for
+    failures."""
 
     def __init__(
         self, claims: ClaimsOfRun, on_failure: OnFailure, on_defect: Callable[[BaseException], None]
@@ -40,15 +41,9 @@ class SharedVerdicts:
         self._on_defect = on_defect
         self._unsettled: set[str] = set()
         """Tokens of claims that handlers have finished, until the verdict is stored or given up."""
-        self._done: list[Claim] = []
-        self._added_count = self._sent_count = 0
-        """Claims that were ever added to ``_done``, and those of them that were sent."""
-        self._calls = CallsInFlight(self._schedule_call)
-        self._is_call_scheduled = False
-        """Whether a call begins in the next turn of the event loop."""
+        self._done: SharedDone[Claim] = SharedDone(self._settle_done, self._in_background)
         self._errors = asyncio.Semaphore(_ERRORS)
         self._sent_at = 0.0
-        self._sent = asyncio.Event()
         self._clock = asyncio.get_running_loop().time
 
     async def add(self, claims: Sequence[Claim], error: BaseException | None, *, begun_at: float) -> None:
@@ -63,15 +58,13 @@ class SharedVerdicts:
             self._in_background(self._settle_failed(claims, error, sent))
             await sent.wait()
             return
-        self._done += claims
-        self._added_count = last = self._added_count + len(claims)
-        if self._schedule_call():
+        if self._done.add(claims):
             await asyncio.sleep(0)  # it sends this verdict now
             return
-        now = self._clock()
-        if now > begun_at + _QUICK or now > self._sent_at + _LONGEST_WAIT or len(self._done) >= BATCH:
-            while self._sent_count < last:
-                await self._sent.wait()
+        last, now = self._done.added_count, self._clock()
+        if now > begun_at + _QUICK or now > self._sent_at + _LONGEST_WAIT or len(self._done.waiting) >= BATCH:
+            while self._done.sent_count < last:
+                await self._done.sent.wait()
 
     async def settled(self) -> None:
         """Waits until no verdict is waiting or in flight."""
@@ -85,14 +78,6 @@ class SharedVerdicts:
         while not tokens.isdisjoint(self._unsettled):
             await self._claims.changed.wait()
 
-    def _schedule_call(self) -> bool:
-        """Lets a call with the verdicts that wait begin in the next turn of the event loop. False if it may not."""
-        if not self._done or self._is_call_scheduled or not self._calls.may_begin():
-            return False
-        self._is_call_scheduled = True
-        self._in_background(self._settle_done())
-        return True
-
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         self._claims.calls.in_background(work).add_done_callback(self._note_end)
 
@@ -102,19 +87,9 @@ class SharedVerdicts:
             self._unsettled.clear()
             self._claims.changed.notify()
 
-    async def _settle_done(self) -> None:
-        done, self._done = self._done[:BATCH], self._done[BATCH:]
-        self._sent_count += len(done)
-        number = self._calls.begin()
-        self._is_call_scheduled = False
+    async def _settle_done(self, claims: list[Claim]) -> None:
         self._sent_at = self._clock()
-        sent, self._sent = self._sent, asyncio.Event()
-        sent.set()
-        self._schedule_call()  # the rest, when it may
-        try:
-            await self._settle(done, None)
-        finally:
-            self._calls.end(number)
+        await self._settle(claims, None)
 
     async def _settle_failed(
         self, claims: Sequence[Claim], error: BaseException, sent: asyncio.Event
@@ -140,7 +115,8 @@ class SharedVerdicts:
         most = BATCH if error is None else MOVES
         while left:
             try:
-                outcomes += await self._claims.call_within_deadline(self._verdict, left[:most], error)
+                verb, ending = self._ending(left[:most], error)
+                outcomes += await self._claims.call_within_deadline(call_of(verb, ending), queue)
                 left = left[most:]
             except NotReplicated as unconfirmed:  # they are stored: another call would find the claims lost
                 self._claims.call_failed(unconfirmed)
@@ -167,20 +143,19 @@ class SharedVerdicts:
         self._claims.settled(claims, outcomes)
         self._count(claims, outcomes, error)
 
-    async def _verdict(self, claims: Sequence[Claim], error: BaseException | None) -> list[Outcome]:
-        queue = self._claims.queue
+    def _ending(self, claims: Sequence[Claim], error: BaseException | None) -> tuple[str, Ending[Claim]]:
+        """The verb and the words for what the handler raised."""
         if error is None:
-            return await queue.done(claims)
+            return "done", Ending(claims)
         if isinstance(error, Requeue):
-            return await queue.requeue(claims, delay=error.delay)
+            return "requeue", Ending(claims, delay=error.delay)
         own = error if isinstance(error, Fail) else None
         text = own.error if own else f"{type(error).__name__}: {error}"
         if self._on_failure is OnFailure.DROP:
-            return await queue.drop(claims, text)
+            return "drop", Ending(claims, text)
         permanent = self._on_failure is OnFailure.FAIL or (own is not None and own.permanent)
         detail = own.detail if own else handler_frames(error)
-        delay = own.delay if own else None
-        return await queue.fail(claims, text, permanent=permanent, detail=detail, delay=delay)
+        return "fail", Ending(claims, text, permanent, detail, own.delay if own else None)
 
     def _count(self, claims: Sequence[Claim], outcomes: list[Outcome], error: BaseException | None) -> None:
         kept = sum(outcome.verdict is not Verdict.LOST for outcome in outcomes)

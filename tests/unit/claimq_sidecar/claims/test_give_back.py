@@ -8,11 +8,12 @@ from typing import TypeVar, cast
 import pytest
 
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.endings import Ending
 from claimq.consuming.engine.slots import Slots
 from claimq.errors import StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.reliable_queue import ReliableQueue
-from claimq_sidecar.claims.calls import Ending, VerdictRequest
+from claimq_sidecar.claims.calls import VerdictRequest
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 
@@ -35,7 +35,11 @@ class Claiming:
         del waits
         return claims(1)
 
-    def give_back_unread(self, tokens: Sequence[str]) -> None:
+    @property
+    def give_backs(self) -> Self:
+        return self
+
+    def unread(self, tokens: Sequence[str]) -> None:
         self.given_back += tokens
 
 

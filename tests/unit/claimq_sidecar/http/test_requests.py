@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq_sidecar.claims.calls import Ending
+from claimq.consuming.engine.endings import Ending
 from claimq_sidecar.http.bodies import (
     VERDICT_BODIES,
     Body,
@@ -60,7 +60,7 @@ def test_failures_with_the_same_reason_share_a_round_trip() -> None:
     ]
     request = verdict_request("fail", raw({"claims": claims}))
     assert request.tokens == ("w/1.aaaaaaaa", "w/2.aaaaaaaa", "w/3.aaaaaaaa")
-    assert [ending.tokens for ending in request.endings] == [
+    assert [ending.claims for ending in request.endings] == [
         ("w/1.aaaaaaaa", "w/3.aaaaaaaa"),
         ("w/2.aaaaaaaa",),
     ]

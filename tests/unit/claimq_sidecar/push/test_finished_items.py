@@ -54,12 +54,10 @@ def test_items_that_finish_later_do_not_wait_for_a_verdict_without_an_answer(
     async def run() -> None:
         sidecar = Sidecar(settings)
         pusher = Pusher(sidecar, push)
-        ending = asyncio.ensure_future(pusher._end_done())
-        pusher._note_done(("worker/1",))
+        pusher._done.add(("worker/1",))
         await asyncio.sleep(1.0)
-        pusher._note_done(("worker/2",))
+        pusher._done.add(("worker/2",))
         await asyncio.sleep(2 * VERDICT_SECONDS)
-        ending.cancel()
         await sidecar.store.close()
 
     run_skipping(run())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from claimq.model import NewItem
+from claimq.consuming.engine.endings import Ending
 
 LONGEST_WAIT = 300.0
 """Seconds that one claim may wait, also by the queue's policy. The client claims again to wait longer."""
@@ -25,20 +25,8 @@ class ClaimRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How some claims end. Only the fields of the verb are used."""
-
-    tokens: tuple[str, ...]
-    error: str = ""
-    permanent: bool = False
-    detail: str = ""
-    delay: float | None = None
-    enqueue: tuple[NewItem, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class VerdictRequest:
     """A done, fail, requeue, unclaim or renew. ``tokens``: in the order of the request, without duplicates."""
 
     tokens: tuple[str, ...]
-    endings: tuple[Ending, ...]
+    endings: tuple[Ending[str], ...]

@@ -15,7 +15,7 @@ from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.internals.operations import internals
 from claimq.model import Claim, Item
 from claimq.queue.claiming import DEFAULT
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.queue_part import QueuePart
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, default_wait
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
@@ -140,7 +140,7 @@ class Claimer:
             lambda queue: self.settled_call(queue, count, queue.claim(count, wait=seconds))
         )
 
-    async def settled_call(self, queue: ReliableQueue, count: int, call: Awaitable[T]) -> T:
+    async def settled_call(self, queue: QueuePart, count: int, call: Awaitable[T]) -> T:
         """Makes a call on the queue that claims up to ``count`` items.
 
         If it ends without a reply, the slots of what it may have claimed stay in use until the server has answered.
@@ -154,7 +154,7 @@ class Claimer:
                 self._in_background(settled, count, self._unknown, name="settle a claim without a reply")
             raise
 
-    async def _until_settled(self, queue: ReliableQueue, count: int, generation: int) -> None:
+    async def _until_settled(self, queue: QueuePart, count: int, generation: int) -> None:
         withdrawn = asyncio.ensure_future(internals(queue).lost_claims_recovered())
         try:
             while not withdrawn.done() and not self._store.has_replaced(generation):

@@ -10,7 +10,7 @@ from claimq.consuming.engine.slots import Slots
 from claimq.errors import NotReplicated
 from claimq.internals.next_claims import next_claims
 from claimq.model import Claim, Outcome
-from claimq.reliable_queue import ReliableQueue
+from claimq.queue.settling import Settling
 from claimq_sidecar.claims.claimer import Claimer
 
 
@@ -44,7 +44,7 @@ class NextClaim:
         self._slots += slots
         self._concurrency.take(slots)
 
-    async def call(self, queue: ReliableQueue) -> list[Outcome]:
+    async def call(self, queue: Settling) -> list[Outcome]:
         """Ends the claims and claims the next items; returns the outcomes of the verdicts."""
         try:
             step = next_claims(queue).done_and_claim(self._tokens, self._most)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from claimq.concurrency.background_work import in_background
 from claimq.concurrency.notify import Notifier, first_of, unless
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
 from claimq.consuming.engine.slots import SlotRequest, Slots
@@ -18,7 +17,8 @@ from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
-from claimq_sidecar.claims.drain import Drain, Step
+from claimq_sidecar.claims.draining import Draining
+from claimq_sidecar.claims.give_backs import GiveBacks
 from claimq_sidecar.claims.item_stream import USUAL_WINDOW, ItemStream
 from claimq_sidecar.claims.next_claim import NextClaim
 from claimq_sidecar.claims.sessions import Session, SessionNotOpen, Sessions
@@ -30,8 +30,6 @@ from claimq_sidecar.store import Store
 
 _LEAVE_SECONDS = 5.0
 _EXPIRE_SECONDS = 0.25
-_OWN_HOOK_SECONDS = 5.0
-"""When the pod ends, the kubelet calls the sidecar's own preStop hook within this time after the app's has returned."""
 _UNKNOWN_LEASE_SECONDS = 30.0
 _log = logging.getLogger("claimq_sidecar")
 
@@ -51,16 +49,13 @@ class Sidecar:
         self.concurrency = Slots(settings.concurrency, self.changed)
         self.in_flight = ClaimsInFlight(self.concurrency, settings.processing_timeout)
         self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self.concurrency)
+        self.give_backs = GiveBacks(self.verdicts)
         self.sessions = Sessions()
-        self.draining = asyncio.Event()
-        self.serving = asyncio.Event()
-        """Set while there is no drain."""
-        self.serving.set()
+        self.drain = Draining(settings, self.in_flight, self.changed)
+        self.draining = self.drain.begun
         self.leaving = asyncio.Event()
         self._claimer = Claimer(self.store, self.metrics, self.concurrency, allowance.claims)
         self._has_logged_limit = False
-        self._drain = Drain(settings.drain_timeout)
-        self._returning: set[asyncio.Task[None]] = set()
 
     @property
     def now(self) -> float:
@@ -196,15 +191,6 @@ class Sidecar:
             self._has_logged_limit = True
             _log.info(LogEvent("claim_over_concurrency", asked=most, concurrency=limit))
 
-    def give_back_unread(self, tokens: Sequence[str]) -> None:
-        """Returns claims that the app never got to the head of the queue, uncounted, in the background."""
-        if tokens:
-            self._in_background(self._give_back(tokens, cause="unread"))
-
-    def give_back_in_drain(self, tokens: Sequence[str], why: str) -> None:
-        """Returns claims of an app that ended in a drain, uncounted, in the background."""
-        self._in_background(self._give_back(tokens, cause="drained", why=why))
-
     async def enqueue(self, items: Sequence[NewItem]) -> Enqueued:
         """Enqueues items for the app."""
         done = await self.store.call(lambda queue: queue.enqueue_many(items))
@@ -273,7 +259,7 @@ class Sidecar:
         """
         if session.items is not None and not self.draining.is_set():
             return await session.items.next(share, waits=waits)
-        drain = self.serving if self.draining.is_set() else self.draining
+        drain = self.drain.serving if self.draining.is_set() else self.draining
         await first_of(None, drain, connection.gone, self.leaving)
         return []
 
@@ -289,81 +275,19 @@ class Sidecar:
             crash = None if self.draining.is_set() else f"{session.who} ended its session without a verdict"
             cause = "drained" if crash is None else "crashed"
             why = f"{session.who} ended its session in a drain"
-            share.keep_for(self._in_background(self._give_back(tokens, cause=cause, crash=crash, why=why)))
-
-    async def _give_back(
-        self, tokens: Sequence[str], *, cause: str, crash: str | None = None, why: str = ""
-    ) -> None:
-        try:
-            await self.verdicts.give_back(tokens, cause=cause, crash=crash, why=why)
-        except StoreUnavailable as error:
-            _log.warning(LogEvent("give_back_failed", cause=cause, claims=len(tokens), error=error))
-        except ClaimqError as error:
-            _log.warning(LogEvent("give_back_refused", cause=cause, claims=len(tokens), error=error))
-
-    def _in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = in_background(work, name="give back claims")
-        self._returning.add(task)
-        task.add_done_callback(self._returning.discard)
-        return task
-
-    # The drain.
-    def begin_drain(self, *, signalled: bool = False, final: bool = True) -> None:
-        """Stops claiming. After a signal the sidecar exits when it is drained, after a second one immediately."""
-        if signalled:
-            drain = self._drain.signalled(self.now, at_once=self.settings.leaves_at_sigterm)
-        else:
-            drain = self._drain.begin(self.now, final=final)
-        self._drain = drain
-        if not self.draining.is_set():
-            timeout = f"{self.settings.drain_timeout:g}"
-            _log.info(LogEvent("drain_started", in_flight=len(self.in_flight), timeout=timeout))
-            self.draining.set()
-            self.serving.clear()
-        self.changed.notify()
-
-    async def app_stopping(self) -> None:
-        """Handles the app's preStop hook: drains, and returns when the app may get SIGTERM.
-
-        The kubelet calls it when the pod ends, and also when it restarts only the app. In the first case it calls the
-        sidecar's own hook (/drain) at the same time; without that, claims continue. There is no wait for an app that is
-        restarted because it has worked on an item for too long.
-        """
-        if self.draining.is_set() or not self.in_flight.overdue(self.now):
-            self.begin_drain(final=False)
-            await self.drained()
-        asyncio.get_running_loop().call_later(_OWN_HOOK_SECONDS, self._revoke_drain)
-
-    def _revoke_drain(self) -> None:
-        self._drain = self._drain.revoked()
-        if self._drain.started is None and self.draining.is_set():
-            _log.info(LogEvent("drain_revoked", why="only the app was restarted"))
-            self.draining.clear()
-            self.serving.set()
-            self.changed.notify()
-
-    async def drained(self) -> bool:
-        """Waits until nothing is in flight or the drain times out; returns whether nothing is in flight."""
-        while self._drain.step(self.now, len(self.in_flight)) is Step.WAIT:
-            await self.changed.wait(self._drain.left(self.now))
-        return not self.in_flight
+            share.keep_for(self.give_backs.begin(tokens, cause=cause, crash=crash, why=why))
 
     async def left(self) -> None:
         """Waits for the end of a drain with a signal, then returns the remaining claims, uncounted and in order."""
-        while (step := self._drain.step(self.now, len(self.in_flight))) is not Step.LEAVE:
-            if step is Step.SERVE:
-                await self.draining.wait()  # not for each verdict
-            else:
-                await self.changed.wait(self._drain.left(self.now) if step is Step.WAIT else None)
+        await self.drain.over()
         self.leaving.set()
         tokens = self.in_flight.all()
         _log.info(LogEvent("leaving", in_flight=len(tokens)))
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 if tokens:
-                    await self._give_back(tokens, cause="drained", why="its worker was stopped")
-                if self._returning:
-                    await asyncio.wait(set(self._returning))
+                    self.give_backs.begin(tokens, cause="drained", why="its worker was stopped")
+                await self.give_backs.settled()
                 await self._claimer.settled(_LEAVE_SECONDS)
         except TimeoutError:
             _log.warning(LogEvent("claims_left_to_leases", claims=len(tokens)))

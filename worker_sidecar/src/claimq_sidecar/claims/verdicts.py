@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.endings import Ending
 from claimq.consuming.engine.renewer import Renewer
 from claimq.consuming.engine.slots import Slots
+from claimq.consuming.engine.verdict_calls import Work, call_of
 from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
-from claimq.queue.settling import Done
-from claimq.reliable_queue import ReliableQueue
 from claimq_process.log_lines import LogEvent
-from claimq_sidecar.claims.calls import Ending, VerdictRequest
+from claimq_sidecar.claims.calls import VerdictRequest
 from claimq_sidecar.claims.recent_verdicts import RecentVerdicts
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
@@ -27,7 +27,6 @@ ANSWER_SECONDS = 15.0
 """The app gets an error after so long, while the verdict is still retried. A repeated request joins that attempt."""
 
 _log = logging.getLogger("claimq_sidecar.renewer")
-Work = Callable[[ReliableQueue], Awaitable[list[Outcome]]]
 
 
 class Verdicts:
@@ -54,9 +53,9 @@ class Verdicts:
         answers: dict[str, Outcome] = {}
         all_at_once = verb == "done"
         for endings in [request.endings] if all_at_once else [(ending,) for ending in request.endings]:
-            if tokens := [token for ending in endings for token in ending.tokens]:
+            if tokens := [token for ending in endings for token in ending.claims]:
                 await self.wait_for_attempts(tokens)
-                call = work or self._work(verb, tokens, endings)
+                call = work or call_of(verb, *endings)
                 answers |= await self._in_time(self._attempt(verb, tokens, call), share)
         return [answers[token] for token in request.tokens]
 
@@ -78,24 +77,6 @@ class Verdicts:
                     del reply  # see _in_time
             answers += reply
         return answers
-
-    @staticmethod
-    def _work(verb: str, tokens: list[str], endings: Sequence[Ending]) -> Work:
-        ending = endings[0]
-        if verb == "fail":
-            return lambda queue: queue.fail(
-                tokens, ending.error, permanent=ending.permanent, detail=ending.detail, delay=ending.delay
-            )
-        if verb == "requeue":
-            return lambda queue: queue.requeue(
-                tokens, delay=ending.delay, error=ending.error, detail=ending.detail
-            )
-        if verb == "unclaim":
-            return lambda queue: queue.unclaim(tokens)
-        if not any(one.enqueue for one in endings):
-            return lambda queue: queue.done(tokens)
-        pairs = [Done(token, one.enqueue) for one in endings for token in one.tokens]
-        return lambda queue: queue.done(pairs)
 
     async def give_back(
         self, tokens: Sequence[str], *, cause: str, crash: str | None = None, why: str = ""
@@ -123,14 +104,10 @@ class Verdicts:
             return
         self._concurrency.take(len(rest))  # until they have arrived; before ``remove`` frees their slots
         self._in_flight.remove(rest)
-        work: Work = (
-            (lambda queue: queue.unclaim(rest, why=why))
-            if crash is None
-            else (lambda queue: queue.crash(rest, crash))
-        )
+        verb, error = ("unclaim", why) if crash is None else ("crash", crash)
         self._metrics.given_back.labels(cause).inc(len(rest))
         try:
-            await self._attempt("unclaim" if crash is None else "crash", rest, work, remember=False)
+            await self._attempt(verb, rest, call_of(verb, Ending(rest, error)), remember=False)
         finally:
             self._concurrency.release(len(rest))
 

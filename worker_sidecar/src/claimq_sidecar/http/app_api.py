@@ -85,7 +85,7 @@ class AppApi:
         tokens = tuple(claim.token for claim in claims)
         claims.clear()
         if tokens:  # else those of a response before this one may still be unread
-            exchange.connection.hand(tokens, self._sidecar.give_back_unread)
+            exchange.connection.hand(tokens, self._sidecar.give_backs.unread)
         await exchange.reply(body)
         exchange.share.shrink(2 * len(body))
         del body
@@ -123,7 +123,7 @@ class AppApi:
         await exchange.reply_json(enqueued_of(await self._sidecar.enqueue(items)))
 
     async def _prestop(self, exchange: Exchange) -> None:
-        await self._sidecar.app_stopping()
+        await self._sidecar.drain.app_stopping()
         await exchange.reply_json(InFlight(len(self._sidecar.in_flight)))
 
     async def _info(self, exchange: Exchange) -> None:

@@ -127,7 +127,7 @@ class Changes:
         """Returns the items of an unsent line to the head of the queue, uncounted."""
         line.body = b""
         line.share.end()
-        self._sidecar.give_back_unread(line.tokens)
+        self._sidecar.give_backs.unread(line.tokens)
         return line.tokens
 
     def take_back_ready(self) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ class OpenSessions:
             exchange.share.end()
             await self._keep_open(exchange, changes, is_announced=opened.is_draining)
         finally:
-            self._sidecar.give_back_unread(connection.clear_handed())
+            self._sidecar.give_backs.unread(connection.clear_handed())
             changes.take_back_ready()
             self._sidecar.close_session(session, exchange.share)
             del self._open[session.id]
@@ -272,7 +272,7 @@ class OpenSessions:
         if not is_wanted or connection.gone.is_set() or draining.is_set():
             changes.take_back(line)
             return
-        connection.hand(line.tokens, self._sidecar.give_back_unread)
+        connection.hand(line.tokens, self._sidecar.give_backs.unread)
         body, line.body = line.body, b""
         try:
             await exchange.stream(body)

@@ -53,17 +53,17 @@ class Probes:
         With ``Prefer: respond-async`` (RFC 7240) it answers at once.
         """
         self._check_key(exchange)
-        self._sidecar.begin_drain()
+        self._sidecar.drain.begin()
         if exchange.header("prefer") == "respond-async":
             await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)}, status=202)
             return
-        drained = await self._sidecar.drained()
+        drained = await self._sidecar.drain.drained()
         await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_prestop(self, exchange: Exchange) -> None:
         """For the app's preStop hook: like /drain, but claiming resumes if only the app restarts."""
         self._check_key(exchange)
-        await self._sidecar.app_stopping()
+        await self._sidecar.drain.app_stopping()
         await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
 
     async def _worker_livez(self, exchange: Exchange) -> None:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from claimq.consuming.engine.endings import Ending
 from claimq.model import NewItem
-from claimq_sidecar.claims.calls import ClaimRequest, Ending, VerdictRequest
+from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest
 from claimq_sidecar.http.bodies import (
     VERDICT_BODIES,
     Body,
@@ -96,13 +97,13 @@ def _by_verb(body: VerdictsBody) -> dict[str, VerdictRequest]:
 def _of_claims(claims: Sequence[ClaimEnding]) -> VerdictRequest:
     """One ending for all claims that end in the same way, so that they cost one round trip."""
     plain: list[str] = []  # most claims: nothing has to be compared to find their ending
-    tokens: dict[Ending, list[str]] = {}
+    tokens: dict[Ending[str], list[str]] = {}
     for claim in claims:
         if isinstance(claim, DoneClaim) and not claim.enqueue:
             plain.append(claim.token)
         else:
             tokens.setdefault(_ending((), claim), []).append(claim.token)
-    endings = [replace(ending, tokens=tuple(own)) for ending, own in tokens.items()]
+    endings = [replace(ending, claims=tuple(own)) for ending, own in tokens.items()]
     if plain:
         endings.append(Ending(tuple(plain)))
     return VerdictRequest(tuple(claim.token for claim in claims), tuple(endings))
@@ -132,7 +133,7 @@ def _decoder(form: type[Body]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(form)
 
 
-def _ending(tokens: tuple[str, ...], words: Body) -> Ending:
+def _ending(tokens: tuple[str, ...], words: Body) -> Ending[str]:
     match words:
         case DoneWithItemsBody() | DoneClaim():
             return Ending(tokens, enqueue=_new_items(words.enqueue))

@@ -12,10 +12,12 @@ from typing import Final
 
 from claimq.concurrency.background_work import in_background
 from claimq.concurrency.notify import unless
+from claimq.consuming.engine.endings import Ending
+from claimq.consuming.engine.shared_done import SharedDone
 from claimq.errors import ClaimqError
 from claimq.model import Claim
 from claimq_process.log_lines import LogEvent
-from claimq_sidecar.claims.calls import ClaimRequest, Ending, VerdictRequest
+from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.memory import Share
@@ -84,15 +86,12 @@ class Pusher:
         self._gate.gone.set()
         self._resume_at = 0.0
         self._resume_timer: asyncio.TimerHandle | None = None
-        self._done: list[str] = []
-        self._has_done = asyncio.Event()
+        self._done: SharedDone[str] = SharedDone(self._end_done, self._in_background)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Sends items until it is cancelled. Items without a response are then given back by the sidecar's drain."""
-        loops = [
-            asyncio.ensure_future(one) for one in (self._readiness.run(), self._claim(), self._end_done())
-        ]
+        loops = [asyncio.ensure_future(one) for one in (self._readiness.run(), self._claim())]
         try:
             await asyncio.gather(*loops)
         finally:
@@ -132,7 +131,7 @@ class Pusher:
 
     # Claiming.
     async def _claim(self) -> None:
-        """Claims items for the free slots, and waits for them. Slots of items that end are used by `_end_done`."""
+        """Claims items for the free slots, and waits for them. Slots of items that end are used by `_end_and_claim`."""
         while True:
             while not (self._may_send and (slots := self._sidecar.concurrency.free_of(self._pace.free))):
                 await self._sidecar.changed.wait()
@@ -174,7 +173,7 @@ class Pusher:
         if claims:
             self._sends_alone = any(claim.item.requeue_count for claim in claims)
         free = self._pace.free
-        self._sidecar.give_back_unread([claim.token for batch in batches[free:] for claim in batch])
+        self._sidecar.give_backs.unread([claim.token for batch in batches[free:] for claim in batch])
         del batches[free:]
         if not batches:
             share.end()
@@ -206,7 +205,7 @@ class Pusher:
             self._readiness.doubt(why)
         self._end_request()
         source.end_request()
-        self._sidecar.give_back_unread([claim.token for claim in batch])
+        self._sidecar.give_backs.unread([claim.token for claim in batch])
 
     def _send(self, connection: AppConnection, batch: Sequence[Claim], source: _Claimed) -> None:
         began = asyncio.get_running_loop().time()
@@ -236,12 +235,12 @@ class Pusher:
             self._note_no_response(result, request, decision.error)
         self._end_request()
         if result is NoResponse.BROKEN and self._sidecar.draining.is_set():
-            self._sidecar.give_back_in_drain(request.tokens, decision.error)
+            self._sidecar.give_backs.begin(request.tokens, cause="drained", why=decision.error)
             return
         if decision.pause is not None:
             self._pause(decision.pause)
         if decision.verb == "done":
-            self._note_done(request.tokens)
+            self._done.add(request.tokens)
         else:
             self._in_background(self._end(request.tokens, decision))
 
@@ -266,25 +265,16 @@ class Pusher:
                 self._readiness.doubt(why)
 
     # Verdicts.
-    def _note_done(self, tokens: Sequence[str]) -> None:
-        self._done += tokens
-        self._has_done.set()
+    async def _end_done(self, tokens: list[str]) -> None:
+        """Ends finished items in one call, which also claims the next ones."""
+        done = VerdictRequest(tuple(tokens), (Ending(tokens),))
+        await self._until_answered(partial(self._end_and_claim, done))
 
-    async def _end_done(self) -> None:
-        """Ends finished items, as many as there are in one call, which also claims the next ones."""
-        while True:
-            await self._has_done.wait()
-            self._has_done.clear()
-            tokens, self._done = tuple(self._done), []
-            done = VerdictRequest(tokens, (Ending(tokens),))
-            try:
-                if self._may_send and (room := self._pace.free):
-                    await self._claim_and_send(room, 0.0, partial(self._claim_next, done))
-                else:
-                    await self._sidecar.verdicts.answer("done", done)
-            except ClaimqError as error:
-                self._repeat_done(tokens)
-                await self._wait_after(error)
+    async def _end_and_claim(self, done: VerdictRequest) -> None:
+        if self._may_send and (room := self._pace.free):
+            await self._claim_and_send(room, 0.0, partial(self._claim_next, done))
+        else:
+            await self._sidecar.verdicts.answer("done", done)
 
     async def _claim_alone(self, request: ClaimRequest, share: Share) -> list[Claim]:
         return await self._sidecar.claim(request, self._gate, share)
@@ -293,20 +283,16 @@ class Pusher:
         _, claims = await self._sidecar.next({"done": done}, request, self._gate, share)
         return claims
 
-    def _repeat_done(self, tokens: Sequence[str]) -> None:
-        """Items with an attempt in progress wait for it apart from the others, which would wait too."""
-        has_attempt = self._sidecar.verdicts.has_attempt
-        if stuck := tuple(token for token in tokens if has_attempt(token)):
-            self._in_background(self._end(stuck, Decision("done")))
-        if others := [token for token in tokens if not has_attempt(token)]:
-            self._note_done(others)
-
     async def _end(self, tokens: tuple[str, ...], decision: Decision) -> None:
-        """Applies a verdict until the store has answered. A repeated one joins the attempt, or is recognized."""
         ending = Ending(tokens, decision.error, decision.permanent, decision.detail, decision.delay)
+        answer = self._sidecar.verdicts.answer
+        await self._until_answered(lambda: answer(decision.verb, VerdictRequest(tokens, (ending,))))
+
+    async def _until_answered(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Repeats a verdict until the store has answered. A repeated one joins the attempt, or is recognized."""
         while True:
             try:
-                await self._sidecar.verdicts.answer(decision.verb, VerdictRequest(tokens, (ending,)))
+                await call()
             except ClaimqError as error:
                 await self._wait_after(error)
             else:

@@ -47,21 +47,21 @@ class ClusterAccess:
         CommandError, InvalidSpec, and ClaimqError if its server does not answer or has another owner on record.
         """
         if name not in self._found:
-            found = await asyncio.to_thread(self._queues.read, name)
-            await self._open_ports(found)
-            for error in filter(None, await self.owner_errors([found])):
+            queue = await asyncio.to_thread(self._queues.read, name)
+            await self._open_ports(queue)
+            for error in filter(None, await self.owner_errors([queue])):
                 raise error
-            self._found[name] = found
+            self._found[name] = queue
         return self._found[name]
 
     async def all_queues(self) -> tuple[list[ClusterQueue], list[str]]:
         """As :meth:`usable_queues`, without those whose server does not answer or has another owner on record.
 
         CommandError or ClaimqError if none can be used."""
-        listed, problems = await self.usable_queues()
-        errors = dict(zip(listed, await self.owner_errors(listed), strict=True))
-        problems += [f"{one.name}: {error}" for one, error in errors.items() if error is not None]
-        usable = [one for one, error in errors.items() if error is None]
+        queues, problems = await self.usable_queues()
+        errors = dict(zip(queues, await self.owner_errors(queues), strict=True))
+        problems += [f"{queue.name}: {error}" for queue, error in errors.items() if error is not None]
+        usable = [queue for queue, error in errors.items() if error is None]
         if not usable:
             raise next(filter(None, errors.values()), CommandError("; ".join(problems)))
         return usable, problems
@@ -81,14 +81,14 @@ class ClusterAccess:
     async def usable_queues(self) -> tuple[list[ClusterQueue], list[str]]:
         """As :meth:`queue`, for all ReliableQueues of the namespace that can be used, and a line with the error of each
         other one. CommandError if kubectl fails or there is none."""
-        found, problems = await asyncio.to_thread(self._queues.read_all)
+        queues, problems = await asyncio.to_thread(self._queues.read_all)
         usable: list[ClusterQueue] = []
-        for one in found:
+        for queue in queues:
             try:
-                await self._open_ports(one)
-                usable.append(one)
+                await self._open_ports(queue)
+                usable.append(queue)
             except CommandError as error:
-                problems.append(f"{one.name}: {error}")
+                problems.append(f"{queue.name}: {error}")
         return usable, problems
 
     async def _open_ports(self, queue: ClusterQueue) -> None:

@@ -43,8 +43,8 @@ class Kubectl:
         secrets; empty without one. CommandError with kubectl's message if it fails.
         """
         words = ("config", "view", "--minify", "--raw", "--flatten", "--output=json")
-        listed = parts(json.loads(self._run(Kubectl(self.context).command(*words))), kind)
-        return listed[0] if listed else {}
+        entries = parts(json.loads(self._run(Kubectl(self.context).command(*words))), kind)
+        return entries[0] if entries else {}
 
     @property
     def current_namespace(self) -> str:

@@ -41,8 +41,8 @@ class PortForwards:
     async def close(self) -> None:
         """Closes all ports."""
         running, self._running = list(self._running.values()), {}
-        for one in running:
-            await one.stop()
+        for forward in running:
+            await forward.stop()
 
 
 class _Forward:
@@ -89,8 +89,8 @@ class _Forward:
 
     async def _wait_until_open(self) -> None:
         while line := await self._output.readline():
-            if found := _OPEN.match(line):
-                self.port = int(found[1])
+            if match := _OPEN.match(line):
+                self.port = int(match[1])
                 self._readers.append(asyncio.create_task(_discard(self._output)))
                 return
         await asyncio.wait(self._readers)

@@ -41,14 +41,14 @@ class ReliableQueues:
             raise CommandError(
                 "the namespace has no ReliableQueue; choose another with --namespace", NOT_DONE
             )
-        found: list[ClusterQueue] = []
+        queues: list[ClusterQueue] = []
         problems: list[str] = []
         for body in bodies:
             try:
-                found.append(self._queue(body))
+                queues.append(self._queue(body))
             except (CommandError, InvalidSpec) as error:
                 problems.append(f"{body['metadata']['name']}: {'; '.join(lines_of(error))}")
-        return found, problems
+        return queues, problems
 
     def _queue(self, body: Json) -> ClusterQueue:
         manifest = parse_manifest(body, stored=True)

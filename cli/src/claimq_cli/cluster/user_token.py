@@ -36,13 +36,13 @@ def user_token(kubectl: Kubectl) -> str:
 def _token_of(program: dict[str, Any]) -> str:
     """The token that a credential plugin of kubectl prints; see "client-go credential plugins" of Kubernetes."""
     variables = cast("list[dict[str, str]]", program.get("env") or [])
-    given = {one["name"]: one["value"] for one in variables}
+    plugin_env = {variable["name"]: variable["value"] for variable in variables}
     info = {"apiVersion": program["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
     words = [str(program["command"]), *cast("list[str]", program.get("args") or [])]
     try:
         done = subprocess.run(
             words,
-            env={**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            env={**os.environ, **plugin_env, "KUBERNETES_EXEC_INFO": json.dumps(info)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,

@@ -39,10 +39,10 @@ class Tail:
     @property
     def text(self) -> str:
         """As text, from the first whole character on; bytes that are not UTF-8 become replacement characters."""
-        kept = bytes(self._bytes)
+        tail = bytes(self._bytes)
         if self._is_cut:
-            kept = kept.lstrip(bytes(range(0x80, 0xC0)))
-        return kept.decode("utf-8", "replace")
+            tail = tail.lstrip(bytes(range(0x80, 0xC0)))
+        return tail.decode("utf-8", "replace")
 
 
 class Sink:
@@ -81,15 +81,15 @@ class Sink:
 
     def _write_all(self) -> None:
         while (part := self._parts.get()) is not None:
-            data, when_written = part
-            self._write(_escaped(data) if self._is_terminal else data)
+            chunk, when_written = part
+            self._write(_escaped(chunk) if self._is_terminal else chunk)
             with suppress(RuntimeError):  # the loop is closed
                 when_written()
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, chunk: bytes) -> None:
         try:
-            while data and self._has_reader:
-                data = data[os.write(self._fd, data) :]
+            while chunk and self._has_reader:
+                chunk = chunk[os.write(self._fd, chunk) :]
         except OSError as error:
             self._has_reader = False
             _log.warning(
@@ -97,8 +97,8 @@ class Sink:
             )
 
 
-def _escaped(data: bytes) -> bytes:
-    text = data.decode("utf-8", "backslashreplace")
+def _escaped(chunk: bytes) -> bytes:
+    text = chunk.decode("utf-8", "backslashreplace")
     return "\n".join(safe(line.expandtabs()) for line in text.split("\n")).encode()
 
 

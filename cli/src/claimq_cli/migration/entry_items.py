@@ -66,10 +66,10 @@ class EntryItems:
         item = self._item(entry, job)
         is_new = entry.is_renamed or item.id is None
         try:
-            own = new_id if is_new or item.id is None else self._own_id(item.id, entry, job)
+            item_id = new_id if is_new or item.id is None else self._own_id(item.id, entry, job)
         except InvalidName:
             raise Kept(_BAD_ID) from None
-        return self._checked(replace(item, id=own))
+        return self._checked(replace(item, id=item_id))
 
     def _item(self, entry: Entry, job: Job) -> NewItem:
         return replace(self.layout.item(entry, job), client=self.client)
@@ -103,9 +103,9 @@ class EntryItems:
         return item
 
 
-def calls_of(found: Sequence[Found]) -> Iterator[Sequence[Found]]:
+def calls_of(candidates: Sequence[Found]) -> Iterator[Sequence[Found]]:
     """The entries in portions whose items one atomic call enqueues."""
     start = 0
-    for batch in batches_of([one.item for one in found]):
-        yield found[start : start + len(batch.ids)]
+    for batch in batches_of([candidate.item for candidate in candidates]):
+        yield candidates[start : start + len(batch.ids)]
         start += len(batch.ids)

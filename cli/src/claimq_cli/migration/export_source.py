@@ -58,11 +58,11 @@ async def read_items(
             page = await queue.items(state, most, offset=offset)
         if not page:
             break
-        if portion := [one for one in page if matches(one)]:
+        if portion := [located for located in page if matches(located)]:
             yield portion
             await pace.wait(len(portion), stop)
         offset += len(page)
-        mean = sum(len(one.item.payload) for one in page) // len(page) + 1
+        mean = sum(len(located.item.payload) for located in page) // len(page) + 1
         most = pace.most(max(1, min(_MOST, _BYTES // mean)))
 
 
@@ -112,11 +112,13 @@ async def take_failed(
             page = await queue.failed_items(pace.most(_FIRST), offset=staying)
         if not page:
             break
-        portion = [one for one in page if matches(one)]
+        portion = [located for located in page if matches(located)]
         staying += len(page) - len(portion)
         if portion:
             yield portion
-        removed = [await queue.remove_failed_item(one.name, failed_at=one.failed_at) for one in portion]
+        removed = [
+            await queue.remove_failed_item(located.name, failed_at=located.failed_at) for located in portion
+        ]
         if gone := removed.count(None):
             raise CommandError(
                 f"{count(gone)} left failed, or failed again, while they were written; they are in the target and "

@@ -56,8 +56,8 @@ class ItemWriter:
     def write(self, items: Sequence[Located]) -> None:
         """Writes items. After an error, some of them may be written. CommandError for a payload that contains the
         separator of the raw form."""
-        for one in items:
-            self._file.write(self._encoded(one))
+        for located in items:
+            self._file.write(self._encoded(located))
         self._file.flush()
 
     def store(self) -> None:
@@ -74,26 +74,26 @@ class ItemWriter:
             return "begins with a byte order mark"
         return ""
 
-    def _encoded(self, one: Located) -> bytes:
+    def _encoded(self, located: Located) -> bytes:
         match self._form:
             case "raw":
-                if why := self._unreadable(one.item.payload):
+                if why := self._unreadable(located.item.payload):
                     advice = "--format jsonl" if self._end == b"\0" else "--null or --format jsonl"
-                    raise CommandError(f"item {one.item.id} {why}; use {advice}", USAGE)
-                return one.item.payload + self._end
+                    raise CommandError(f"item {located.item.id} {why}; use {advice}", USAGE)
+                return located.item.payload + self._end
             case "csv":
-                fields = fields_of(one)
+                fields = fields_of(located)
                 fields["headers"] = json.dumps(fields["headers"]) if fields["headers"] else None
                 _escape(fields)
                 return _csv_row(["" if fields.get(name) is None else fields[name] for name in _COLUMNS])
             case _:
-                return json.dumps(fields_of(one)).encode() + b"\n"
+                return json.dumps(fields_of(located)).encode() + b"\n"
 
 
-def fields_of(one: Located) -> dict[str, Any]:
+def fields_of(located: Located) -> dict[str, Any]:
     """The fields of a line; `claimq import` reads those before `state`. Items that were pushed as bare
     payloads have no id."""
-    item = one.item
+    item = located.item
     try:
         payload = {"payload": item.payload.decode()}
     except UnicodeDecodeError:
@@ -102,9 +102,9 @@ def fields_of(one: Located) -> dict[str, Any]:
         "id": None if item.id.startswith(BARE_ID) else item.id,
         **payload,
         "client": item.client,
-        "at": one.due_at,
+        "at": located.due_at,
         **options_of(item),
-        "state": one.state.value,
+        "state": located.state.value,
         "first_enqueued_at": item.first_enqueued_at,
         "requeue_count": item.requeue_count,
         "fail_count": item.fail_count,

@@ -122,10 +122,10 @@ class Layout(ABC):
         return entry.score
 
 
-def json_object(value: bytes, what: str) -> dict[str, Any]:
+def json_object(text: bytes, what: str) -> dict[str, Any]:
     """The JSON object in a value. Raises Kept if there is none."""
     try:
-        document = JSON.decode(value.decode())
+        document = JSON.decode(text.decode())
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
@@ -144,9 +144,9 @@ def members(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def text_of(value: bytes) -> str:
+def text_of(text: bytes) -> str:
     """An id of the other system as text. What is not UTF-8 becomes characters that no id may have."""
-    return value.decode("utf-8", "surrogateescape")
+    return text.decode("utf-8", "surrogateescape")
 
 
 def _no_number(name: str) -> NoReturn:

@@ -48,15 +48,18 @@ class ReliableFIFO(Layout):
     kind: ClassVar[str] = "fifo"
 
     def __init__(self, name: str) -> None:
-        left = (LeftAlone(f"{name}_busy", "list", "busy"), LeftAlone(f"{name}_failed", "list", "failed"))
-        super().__init__(name, (Place(f"{name}_main", Order.RIGHT, "waiting"),), left)
+        left_alone = (
+            LeftAlone(f"{name}_busy", "list", "busy"),
+            LeftAlone(f"{name}_failed", "list", "failed"),
+        )
+        super().__init__(name, (Place(f"{name}_main", Order.RIGHT, "waiting"),), left_alone)
         self.search = ("*_main", "(?P<name>.*)_main")
 
     def item(self, entry: Entry, job: Job) -> NewItem:
         """Text becomes the payload as it is, other data its JSON as it is written."""
         del job
         fields = json_object(entry.value, "the entry")
-        values = [value for name, value in members(entry.value.decode()) if name == "b"]
+        values = [member for name, member in members(entry.value.decode()) if name == "b"]
         if len(values) != 1:
             raise Kept("the entry has two fields b" if values else "the entry has no field b")
         return NewItem(fields["b"] if isinstance(fields["b"], str) else values[0])
@@ -74,8 +77,8 @@ class Sidekiq(Layout):
             Place(f"{start}schedule", Order.SCORES, "scheduled", is_shared=True),
             Place(f"{start}retry", Order.SCORES, "to be retried", is_shared=True),
         )
-        left = LeftAlone(f"{start}dead", "zset", "dead (of all queues)", is_shared=True)
-        super().__init__(name, places, (left,))
+        left_alone = LeftAlone(f"{start}dead", "zset", "dead (of all queues)", is_shared=True)
+        super().__init__(name, places, (left_alone,))
         self._start = start
         self.index = (f"{start}queues", name)
         self.search = ("*queue:*", "(?:(?P<prefix>.*):)?queue:(?P<name>.*)")
@@ -118,7 +121,7 @@ class RQ(Layout):
             Place(f"rq:queue:{name}", Order.LEFT, "waiting"),
             Place(f"rq:scheduled:{name}", Order.SCORES, "scheduled"),
         )
-        left = (
+        left_alone = (
             LeftAlone(f"rq:queue:{name}:intermediate", "list", "being fetched by a worker"),
             LeftAlone(f"rq:wip:{name}", "zset", "started"),
             LeftAlone(f"rq:deferred:{name}", "zset", "deferred until another job ends"),
@@ -131,7 +134,7 @@ class RQ(Layout):
             ),
             LeftAlone("rq:rl-keys", "rq-limits", "held back by a rate limit (of all queues)", is_shared=True),
         )
-        super().__init__(name, places, left)
+        super().__init__(name, places, left_alone)
         self.index = ("rq:queues", f"rq:queue:{name}")
         self.search = ("rq:queue:*", "rq:queue:(?P<name>(?!.*:intermediate$).*)")
 
@@ -147,12 +150,12 @@ class RQ(Layout):
 
     def item(self, entry: Entry, job: Job) -> NewItem:
         """The payload is what RQ's serializer wrote, decompressed: function, instance, arguments, keyword arguments."""
-        data = job.get(b"data")
-        if data is None:
+        compressed = job.get(b"data")
+        if compressed is None:
             raise Kept("its hash rq:job:ID is missing or has no data")
         if job.get(b"rate_limit_key"):
             raise Kept("it has a rate limit of RQ, and others may wait for its slot; let RQ finish it")
-        return NewItem(_inflated(data), id=text_of(entry.value), at=self.due_at(entry))
+        return NewItem(_inflated(compressed), id=text_of(entry.value), at=self.due_at(entry))
 
     def created_at(self, entry: Entry, job: Job) -> bytes:
         """ISO 8601."""
@@ -175,7 +178,7 @@ class BullMQ(Layout):
             Place(f"{start}prioritized", Order.SCORES, "prioritized"),
             Place(f"{start}delayed", Order.SCORES, "delayed"),
         )
-        left = (
+        left_alone = (
             LeftAlone(f"{start}active", "list", "active"),
             LeftAlone(
                 f"{start}active", "bullmq-newer", "newest of a deduplication, waiting for an active job"
@@ -184,7 +187,7 @@ class BullMQ(Layout):
             LeftAlone(f"{start}repeat", "zset", "schedules of repeated jobs"),
             LeftAlone(f"{start}failed", "zset", "failed"),
         )
-        super().__init__(name, places, left)
+        super().__init__(name, places, left_alone)
 
         self.signs = (f"{start}meta", f"{start}id")
         self.search = ("*:meta", "(?P<prefix>.*):(?P<name>[^:]*):meta")
@@ -197,12 +200,12 @@ class BullMQ(Layout):
     def blockers(self, entry: Entry, job: Job) -> Mapping[bytes, str]:
         """The results of the children of a flow, and the newer job of a deduplication that keeps the last one."""
         key = self.start.encode() + entry.value
-        found = {key + b":processed": "its children's results are in :ID:processed; let BullMQ finish it"}
+        reasons = {key + b":processed": "its children's results are in :ID:processed; let BullMQ finish it"}
         if newer := job.get(b"deid"):
-            found[b"%bdn:%b" % (self.start.encode(), newer)] = (
+            reasons[b"%bdn:%b" % (self.start.encode(), newer)] = (
                 "a newer job of its deduplication waits for its end (:dn:ID); let BullMQ finish it"
             )
-        return found
+        return reasons
 
     def due_at(self, entry: Entry) -> float | None:
         """Delayed jobs have scores of 4096 times the due time in milliseconds; other scores are priorities."""
@@ -233,26 +236,26 @@ class BullMQ(Layout):
         return job.get(b"timestamp", b"")
 
 
-def _checked_json(field: str, value: bytes) -> bytes:
+def _checked_json(field: str, text: bytes) -> bytes:
     """The value of a field of BullMQ, if it is JSON. Raises Kept."""
     try:
-        JSON.decode(value.decode())
+        JSON.decode(text.decode())
     except RecursionError:
         pass  # it has more levels than Python reads
     except ValueError:
         raise Kept(f"its {field} is not JSON") from None
-    return value
+    return text
 
 
-def _inflated(data: bytes) -> bytes:
+def _inflated(compressed: bytes) -> bytes:
     """The decompressed data of a job of RQ; older releases did not compress. Raises Kept if it is damaged or too
     large."""
-    is_compressed = data[:1] == b"\x78" and int.from_bytes(data[:2], "big") % 31 == 0
+    is_compressed = compressed[:1] == b"\x78" and int.from_bytes(compressed[:2], "big") % 31 == 0
     if not is_compressed:
-        return data
+        return compressed
     unpacker = zlib.decompressobj()
     try:
-        payload = unpacker.decompress(data, _LARGEST_JOB + 1)
+        payload = unpacker.decompress(compressed, _LARGEST_JOB + 1)
     except zlib.error:
         raise Kept("its data is damaged: it cannot be decompressed") from None
     if len(payload) > _LARGEST_JOB:

@@ -49,10 +49,10 @@ class Moved:
         self.kept[why] += 1
         self.examples.setdefault(why, example[:100].decode("utf-8", "backslashreplace"))
 
-    def add(self, label: str, items: Sequence[NewItem], known: int) -> None:
+    def add(self, label: str, items: Sequence[NewItem], known_count: int) -> None:
         """Counts items that were enqueued, or would be."""
-        self.enqueued += len(items) - known
-        self.known += known
+        self.enqueued += len(items) - known_count
+        self.known += known_count
         self.delayed += sum(item.at is not None for item in items)
         self.by_place[label] += len(items)
         self.samples += items[: SAMPLES - len(self.samples)]
@@ -99,7 +99,7 @@ class Mover:
 
     async def _take(self, call: Sequence[Found], mark: str) -> None:
         now = (await self.queue.snapshot()).now
-        entries, token = [one.entry for one in call], secrets.token_hex(4)
+        entries, token = [candidate.entry for candidate in call], secrets.token_hex(4)
         await self.source.take(entries, queue=self.queue.name, now=now, token=token, mark=mark)
         batch = await self.source.batch()
         if batch is not None:
@@ -116,12 +116,12 @@ class Mover:
             )
         items = await self._entry_items(is_copy=is_copy)
         async for page in self._pages(items, is_moving=False):
-            new = [one.item for one in page]
+            new = [candidate.item for candidate in page]
             if self.is_dry:
-                known = len(await self._known_ids(new)) if is_copy else 0
+                known_count = len(await self._known_ids(new)) if is_copy else 0
             else:
-                known = len((await self.queue.enqueue_many(new)).duplicates)
-            await self._count(page[0].entry.place, new, known)
+                known_count = len((await self.queue.enqueue_many(new)).duplicates)
+            await self._count(page[0].entry.place, new, known_count)
         return self.moved
 
     async def _entry_items(self, *, is_copy: bool = False) -> EntryItems:
@@ -142,17 +142,21 @@ class Mover:
         batch = await self.source.batch()
         if batch is None:
             return
-        own = f"an import that stopped left {len(batch.entries):,} entries that may be in the queue already"
+        message = (
+            f"an import that stopped left {len(batch.entries):,} entries that may be in the queue already"
+        )
         if batch.queue != self.queue.name:
-            raise CommandError(f"{own}, the queue {batch.queue}; first import into that queue again", REFUSED)
+            raise CommandError(
+                f"{message}, the queue {batch.queue}; first import into that queue again", REFUSED
+            )
         window = (await self.queue.policy()).id_window
         age = (await self.queue.snapshot()).now - batch.taken_at
         is_forgotten = age > window - min(_MARGIN, window / 2)
         if is_forgotten and pending is None:
             raise CommandError(
-                f"{own}, and the queue no longer remembers their ids (id_window); add --pending enqueue or --pending "
-                "return, which puts them back into the source (they may be doubled), or --pending discard (they may "
-                "be lost)",
+                f"{message}, and the queue no longer remembers their ids (id_window); add --pending enqueue or "
+                "--pending return, which puts them back into the source (they may be doubled), or --pending discard "
+                "(they may be lost)",
                 REFUSED,
             )
         if is_forgotten and pending == "discard":
@@ -168,36 +172,36 @@ class Mover:
         """Enqueues a batch. ``is_first``: no earlier run can have enqueued it, so what the queue knows of it are other
         items, and these entries go back. ``is_remembered``: the queue knows the ids of what was enqueued."""
         items = EntryItems(self.layout, client=self.client, mark=await self.source.mark(is_new=False))
-        made, back = await self._made(batch, items)
+        pairs, back = await self._made(batch, items)
         try:
-            done = await self.queue.enqueue_many([item for _, item in made]) if made else None
+            done = await self.queue.enqueue_many([item for _, item in pairs]) if pairs else None
         except StoreUnavailable:
             raise
         except (ClaimqError, ValueError, TypeError) as error:
             if is_remembered:
-                await self._give_back(batch, made)
+                await self._give_back(batch, pairs)
                 raise CommandError(
                     f"{error}; the entries of this step are in the source again", exit_code_of(error)
                 ) from error
             raise
         duplicates = set(done.duplicates) if done is not None else set[str]()
         if is_first:
-            back += [(entry, _KNOWN) for entry, item in made if item.id in duplicates]
-            made = [(entry, item) for entry, item in made if item.id not in duplicates]
+            back += [(entry, _KNOWN) for entry, item in pairs if item.id in duplicates]
+            pairs = [(entry, item) for entry, item in pairs if item.id not in duplicates]
         stay = {entry for entry, _ in back}
         await self.source.finish(batch, [entry for entry in batch.entries if entry in stay])
         for entry, why in back:
             self.moved.keep(why, entry.value)
         self._back += len(back)
-        known = 0 if is_first else len(duplicates)
-        await self._count(batch.entries[0].place, [item for _, item in made], known)
+        known_count = 0 if is_first else len(duplicates)
+        await self._count(batch.entries[0].place, [item for _, item in pairs], known_count)
 
     async def _made(
         self, batch: Batch, items: EntryItems
     ) -> tuple[list[tuple[Entry, NewItem]], list[tuple[Entry, str]]]:
         """The items of a batch, and the entries of which there is none any more, with the reasons: their jobs were
         changed or deleted after they had been taken."""
-        made: list[tuple[Entry, NewItem]] = []
+        pairs: list[tuple[Entry, NewItem]] = []
         back: list[tuple[Entry, str]] = []
         jobs = await self.source.jobs(batch.entries)
         for number, (entry, job) in enumerate(zip(batch.entries, jobs, strict=True), start=batch.moved + 1):
@@ -208,19 +212,19 @@ class Mover:
             except (Kept, OfAnotherQueue) as why:
                 back.append((entry, str(why) or "it is of another queue now"))
             else:
-                made.append((entry, item))
-        return made, back
+                pairs.append((entry, item))
+        return pairs, back
 
-    async def _give_back(self, batch: Batch, made: Sequence[tuple[Entry, NewItem]]) -> None:
+    async def _give_back(self, batch: Batch, pairs: Sequence[tuple[Entry, NewItem]]) -> None:
         """Puts the entries of a batch that was refused back to where they were, but for those that an earlier run had
         enqueued."""
-        known = await self._known_ids([item for _, item in made])
-        stored = {entry for entry, item in made if item.id in known}
+        known_ids = await self._known_ids([item for _, item in pairs])
+        stored = {entry for entry, item in pairs if item.id in known_ids}
         await self.source.finish(batch, [entry for entry in batch.entries if entry not in stored])
 
-    async def _count(self, place: int, items: Sequence[NewItem], known: int) -> None:
+    async def _count(self, place: int, items: Sequence[NewItem], known_count: int) -> None:
         if items:
-            self.moved.add(self.layout.places[place].label, items, known)
+            self.moved.add(self.layout.places[place].label, items, known_count)
         self.show(self.moved)
         await self.pace.wait(len(items), self.stop)
 
@@ -256,33 +260,33 @@ class Mover:
                 first += len(page) - (len(usable) - self._back if is_moving else 0)
 
     async def _usable(self, page: Sequence[Entry], first: int, items: EntryItems) -> list[Found]:
-        found: list[Found] = []
+        candidates: list[Found] = []
         jobs = await self.source.jobs(page)
         for position, (entry, job) in enumerate(zip(page, jobs, strict=True), start=first):
             try:
                 if isinstance(job, Kept):
                     raise job
-                found.append(items.found(entry, job, position))
+                candidates.append(items.found(entry, job, position))
             except Kept as why:
                 self.moved.keep(str(why), entry.value)
             except OfAnotherQueue:
                 pass
-        return found if items.is_copy else await self._unknown(found)
+        return candidates if items.is_copy else await self._unknown(candidates)
 
-    async def _unknown(self, found: Sequence[Found]) -> list[Found]:
+    async def _unknown(self, candidates: Sequence[Found]) -> list[Found]:
         """Those entries whose items an enqueue would add. Others stay, or get new ids."""
-        known = self._seen | await self._known_ids([one.item for one in found])
+        known_ids = self._seen | await self._known_ids([candidate.item for candidate in candidates])
         unknown: list[Found] = []
-        for one in found:
-            if one.item.id is None or one.item.id not in known:
-                unknown.append(one)
+        for candidate in candidates:
+            if candidate.item.id is None or candidate.item.id not in known_ids:
+                unknown.append(candidate)
             elif self.new_ids:
-                entry = replace(one.entry, is_renamed=True)
-                unknown.append(Found(entry, replace(one.item, id=None)))
+                entry = replace(candidate.entry, is_renamed=True)
+                unknown.append(Found(entry, replace(candidate.item, id=None)))
             else:
-                self.moved.keep(_KNOWN, one.entry.value)
-            if one.item.id is not None:
-                known.add(one.item.id)
+                self.moved.keep(_KNOWN, candidate.entry.value)
+            if candidate.item.id is not None:
+                known_ids.add(candidate.item.id)
         if self.is_dry:
-            self._seen = known
+            self._seen = known_ids
         return unknown

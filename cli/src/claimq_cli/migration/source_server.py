@@ -153,10 +153,10 @@ class SourceServer:
     async def page(self, place: int, first: int, most: int) -> list[Entry]:
         """Entries of a place in the order of the source, beginning at a position."""
         at = self._layout.places[place]
-        found = await self.script(_PAGE, [at.key], at.order, first, most, PAGE_BYTES)
+        words = await self.script(_PAGE, [at.key], at.order, first, most, PAGE_BYTES)
         return [
             Entry(place, float(score) if score else None, value)
-            for value, score in zip(found[::2], found[1::2], strict=True)
+            for value, score in zip(words[::2], words[1::2], strict=True)
         ]
 
     async def jobs(self, entries: Sequence[Entry]) -> list[Job | Kept]:
@@ -183,20 +183,20 @@ class SourceServer:
 
     async def wrong_types(self) -> dict[str, str]:
         """The keys of the source that have another type than they need, and both types."""
-        needed = {
+        types = {
             place.key: "zset" if place.order is Order.SCORES else "list" for place in self._layout.places
         }
-        needed |= {left.key: _TYPES[left.kind] for left in self._layout.left_alone}
+        types |= {place.key: _TYPES[place.kind] for place in self._layout.left_alone}
         wrong: dict[str, str] = {}
-        for key, kind in needed.items():
-            found = await self._type(key)
-            if found not in ("none", kind):
-                wrong[key] = f"a {_KINDS.get(found, found)} and not a {_KINDS[kind]}"
+        for key, kind in types.items():
+            kind_there = await self._type(key)
+            if kind_there not in ("none", kind):
+                wrong[key] = f"a {_KINDS.get(kind_there, kind_there)} and not a {_KINDS[kind]}"
         return wrong
 
     async def _type(self, key: str) -> str:
-        found = await self.call("TYPE", key)
-        return found.decode() if isinstance(found, bytes) else str(found)
+        kind = await self.call("TYPE", key)
+        return kind.decode() if isinstance(kind, bytes) else str(kind)
 
     async def mark(self, *, is_new: bool) -> str:
         """The mark of the source, a random text that the first import leaves there. ``is_new``: leaves one if there is
@@ -242,23 +242,23 @@ class SourceServer:
 
     async def left_alone(self) -> dict[LeftAlone, int]:
         """How many entries the keys have that are left alone, for those that have any."""
-        lengths = {left: await self._length(left) for left in self._layout.left_alone}
-        return {left: length for left, length in lengths.items() if length}
+        lengths = {place: await self._length(place) for place in self._layout.left_alone}
+        return {place: length for place, length in lengths.items() if length}
 
-    async def _length(self, left: LeftAlone) -> int:
-        if await self._type(left.key) != _TYPES[left.kind]:
+    async def _length(self, place: LeftAlone) -> int:
+        if await self._type(place.key) != _TYPES[place.kind]:
             return 0  # also for a wrong type, see wrong_types()
-        match left.kind:
+        match place.kind:
             case "zset":
-                return int(await self.call("ZCARD", left.key))
+                return int(await self.call("ZCARD", place.key))
             case "list":
-                return int(await self.call("LLEN", left.key))
+                return int(await self.call("LLEN", place.key))
             case "rq-limits":
-                limits = await self.call("SMEMBERS", left.key)
+                limits = await self.call("SMEMBERS", place.key)
                 return sum([await self.call("ZCARD", b"rq:rl:%b:rate_limited" % limit) for limit in limits])
             case _:
-                start = left.key.removesuffix("active").encode()
-                jobs = await self.call("LRANGE", left.key, 0, _ACTIVE - 1)
+                start = place.key.removesuffix("active").encode()
+                jobs = await self.call("LRANGE", place.key, 0, _ACTIVE - 1)
                 names = [await self.call("HGET", start + job, "deid") for job in jobs]
                 newer = [b"%bdn:%b" % (start, name) for name in names if name]
                 return len(await self.script(_EXISTING, newer)) if newer else 0
@@ -277,7 +277,7 @@ class SourceServer:
     async def queues(self) -> list[tuple[str, str]]:
         """Some queues of the same system on this server, with their prefixes."""
         pattern, name = self._layout.search
-        found: set[tuple[str, str]] = set()
+        names: set[tuple[str, str]] = set()
         cursor: bytes | int = 0
         for _ in range(_SCANS):
             cursor, keys = await self.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
@@ -285,10 +285,10 @@ class SourceServer:
             for match in matches:
                 if match and (self._layout.signs or await self._type(match[0]) == "list"):
                     groups = match.groupdict("")
-                    found.add((groups["name"], groups.get("prefix", "")))
-            if cursor in (0, b"0") or len(found) >= _NAMES:
+                    names.add((groups["name"], groups.get("prefix", "")))
+            if cursor in (0, b"0") or len(names) >= _NAMES:
                 break
-        return sorted(found)
+        return sorted(names)
 
 
 def _score(entry: Entry) -> str:

@@ -98,7 +98,7 @@ def column_widths(
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:
-    placed = [_placed(*one) for one in zip(cells, widths, to_right, strict=True)]
+    placed = [_placed(*cell) for cell in zip(cells, widths, to_right, strict=True)]
     return GAP.join(placed).rstrip()
 
 

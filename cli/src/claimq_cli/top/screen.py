@@ -35,7 +35,7 @@ def _queues(view: View, console: Console) -> RenderableType:
     title = [Text("claimq top", "bold"), Text(of), Text(f"sorted by {view.sort}")]
     if view.is_typing or view.filter:
         title.append(_text(f"filter: {view.filter}{'▏' if view.is_typing else ''}"))
-    columns = [f"{one} ▼" if one.lstrip(">") == view.sort else one for one in _COLUMNS]
+    columns = [f"{column} ▼" if column.lstrip(">") == view.sort else column for column in _COLUMNS]
     return _screen(view, console, [title], (columns, [_cells(row) for row in rows]), keys=_KEYS, at=at)
 
 
@@ -71,16 +71,16 @@ def _queue(view: View, row: QueueRow, console: Console) -> RenderableType:
         f"done {row.rate('done'):,.1f}/s",
         f"workers {row.workers_text}",
     ]
-    table = (_CLAIM_COLUMNS, [_claim_cells(one, now) for one in view.claims])
-    return _screen(view, console, [title, [Text(one) for one in figures]], table, keys=keys)
+    table = (_CLAIM_COLUMNS, [_claim_cells(claim, now) for claim in view.claims])
+    return _screen(view, console, [title, [Text(figure) for figure in figures]], table, keys=keys)
 
 
-def _claim_cells(one: Located, now: float) -> Sequence[Text]:
-    item = one.item
+def _claim_cells(claim: Located, now: float) -> Sequence[Text]:
+    item = claim.item
     return [
         _text(item.id),
-        _text(one.worker or "-"),
-        _text(age(None if one.claimed_at is None else max(now - one.claimed_at, 0.0))),
+        _text(claim.worker or "-"),
+        _text(age(None if claim.claimed_at is None else max(now - claim.claimed_at, 0.0))),
         _text(f"{item.requeue_count:,}"),
         _text(f"{item.crash_count:,}"),
         _text(payload(item)),

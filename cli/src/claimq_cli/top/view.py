@@ -38,7 +38,7 @@ class QueueRow:
     @property
     def workers_text(self) -> str:
         """How many workers are live, and how many of them hold claims."""
-        busy = sum(one.busy > 0 for one in self.workers)
+        busy = sum(worker.busy > 0 for worker in self.workers)
         return f"{len(self.workers):,} ({busy:,} busy)" if busy else f"{len(self.workers):,}"
 
     @property
@@ -75,8 +75,8 @@ class View:
     def shown(self) -> list[QueueRow]:
         """The rows that pass the filter, sorted."""
         rows = [row for row in self.rows.values() if self.filter.casefold() in row.name.casefold()]
-        value = SORTS[self.sort]
-        return sorted(rows, key=lambda row: (-value(row), row.name))
+        key_of = SORTS[self.sort]
+        return sorted(rows, key=lambda row: (-key_of(row), row.name))
 
     def press(self, key: str) -> None:
         """Handles a key: a character, or ``up``, ``down``, ``enter``, ``escape``, ``backspace``."""
@@ -131,18 +131,23 @@ _SEQUENCES = {
 
 def keys_in(typed: bytes) -> list[str]:
     """The keys in what a terminal sent at once. Unknown sequences are left out."""
-    found: list[str] = []
+    keys: list[str] = []
     while typed:
         sequence = next(
-            (one for one in sorted(_SEQUENCES, key=len, reverse=True) if typed.startswith(one)), b""
+            (
+                candidate
+                for candidate in sorted(_SEQUENCES, key=len, reverse=True)
+                if typed.startswith(candidate)
+            ),
+            b"",
         )
         if sequence == b"\x1b" and typed[1:2] in {b"[", b"O"}:  # an unknown sequence
             break
         if sequence:
-            found.append(_SEQUENCES[sequence])
+            keys.append(_SEQUENCES[sequence])
             typed = typed[len(sequence) :]
         else:
             text = typed.decode(errors="ignore")
-            found += text[:1]
+            keys += text[:1]
             typed = text[1:].encode()
-    return found
+    return keys

@@ -81,7 +81,7 @@ def definition_check(group: Json | None) -> Check:
     """Whether the API serves the version of this command. ``group``: the APIGroup claimq.dev; None if there is none."""
     if group is None:
         return problem(DEFINITION, "it is not installed", _INSTALL)
-    versions = [str(one["version"]) for one in parts(group, "versions")]
+    versions = [str(version["version"]) for version in parts(group, "versions")]
     if VERSION not in versions:
         served = ", ".join(versions) or "no version"
         return problem(
@@ -94,15 +94,15 @@ def definition_check(group: Json | None) -> Check:
 
 def permission_checks(missing: Iterable[Permission]) -> list[Check]:
     """A warning for each permission that the user lacks."""
-    found = [
+    warnings = [
         warning(
             "permissions",
-            f"no permission to {one.words}: {one.purpose}",
-            f"a Role with {one.words} in this namespace (docs/cli.md#on-a-cluster)",
+            f"no permission to {permission.words}: {permission.purpose}",
+            f"a Role with {permission.words} in this namespace (docs/cli.md#on-a-cluster)",
         )
-        for one in missing
+        for permission in missing
     ]
-    return found or [ok("permissions", "all that commands need in this namespace")]
+    return warnings or [ok("permissions", "all that commands need in this namespace")]
 
 
 def status_checks(body: Json, commands: Commands) -> list[Check]:
@@ -114,20 +114,20 @@ def status_checks(body: Json, commands: Commands) -> list[Check]:
     fix += "docs/troubleshooting.md#no-status-appears"
     if not conditions:
         return [problem(subject, "it has no status: no operator works on it", fix)]
-    found: list[Check] = []
+    checks: list[Check] = []
     observed = status.get("observedGeneration", 0)
     if observed < generation:
         text = f"its status is of generation {observed} and the object has {generation}: the operator has not acted on "
-        found.append(problem(subject, f"{text}the last change", fix))
+        checks.append(problem(subject, f"{text}the last change", fix))
     reasons: set[str] = set()
     for kind, good in _GOOD.items():
-        one = conditions.get(kind, {})
-        reason = one.get("reason", "")
-        if one and reason not in {*good, *reasons}:
-            found.append(_condition_check(metadata["name"], one, commands))
+        condition = conditions.get(kind, {})
+        reason = condition.get("reason", "")
+        if condition and reason not in {*good, *reasons}:
+            checks.append(_condition_check(metadata["name"], condition, commands))
             reasons.add(reason)
     workers = part(status, "workers").get("summary", "0/0")
-    return found or [ok(subject, f"all conditions are good, {workers} workers are ready")]
+    return checks or [ok(subject, f"all conditions are good, {workers} workers are ready")]
 
 
 def _condition_check(name: str, condition: Json, commands: Commands) -> Check:
@@ -151,7 +151,7 @@ def pod_checks(pods: Iterable[Json], now: float, commands: Commands) -> list[Che
         if cause := _cause(pod, now):
             queue = metadata["labels"].get(QUEUE_LABEL, "")
             stuck.setdefault((queue, cause[0]), []).append((metadata["name"], cause[1]))
-    found = [
+    checks = [
         problem(
             f"worker pods of {queue}",
             f"{count(len(names), 'pod')} stuck: {reason} (first {names[0][0]})",
@@ -159,19 +159,19 @@ def pod_checks(pods: Iterable[Json], now: float, commands: Commands) -> list[Che
         )
         for (queue, reason), names in stuck.items()
     ]
-    return found or [ok("worker pods", f"{count(total, 'pod')}, none is stuck")]
+    return checks or [ok("worker pods", f"{count(total, 'pod')}, none is stuck")]
 
 
 def _cause(pod: Json, now: float) -> tuple[str, str] | None:
     """Why a pod is stuck, and the arguments of kubectl that show more; None if it is not."""
     status = part(pod, "status")
     describe = f"describe pod {pod['metadata']['name']}"
-    for one in (*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses")):
-        waiting = part(part(one, "state"), "waiting")
+    for container in (*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses")):
+        waiting = part(part(container, "state"), "waiting")
         reason = waiting.get("reason", "")
         if reason and reason not in _TRANSIENT:
-            logs = f"logs {pod['metadata']['name']} --container={one['name']} --previous"
-            return f"{reason} of container {one['name']}", logs if reason in _CRASHES else describe
+            logs = f"logs {pod['metadata']['name']} --container={container['name']} --previous"
+            return f"{reason} of container {container['name']}", logs if reason in _CRASHES else describe
     conditions = _conditions(status)
     ready, scheduled = conditions.get("Ready", {}), conditions.get("PodScheduled", {})
     since = ready.get("lastTransitionTime") or pod["metadata"].get("creationTimestamp")
@@ -190,17 +190,15 @@ def image_check(deployments: Iterable[Json], commands: Commands) -> Check:
     by_image: dict[str, list[str]] = {}
     for body in deployments:
         spec = part(part(part(body, "spec"), "template"), "spec")
-        for one in (*parts(spec, "initContainers"), *parts(spec, "containers")):
-            if one["name"] == SIDECAR_CONTAINER:
-                by_image.setdefault(one.get("image", ""), []).append(body["metadata"]["name"])
+        for container in (*parts(spec, "initContainers"), *parts(spec, "containers")):
+            if container["name"] == SIDECAR_CONTAINER:
+                by_image.setdefault(container.get("image", ""), []).append(body["metadata"]["name"])
     subject = "sidecar images"
     if len(by_image) > 1:
-        listed = "; ".join(
-            f"{image}: {', '.join(sorted(names))}" for image, names in sorted(by_image.items())
-        )
+        names = "; ".join(f"{image}: {', '.join(sorted(names))}" for image, names in sorted(by_image.items()))
         return warning(
             subject,
-            f"the Deployments differ, since a rollout is not over or a queue has its own image: {listed}",
+            f"the Deployments differ, since a rollout is not over or a queue has its own image: {names}",
             f"{commands.kubectl} rollout status deployment/NAME; or remove spec.sidecar.image of the queue",
         )
     return ok(subject, f"all worker Deployments have {next(iter(by_image), 'none')}")
@@ -212,8 +210,8 @@ def release_checks(deployments: Iterable[Json], definition: Json, release: str) 
 
     ``definition``: empty if the user may not read it.
     """
-    own = minor_of(release)
-    if own is None:
+    own_minor = minor_of(release)
+    if own_minor is None:
         return []
     by_release: dict[str, list[str]] = {}
     for body in deployments:
@@ -221,17 +219,24 @@ def release_checks(deployments: Iterable[Json], definition: Json, release: str) 
         by_release.setdefault(part(metadata, "labels").get(OPERATOR_VERSION_LABEL, ""), []).append(
             metadata["name"]
         )
-    others = {one: names for one, names in sorted(by_release.items()) if minor_of(one) != own}
-    found = [_operator_warning(one, names, release) for one, names in others.items()]
+    other_releases = {
+        operator_release: names
+        for operator_release, names in sorted(by_release.items())
+        if minor_of(operator_release) != own_minor
+    }
+    checks = [
+        _operator_warning(operator_release, names, release)
+        for operator_release, names in other_releases.items()
+    ]
     installed = str(part(part(definition, "metadata"), "labels").get(VERSION_LABEL) or "")
-    if installed and minor_of(installed) != own:
-        found.append(
+    if installed and minor_of(installed) != own_minor:
+        checks.append(
             warning(_RELEASES, f"this command is claimq {release}, and the CRD is of {installed}", _INSTALL)
         )
     compared = [*(["the operator"] if by_release else []), *(["the CRD"] if installed else [])]
-    if not found and compared:
-        found.append(ok(_RELEASES, f"this command and {' and '.join(compared)} are of claimq {release}"))
-    return found
+    if not checks and compared:
+        checks.append(ok(_RELEASES, f"this command and {' and '.join(compared)} are of claimq {release}"))
+    return checks
 
 
 def _operator_warning(other: str, names: list[str], release: str) -> Check:
@@ -252,4 +257,4 @@ def _install(release: str) -> str:
 
 
 def _conditions(status: Json) -> dict[str, Json]:
-    return {one["type"]: one for one in parts(status, "conditions")}
+    return {condition["type"]: condition for condition in parts(status, "conditions")}

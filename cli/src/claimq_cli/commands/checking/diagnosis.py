@@ -42,8 +42,8 @@ class Check:
     @property
     def lines(self) -> list[str]:
         """The check for people: a line, and one with the fix."""
-        found = [f"{self.state.value:<9}{self.check}: {self.message}"]
-        return [*found, f"{'':<9}fix: {self.fix}"] if self.fix else found
+        lines = [f"{self.state.value:<9}{self.check}: {self.message}"]
+        return [*lines, f"{'':<9}fix: {self.fix}"] if self.fix else lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +84,4 @@ def failed(check: str, error: Exception, fix: str) -> Check:
 
 def has_problem(checks: Iterable[Check]) -> bool:
     """Whether any check found a problem."""
-    return any(one.state is CheckState.PROBLEM for one in checks)
+    return any(check.state is CheckState.PROBLEM for check in checks)

@@ -67,20 +67,20 @@ async def doctor(context: Context, name: str | None) -> int:
         checks = await _local_server(context, name, commands)
     else:
         checks = await _on_cluster(context.cluster, name, commands)
-    lines = [line for one in checks for line in one.lines]
-    context.answers.give({"checks": [one.document for one in checks]}, *lines, each="checks")
+    lines = [line for check in checks for line in check.lines]
+    context.answers.give({"checks": [check.document for check in checks]}, *lines, each="checks")
     return NOT_DONE if has_problem(checks) else 0
 
 
 def _commands(context: Context) -> Commands:
     """How the user's own commands begin. A URL may contain a password, so it is not repeated."""
     if context.cluster is None:
-        data = f"claimq --data {shlex.quote(str(context.data))}" if context.data else "claimq"
-        return Commands("claimq --redis URL" if context.url else data)
+        command = f"claimq --data {shlex.quote(str(context.data))}" if context.data else "claimq"
+        return Commands("claimq --redis URL" if context.url else command)
     kubectl = context.cluster.kubectl
-    given = [f"--context {shlex.quote(kubectl.context)}"] if kubectl.context else []
-    given += [f"-n {shlex.quote(kubectl.namespace)}"] if kubectl.namespace else []
-    return Commands(" ".join(["claimq", *given]), " ".join(["kubectl", *given]))
+    options = [f"--context {shlex.quote(kubectl.context)}"] if kubectl.context else []
+    options += [f"-n {shlex.quote(kubectl.namespace)}"] if kubectl.namespace else []
+    return Commands(" ".join(["claimq", *options]), " ".join(["kubectl", *options]))
 
 
 async def _local_server(context: Context, name: str | None, commands: Commands) -> list[Check]:
@@ -120,9 +120,9 @@ def _permissions(kubectl: Kubectl) -> list[Check]:
     try:
         return cluster_checks.permission_checks(
             [
-                one
-                for one in cluster_checks.PERMISSIONS
-                if not kubectl.may(one.verb, one.resource, one.subresource)
+                permission
+                for permission in cluster_checks.PERMISSIONS
+                if not kubectl.may(permission.verb, permission.resource, permission.subresource)
             ]
         )
     except CommandError as error:
@@ -131,13 +131,13 @@ def _permissions(kubectl: Kubectl) -> list[Check]:
 
 def _reliable_queues(kubectl: Kubectl, name: str | None, commands: Commands) -> list[Check]:
     try:
-        found = [kubectl.get(f"{KIND}/{name}")] if name else kubectl.get(KIND)["items"]
+        bodies = [kubectl.get(f"{KIND}/{name}")] if name else kubectl.get(KIND)["items"]
     except CommandError as error:
         return [failed("ReliableQueues", error, f"choose a queue of `{commands.kubectl} get rq`")]
-    if not found:
+    if not bodies:
         fix = "choose another namespace with --namespace: kubectl get rq --all-namespaces"
         return [problem("ReliableQueues", "the namespace has no ReliableQueue", fix)]
-    return [check for body in found for check in cluster_checks.status_checks(body, commands)]
+    return [check for body in bodies for check in cluster_checks.status_checks(body, commands)]
 
 
 def _pods(kubectl: Kubectl, name: str | None, commands: Commands) -> list[Check]:
@@ -169,20 +169,20 @@ async def _cluster_servers(cluster: ClusterAccess, name: str | None, commands: C
         if name:
             queues = [await cluster.queue(name)]
         else:
-            listed, errors = await cluster.usable_queues()
-            for one, error in zip(listed, await cluster.owner_errors(listed), strict=True):
+            usable, errors = await cluster.usable_queues()
+            for queue, error in zip(usable, await cluster.owner_errors(usable), strict=True):
                 if isinstance(error, ForeignQueue):
-                    errors.append(f"{one.name}: {error}")
+                    errors.append(f"{queue.name}: {error}")
                 else:  # a server that does not answer is reported below
-                    queues.append(one)
+                    queues.append(queue)
     except EXPECTED as error:
         errors = [text_of(error)]
     fix = "as the message says: correct spec.redis of the ReliableQueue, its Secret, or your permissions"
-    found = [failed("server", CommandError(one), fix) for one in errors]
+    checks = [failed("server", CommandError(message), fix) for message in errors]
     for chosen in servers_of(queues):
         subject = f"server of {', '.join(chosen.queues)}"
-        found += await _server_checks(subject, chosen, name, commands)
-    return found
+        checks += await _server_checks(subject, chosen, name, commands)
+    return checks
 
 
 async def _server_checks(subject: str, chosen: Chosen, name: str | None, commands: Commands) -> list[Check]:
@@ -194,18 +194,18 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
             fix = advice_for(error) or "as the message says, or correct the address, user and password"
             return [problem(subject, text_of(error), f"{fix}; docs/troubleshooting.md#redisreachable")]
         some_queue = server.queue(chosen.queue_name(name or next(iter(chosen.queues), "doctor")))
-        found = await _checked(subject, _report(subject, server))
-        found += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
-        found += await _checked(f"clock of the {subject}", _clock(subject, some_queue))
-        found += await _checked(f"memory of the {subject}", _memory(subject, some_queue))
+        checks = await _checked(subject, _report(subject, server))
+        checks += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
+        checks += await _checked(f"clock of the {subject}", _clock(subject, some_queue))
+        checks += await _checked(f"memory of the {subject}", _memory(subject, some_queue))
         if name:
-            found += await _checked(f"queue {name}", _queue(name, server, some_queue, commands))
-    return found
+            checks += await _checked(f"queue {name}", _queue(name, server, some_queue, commands))
+    return checks
 
 
-async def _checked(check: str, found: Awaitable[list[Check]]) -> list[Check]:
+async def _checked(check: str, checks: Awaitable[list[Check]]) -> list[Check]:
     try:
-        return await found
+        return await checks
     except ScriptsRefused as error:
         return [problem(check, text_of(error), "use a server of the table in docs/servers.md")]
     except RightMissing as error:

@@ -27,18 +27,20 @@ def load_manifests(
     manifests: list[Manifest] = []
     problems: list[Problem] = []
     documents = _documents(file)
-    found: Sequence[Problem]
+    document_problems: Sequence[Problem]
     for number, document in enumerate(documents, 1):
         try:
             manifest = parse_manifest(document, local=local, redis_url=url, command=words)
-            found = [] if words else _program_problems(manifest.spec.worker.command, file, is_local=local)
+            document_problems = (
+                [] if words else _program_problems(manifest.spec.worker.command, file, is_local=local)
+            )
             manifests.append(manifest)
         except InvalidSpec as error:
-            found = error.problems if local else _with_local_advice(error.problems, document)
+            document_problems = error.problems if local else _with_local_advice(error.problems, document)
         before = f"document {number}: " if len(documents) > 1 else ""
-        problems += [Problem(f"{before}{one.field}", one.message) for one in found]
+        problems += [Problem(f"{before}{problem.field}", problem.message) for problem in document_problems]
     objects = [(manifest.namespace, manifest.name) for manifest in manifests]
-    for namespace, name in sorted({one for one in objects if objects.count(one) > 1}):
+    for namespace, name in sorted({key for key in objects if objects.count(key) > 1}):
         problems.append(
             Problem(
                 "metadata.name",
@@ -61,14 +63,15 @@ def _with_local_advice(problems: Sequence[Problem], document: Mapping[str, objec
         parse_manifest(document, local=True)
         local_fields: set[str] = set()
     except InvalidSpec as error:
-        local_fields = {one.field for one in error.problems}
+        local_fields = {problem.field for problem in error.problems}
     return [
-        one
-        if one.field in local_fields
+        problem
+        if problem.field in local_fields
         else replace(
-            one, message=f"{one.message}; `claimq up` does not require it: check for that with --local"
+            problem,
+            message=f"{problem.message}; `claimq up` does not require it: check for that with --local",
         )
-        for one in problems
+        for problem in problems
     ]
 
 
@@ -116,14 +119,14 @@ class _Loader(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
-        seen: dict[tuple[str, str], int] = {}
+        lines: dict[tuple[str, str], int] = {}
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue
-            if (name := (key.tag, key.value)) in seen:
-                problem = f"the key {key.value} is a duplicate of line {seen[name] + 1}; remove one of them"
+            if (name := (key.tag, key.value)) in lines:
+                problem = f"the key {key.value} is a duplicate of line {lines[name] + 1}; remove one of them"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            seen[name] = key.start_mark.line
+            lines[name] = key.start_mark.line
         return node
 
 
@@ -136,7 +139,7 @@ def _documents(file: Path) -> list[Mapping[str, object]]:
             f"{file} cannot be read ({why}); give the path of a manifest", BAD_MANIFEST
         ) from error
     try:
-        documents = [one for one in yaml.load_all(text, _Loader) if one is not None]
+        documents = [document for document in yaml.load_all(text, _Loader) if document is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -35,11 +35,11 @@ class Thresholds:
         """Whether there is any threshold."""
         return self.warn is not None or self.crit is not None
 
-    def exceeded(self, value: float) -> tuple[Result, float] | None:
+    def exceeded(self, measured: float) -> tuple[Result, float] | None:
         """The result for a value that is above a threshold, and this threshold."""
-        if self.crit is not None and value > self.crit:
+        if self.crit is not None and measured > self.crit:
             return Result.CRITICAL, self.crit
-        if self.warn is not None and value > self.warn:
+        if self.warn is not None and measured > self.warn:
             return Result.WARNING, self.warn
         return None
 
@@ -89,7 +89,11 @@ class Finding:
     def line(self) -> str:
         """``RESULT - text | performance data``. The text has no '|', which would begin the performance data."""
         line = f"{self.result.name} - {safe(self.text).replace('|', '/')}"
-        return f"{line} | {' '.join(one.performance for one in self.measures)}" if self.measures else line
+        return (
+            f"{line} | {' '.join(measure.performance for measure in self.measures)}"
+            if self.measures
+            else line
+        )
 
 
 def measures_of(
@@ -119,7 +123,15 @@ def measures_of(
         percent = memory_share * 100
         summary = f"{percent:.0f}% of maxmemory used"
         measures.append(
-            Measure("memory", percent, summary, limits["memory"], "%", 100.0, lambda one: f"{one:g}%")
+            Measure(
+                "memory",
+                percent,
+                summary,
+                limits["memory"],
+                "%",
+                100.0,
+                lambda percentage: f"{percentage:g}%",
+            )
         )
     return tuple(measures)
 
@@ -128,11 +140,11 @@ def finding_of(
     queue: str, measures: tuple[Measure, ...], *, notes: Iterable[str] = (), missing: str = ""
 ) -> Finding:
     """The worst result of all measures. ``missing`` names what could not be measured, which is UNKNOWN."""
-    results = {one.result for one in measures} | ({Result.UNKNOWN} if missing else {Result.OK})
-    worst = next(one for one in WORST_FIRST if one in results)
-    words = [*(one.text for one in measures), *notes, missing]
+    results = {measure.result for measure in measures} | ({Result.UNKNOWN} if missing else {Result.OK})
+    worst = next(candidate for candidate in WORST_FIRST if candidate in results)
+    words = [*(measure.text for measure in measures), *notes, missing]
     return Finding(worst, f"{queue}: {', '.join(filter(None, words))}", measures)
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+def _number(number: float) -> str:
+    return f"{number:.3f}".rstrip("0").rstrip(".")

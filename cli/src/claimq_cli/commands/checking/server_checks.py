@@ -63,18 +63,18 @@ class ObservedQueue:
 
 def report_checks(subject: str, report: ServerReport) -> list[Check]:
     """The server's version, and its unsafe settings as `claimq check` reports them."""
-    found = [ok(subject, f"reachable: {report.flavour} {report.version}, {report.mode}")]
+    checks = [ok(subject, f"reachable: {report.flavour} {report.version}, {report.mode}")]
     if not report.warnings:
-        return [*found, ok(f"settings of the {subject}", "no unsafe settings")]
-    return [*found, *(_setting_check(subject, one) for one in report.warnings)]
+        return [*checks, ok(f"settings of the {subject}", "no unsafe settings")]
+    return [*checks, *(_setting_check(subject, setting) for setting in report.warnings)]
 
 
-def _setting_check(subject: str, one: ServerWarning) -> Check:
-    make = problem if one.code in _STOPS else warning
+def _setting_check(subject: str, setting: ServerWarning) -> Check:
+    make = problem if setting.code in _STOPS else warning
     return make(
         f"settings of the {subject}",
-        f"{one.code}: {one.message}",
-        _FIXES.get(one.code, "as the message says"),
+        f"{setting.code}: {setting.message}",
+        _FIXES.get(setting.code, "as the message says"),
     )
 
 
@@ -114,18 +114,18 @@ def queue_checks(name: str, queue: ObservedQueue, commands: Commands) -> list[Ch
     ]
 
 
-def damage_checks(name: str, found: Sequence[Damage]) -> list[Check]:
+def damage_checks(name: str, damages: Sequence[Damage]) -> list[Check]:
     """The damage to a queue's keys, each with the command that corrects it."""
     check = f"queue {name}: keys"
-    if not found:
+    if not damages:
         return [ok(check, "no damage by other clients")]
     return [
         problem(
             check,
-            f"{_text(one.key)} {_text(one.message)}",
-            f"redis-cli {shlex.join(map(_text, one.command))}",
+            f"{_text(damage.key)} {_text(damage.message)}",
+            f"redis-cli {shlex.join(map(_text, damage.command))}",
         )
-        for one in found
+        for damage in damages
     ]
 
 
@@ -163,7 +163,7 @@ def _failed_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
     check, total = f"queue {name}: failed items", queue.snapshot.lengths[State.FAILED]
     if not total:
         return ok(check, "none")
-    reasons = ", ".join(f'{one.count:,} "{one.reason}"' for one in queue.groups[:_SHOWN])
+    reasons = ", ".join(f'{group.count:,} "{group.reason}"' for group in queue.groups[:_SHOWN])
     more = f" and {count(len(queue.groups) - _SHOWN, 'other reason')}" if len(queue.groups) > _SHOWN else ""
     newest = f" (of the newest {queue.grouped:,})" if queue.grouped < total else ""
     fix = f"{commands.claimq} failed list {name}; "
@@ -174,12 +174,14 @@ def _failed_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
 def _lease_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
     """Workers that hold claims and have not renewed them for longer than a lease lasts."""
     check, now = f"queue {name}: leases", queue.snapshot.now
-    silent = [one for one in queue.workers if one.busy and now - one.last_seen_at > queue.busy_expiry]
+    silent = [
+        worker for worker in queue.workers if worker.busy and now - worker.last_seen_at > queue.busy_expiry
+    ]
     if not silent:
         return ok(check, "all workers with claims renew them")
     first = silent[0]
-    seen = f"{first.worker} with {count(first.busy)}, last seen {age(now - first.last_seen_at)} ago"
-    text = f"{count(len(silent), 'worker')} not seen within busyExpiry ({age(queue.busy_expiry)}): {seen}"
+    holder = f"{first.worker} with {count(first.busy)}, last seen {age(now - first.last_seen_at)} ago"
+    text = f"{count(len(silent), 'worker')} not seen within busyExpiry ({age(queue.busy_expiry)}): {holder}"
     release = f"{commands.claimq} release {name} {shlex.quote(first.worker)}"
     return warning(
         check, text, f"the next claim of a live worker returns the items; if the worker is dead: {release}"

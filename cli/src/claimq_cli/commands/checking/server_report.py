@@ -20,28 +20,28 @@ async def server_report(server: claimq.Server, *, tries_scripts: bool = False) -
     A user who may not read the index or a policy gets no such warning. ``tries_scripts``: first among the warnings is
     the one for a server that cannot run scripts, if it cannot. Raises as :meth:`claimq.Server.report`.
     """
-    found = await server.report()
+    report = await server.report()
     try:
         names = await server.queues(only_existing=False)
     except ClaimqError:
         names = []
-    found = await _with_policies(found, server, names[:_MOST_QUEUES])
+    report = await _with_policies(report, server, names[:_MOST_QUEUES])
     if tries_scripts:
         warnings = await _script_warnings(server, next(iter(names), "report"))
-        found = replace(found, warnings=(*warnings, *found.warnings))
-    return found
+        report = replace(report, warnings=(*warnings, *report.warnings))
+    return report
 
 
 async def _with_policies(report: ServerReport, server: claimq.Server, names: list[str]) -> ServerReport:
-    found = report
+    changed = report
     try:
         for name in names:
             policy = await server.queue(name).policy()
             always = policy.appendfsync_always
-            found = with_refused(found, policy.durability, is_always=always, queue=f"queue {name}")
+            changed = with_refused(changed, policy.durability, is_always=always, queue=f"queue {name}")
     except ClaimqError:
-        return found
-    return found
+        return changed
+    return changed
 
 
 async def _script_warnings(server: claimq.Server, name: str) -> list[ServerWarning]:

@@ -86,7 +86,7 @@ async def _site(
             await check_exists(server, server.queue(chosen.queue_name(name)))
         shows_decisions = chosen.queues and context.cluster is None
         decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
-        shown = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
-        queues = ServerQueues(server, shown, decisions)
+        queue_names = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
+        queues = ServerQueues(server, queue_names, decisions)
         site = Site(queues, logins, may_act=users.may_act, proxy=users.proxy)
         yield site, token

@@ -9,7 +9,7 @@ from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq.model import State
 from claimq_admin.changes.action_record import Destination, Record
-from claimq_admin.changes.item_actions import ItemActions
+from claimq_admin.changes.item_actions import change_item
 from claimq_admin.changes.item_change import ItemChange
 from claimq_admin.changes.queue_actions import Json, change_queue, policy_of
 from claimq_admin.selection.item_filter import ItemFilter
@@ -41,7 +41,7 @@ class DirectAdmin:
 
     async def change_item(self, item_id: str, change: ItemChange) -> str:
         """Changes an item in any state."""
-        return await ItemActions(self.queue, self.record).change(item_id, change, self.destination)
+        return await change_item(self.queue, self.record, item_id, change, self.destination)
 
     def selected(
         self, wanted: ItemFilter, state: State, limit: int | None = None, rate: float | None = None

@@ -15,7 +15,8 @@ from claimq import NewItem, Policy, Verdict
 from claimq.blocking import BlockingQueue as Queue
 from claimq_admin.changes.action_record import destination_of, recorded_in
 from claimq_admin.changes.by_hand import name_by_hand
-from claimq_admin.changes.item_actions import ItemActions
+from claimq_admin.changes.item_actions import change_item
+from claimq_admin.changes.item_change import ItemChange
 from claimq_admin.errors import CommandError
 from testkit.server import Server
 from testkit.waiting import PATIENCE
@@ -329,7 +330,7 @@ def test_a_claim_that_ends_at_the_same_time_is_reported(valkey: Server, queue: Q
         async with claimq.connect(valkey.url) as server:
             late = server.queue("q")
             late.__class__ = Late
-            await ItemActions(late, recorded_in(late, "ann")).cancel("x", "no")
+            await change_item(late, recorded_in(late, "ann"), "x", ItemChange("cancel", "no"))
 
     with pytest.raises(CommandError, match="x changed its state at the same time; try again"):
         asyncio.run(cancel())
@@ -352,7 +353,9 @@ def test_a_move_keeps_another_item_of_the_same_id(valkey: Server, queue: Queue) 
         async with claimq.connect(valkey.url) as server:
             late, other = server.queue("q", worker="w2"), server.queue("other")
             late.__class__ = Late
-            await ItemActions(late, recorded_in(late, "ann")).move("x", destination_of(other, "ann"))
+            await change_item(
+                late, recorded_in(late, "ann"), "x", ItemChange("move"), destination_of(other, "ann")
+            )
             assert [item.text for item in await other.peek(2)] == ["new"]
 
     asyncio.run(move())

@@ -13,7 +13,8 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import State
 from claimq_admin.changes.action_record import destination_of, recorded_in
-from claimq_admin.changes.item_actions import ItemActions
+from claimq_admin.changes.item_actions import change_item
+from claimq_admin.changes.item_change import ItemChange
 from claimq_admin.errors import CommandError
 from testkit.server import Server
 
@@ -97,7 +98,9 @@ def test_a_failed_item_requeued_during_its_move_is_reported_in_both(
         async with claimq.connect(valkey.url) as server:
             late, there = server.queue("q"), server.queue("other")
             late.__class__ = Late
-            await ItemActions(late, recorded_in(late, "ann")).move("x", destination_of(there, "ann"))
+            await change_item(
+                late, recorded_in(late, "ann"), "x", ItemChange("move"), destination_of(there, "ann")
+            )
 
     with pytest.raises(CommandError, match=r"x was enqueued in other, but .* so it may be in both"):
         asyncio.run(move())

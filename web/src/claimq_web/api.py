@@ -5,6 +5,7 @@ instead of a session of a browser.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -35,13 +36,13 @@ async def _status(queue: claimq.ReliableQueue, _: Query) -> Json:
 
 
 async def _workers(queue: claimq.ReliableQueue, _: Query) -> Json:
-    return {"workers": [documents.worker(worker) for worker in await workers_of(queue)]}
+    return {"workers": [asdict(worker) for worker in await workers_of(queue)]}
 
 
 async def _clients(queue: claimq.ReliableQueue, query: Query) -> Json:
     if client := query.get("client"):
         return {"clients": [{"client": client, "length": await queue.client_length(client)}]}
-    return {"clients": [documents.client(entry) for entry in await queue.clients()]}
+    return {"clients": [asdict(entry) for entry in await queue.clients()]}
 
 
 async def _items(queue: claimq.ReliableQueue, query: Query) -> Json:
@@ -68,7 +69,7 @@ async def _removed(queue: claimq.ReliableQueue, query: Query) -> Json:
 async def _audit(queue: claimq.ReliableQueue, query: Query) -> Json:
     count, offset = _span(query)
     entries = await queue.audit_log(count, offset=offset)
-    return {"records": [documents.audit_record(entry) for entry in entries]}
+    return {"records": [asdict(entry) for entry in entries]}
 
 
 async def _policy(queue: claimq.ReliableQueue, _: Query) -> Json:

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import asdict
 from itertools import islice
 from math import isfinite
 from typing import Any
 
 from claimq.item_options import ITEM_OPTIONS
 from claimq.model import (
-    AuditRecord,
-    ClientInfo,
     Enqueued,
     Item,
     Located,
     RemovedItem,
-    ServerReport,
     Snapshot,
     State,
     WorkerInfo,
@@ -83,10 +81,7 @@ def item(one: Item, *, is_exact: bool = False) -> Json:
         "given_up_count": one.given_up_count,
         "last_error": one.last_error,
         "error_detail": one.error_detail,
-        "history": [
-            {"at": entry.at, "kind": entry.kind, "error": entry.error, "worker": entry.worker}
-            for entry in one.history
-        ],
+        "history": list(map(asdict, one.history)),
     }
 
 
@@ -114,13 +109,6 @@ def removed(one: RemovedItem, *, is_exact: bool = False) -> Json:
     }
 
 
-def audit_record(one: AuditRecord) -> Json:
-    """An entry of the audit log."""
-    return {
-        "at": one.at, "actor": one.actor, "action": one.action, "target": one.target, "count": one.count,
-    }  # fmt: skip
-
-
 def enqueued(queue: str, one: Enqueued) -> Json:
     """The result of an enqueue."""
     return {"queue": queue, "ids": list(one.ids), "length": one.length, "duplicates": list(one.duplicates)}
@@ -136,27 +124,7 @@ def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> Json:
         "ages": {state.value: snapshot.ages[state] for state in State},
         "next_due_in": snapshot.next_due_in,
         "counters": snapshot.counters,
-        "workers": [worker(one) for one in workers],
-    }
-
-
-def worker(one: WorkerInfo) -> Json:
-    """A worker."""
-    return {"worker": one.worker, "busy": one.busy, "last_seen_at": one.last_seen_at}
-
-
-def client(one: ClientInfo) -> Json:
-    """A client and how many of its items wait in main; the client is null for items without one."""
-    return {"client": one.client, "length": one.length}
-
-
-def report(one: ServerReport) -> Json:
-    """The kind of the server and its unsafe settings."""
-    return {
-        "flavour": one.flavour,
-        "version": one.version,
-        "mode": one.mode,
-        "warnings": [{"code": warning.code, "message": warning.message} for warning in one.warnings],
+        "workers": list(map(asdict, workers)),
     }
 
 

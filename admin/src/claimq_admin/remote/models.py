@@ -7,51 +7,32 @@ from __future__ import annotations
 import base64
 import dataclasses
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from claimq.codec import payload_bytes
 from claimq.item_options import ITEM_OPTIONS
-from claimq.model import (
-    AuditRecord,
-    ClientInfo,
-    Enqueued,
-    HistoryEntry,
-    Item,
-    Located,
-    NewItem,
-    RemovedItem,
-    Snapshot,
-    State,
-    WorkerInfo,
-)
+from claimq.model import HistoryEntry, Item, Located, NewItem, Snapshot, State
 
+T = TypeVar("T")
 Json = dict[str, Any]
 _ITEM = (
     "id", "enqueued_at", "first_enqueued_at", "client", "requeue_count", "fail_count", "crash_count",
     "interrupted_count", "given_up_count", "last_error", "error_detail",
 )  # fmt: skip
-_LOCATED = ("name", "worker", "claimed_at", "lease_until", "due_at", "failed_at")
 
 
 def item_of(document: Json) -> Item:
     """An item whose payload is in base64."""
     fields: Json = {name: document[name] for name in _ITEM}
     options = {option.field: option.read(document.get(option.name)) for option in ITEM_OPTIONS}
-    history = (
-        HistoryEntry(one["at"], one["kind"], one["error"], one["worker"]) for one in document["history"]
-    )
-    return Item(
-        **fields,
-        payload=base64.b64decode(document["payload_base64"]),
-        history=tuple(history),
-        **options,
-    )
+    history = tuple(value_of(HistoryEntry, one) for one in document["history"])
+    payload = base64.b64decode(document["payload_base64"])
+    return Item(**fields, payload=payload, history=history, **options)
 
 
 def located_of(document: Json) -> Located:
     """An item and where it is."""
-    fields: Json = {name: document[name] for name in _LOCATED}
-    return Located(item=item_of(document["item"]), state=State(document["state"]), **fields)
+    return value_of(Located, document, item=item_of(document["item"]), state=State(document["state"]))
 
 
 def document_of(new: NewItem) -> Json:
@@ -64,43 +45,14 @@ def document_of(new: NewItem) -> Json:
     return {"payload_base64": base64.b64encode(payload_bytes(new.payload)).decode(), **given}
 
 
-def enqueued_of(document: Json) -> Enqueued:
-    """The result of an enqueue."""
-    return Enqueued(tuple(document["ids"]), document["length"], tuple(document["duplicates"]))
-
-
-def removed_of(document: Json) -> RemovedItem:
-    """An entry of the log of removed items."""
-    return RemovedItem(
-        item_of(document["item"]), document["removed_at"], document["reason"], document["payload_size"]
-    )
-
-
-def record_of(document: Json) -> AuditRecord:
-    """An entry of the audit log."""
-    return AuditRecord(
-        document["at"], document["actor"], document["action"], document["target"], document["count"]
-    )
-
-
-def worker_of(document: Json) -> WorkerInfo:
-    """A worker."""
-    return WorkerInfo(document["worker"], document["busy"], document["last_seen_at"])
-
-
-def client_of(document: Json) -> ClientInfo:
-    """A client."""
-    return ClientInfo(document["client"], document["length"])
+def value_of(kind: type[T], document: Json, **others: object) -> T:
+    """A value of the library from its fields. ``others``: those that have another form in the document."""
+    names = (one.name for one in dataclasses.fields(cast("Any", kind)))
+    return kind(**{name: document[name] for name in names if name not in others}, **others)
 
 
 def snapshot_of(document: Json) -> Snapshot:
     """A snapshot; ``seq`` and ``due_soon`` are 0."""
-    return Snapshot(
-        now=document["now"],
-        seq=0,
-        lengths={state: document["lengths"][state.value] for state in State},
-        ages={state: document["ages"][state.value] for state in State},
-        counters=document["counters"],
-        next_due_in=document["next_due_in"],
-        paused=document["paused"],
-    )
+    lengths = {state: document["lengths"][state.value] for state in State}
+    ages = {state: document["ages"][state.value] for state in State}
+    return value_of(Snapshot, document, seq=0, due_soon=0, lengths=lengths, ages=ages)

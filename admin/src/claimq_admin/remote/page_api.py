@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from claimq.errors import ItemTooLarge
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandError
-from claimq_process.http_host import is_loopback
 
 Json = dict[str, Any]
 _SECONDS = 60.0
@@ -36,14 +35,6 @@ class Place:
             raise CommandError(
                 "the token for --web-api has a line end or another character that no token has", USAGE
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """The body of a request."""
-
-    content_type: str
-    text: str
 
 
 class NotTaken(CommandError):
@@ -80,60 +71,40 @@ class PageApi:
 
     async def post(self, queue: str, path: str, form: Mapping[str, str]) -> Json:
         """Sends a change of a queue. CommandError with the page's message if it refuses."""
-        return await self._request("POST", self._path(queue, path), Body(_FORM, urlencode(form)))
+        return await self._request("POST", self._path(queue, path), _FORM, urlencode(form))
 
     async def enqueue(self, queue: str, items: Sequence[str]) -> Json:
         """Adds items, each a JSON object. CommandError with the page's message if it refuses, NotTaken if one of them
         is not valid, ItemTooLarge if the queue does not take one of them; if the page does not answer, with the exit
         code UNAVAILABLE, and then they may be enqueued or not."""
-        body = Body("application/json", f'{{"items": [{", ".join(items)}]}}')
-        return await self._request("POST", self._path(queue, "enqueue"), body)
+        body = f'{{"items": [{", ".join(items)}]}}'
+        return await self._request("POST", self._path(queue, "enqueue"), "application/json", body)
 
     def _path(self, queue: str, path: str) -> str:
         return f"queues/{quote(self.name_on_page(queue), safe='')}" + (f"/{path}" if path else "")
 
-    async def _request(self, method: str, path: str, body: Body | None = None) -> Json:
+    async def _request(self, method: str, path: str, kind: str = "", body: str = "") -> Json:
         if self._place is None:
             self._place = await self._find()
         with BoundedRead("web page", DEFAULT_BOUNDS, parses=False) as read:
-            return await read.reply(asyncio.to_thread(_answer, self._place, method, f"/api/v1/{path}", body))
+            return await read.reply(
+                asyncio.to_thread(_answer, self._place, method, f"/api/v1/{path}", kind, body)
+            )
 
 
-def parse_page_url(url: str, token: str) -> Place:
-    """The place of a page with this URL. CommandError for one that is malformed, or to which the token would be sent
-    unencrypted over a network."""
-    parts = urlsplit(url)
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.netloc
-        or parts.path not in ("", "/")
-        or parts.query
-    ):
-        raise CommandError(
-            f"--web-api {url}: not the address of a page; write http://127.0.0.1:7380, https://HOST or "
-            "svc/NAMESPACE/NAME",
-            USAGE,
-        )
-    if token and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise CommandError(
-            f"--web-api {url}: the token would be sent unencrypted; use https, or svc/NAMESPACE/NAME", USAGE
-        )
-    return Place(parts.scheme, parts.netloc, token)
-
-
-def _answer(place: Place, method: str, path: str, body: Body | None) -> Json:
+def _answer(place: Place, method: str, path: str, kind: str, body: str) -> Json:
     import http.client  # other commands do not need it
 
     headers = {"Accept": "application/json"}
     if place.token:
         headers["Authorization"] = f"Bearer {place.token}"
-    if body is not None:
-        headers["Content-Type"] = body.content_type
+    if kind:
+        headers["Content-Type"] = kind
     made = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     try:
         connection = made(place.host, timeout=_SECONDS)
         try:
-            connection.request(method, path, None if body is None else body.text, headers)
+            connection.request(method, path, body or None, headers)
             response = connection.getresponse()
             text = response.read(_MOST_BYTES + 1)
         finally:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from claimq.arguments import choice
 from claimq.errors import ItemTooLarge
@@ -20,28 +19,21 @@ from claimq.model import (
     State,
     WorkerInfo,
 )
+from claimq.queue.batches import batches_of
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.errors import REFUSED, UNAVAILABLE, CommandError
-from claimq_admin.remote import models
+from claimq_admin.remote.models import document_of, item_of, located_of, snapshot_of, value_of
 from claimq_admin.remote.page_api import Json, NotTaken, PageApi
 
-T = TypeVar("T")
-_MOST_ITEMS, _MOST_BYTES = 1000, 4 * 1024 * 1024 - 1024
+_MOST_BYTES = 4 * 1024 * 1024 - 1024
 """Of a request with items. The page refuses larger ones."""
-
-
-class TooLargeForPage(NotTaken):
-    """An item is too large for a request to the page. Nothing was sent."""
-
-    def __init__(self, index: int) -> None:
-        super().__init__(
-            "the web page takes items of about 3 MB at most; enqueue larger ones where the server can be reached",
-            index,
-        )
+_TOO_LARGE = (
+    "the web page takes items of about 3 MB at most; enqueue larger ones where the server can be reached"
+)
 
 
 class RemoteQueue:
-    """Reads of a queue, and new items. CommandError if the page refuses."""
+    """Reads of a queue, and new items, as in the library. CommandError if the page refuses."""
 
     def __init__(self, page: PageApi, name: str) -> None:
         self._page = page
@@ -49,119 +41,99 @@ class RemoteQueue:
 
     async def status(self) -> tuple[Snapshot, list[WorkerInfo]]:
         """Its snapshot and its live workers."""
-        document = await self._page.get(self.name, "status")
-        return models.snapshot_of(document), list(map(models.worker_of, document["workers"]))
+        document = await self._get("status")
+        return snapshot_of(document), [value_of(WorkerInfo, one) for one in document["workers"]]
 
     async def snapshot(self) -> Snapshot:
-        """As the library's; ``seq`` and ``due_soon`` are 0."""
+        """``seq`` and ``due_soon`` are 0."""
         return (await self.status())[0]
 
     async def length(self, state: State | str = State.MAIN) -> int:
-        """As the library's."""
+        """How many items are in a state."""
         return (await self.snapshot()).lengths[choice("state", state, State)]
 
     async def client_length(self, client: str) -> int:
-        """As the library's."""
-        (found,) = (await self._page.get(self.name, "clients", client=client))["clients"]
-        return int(found["length"])
+        """How many items of a client are in main."""
+        (found,) = await self.clients(client)
+        return found.length
 
-    async def clients(self) -> list[ClientInfo]:
-        """As the library's."""
-        return list(map(models.client_of, (await self._page.get(self.name, "clients"))["clients"]))
+    async def clients(self, client: str | None = None) -> list[ClientInfo]:
+        """The clients with items in main, or one client."""
+        return [value_of(ClientInfo, one) for one in (await self._get("clients", client=client))["clients"]]
 
     async def workers(self) -> list[WorkerInfo]:
-        """As the library's."""
-        return list(map(models.worker_of, (await self._page.get(self.name, "workers"))["workers"]))
+        """Its workers."""
+        return [value_of(WorkerInfo, one) for one in (await self._get("workers"))["workers"]]
 
     async def peek(self, count: int = 1, *, offset: int = 0, client: str | None = None) -> list[Item]:
-        """As the library's."""
-        found = await self._pages("items", models.located_of, count, offset, client=client)
-        return [one.item for one in found]
+        """The next items."""
+        return [one.item for one in await self._items(count, offset, client=client)]
 
     async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
-        """As the library's."""
-        wanted = choice("state", state, State).value
-        return await self._pages("items", models.located_of, count, offset, state=wanted)
+        """Items of a state."""
+        return await self._items(count, offset, state=choice("state", state, State).value)
 
     async def failed_items(self, count: int = 100, *, offset: int = 0) -> list[Located]:
-        """As the library's."""
+        """Failed items."""
         return await self.items(State.FAILED, count, offset=offset)
 
-    async def find(self, id: str) -> Located | None:  # noqa: A002 - as in the library
-        """As the library's."""
-        return self._found(await self._page.get(self.name, "item", id=id))
+    async def find(self, id: str, **query: str) -> Located | None:  # noqa: A002 - as in the library
+        """An item in any state."""
+        found = (await self._get("item", id=id, **query))["found"]
+        return located_of(found) if found else None
 
     async def failed_item(self, name: str) -> Located | None:
-        """As the library's."""
-        return self._found(await self._page.get(self.name, "item", id=name, state="failed"))
+        """A failed item."""
+        return await self.find(name, state="failed")
 
     async def removed_items(self, count: int = 100, *, offset: int = 0) -> list[RemovedItem]:
-        """As the library's."""
-        document = await self._page.get(self.name, "removed", limit=count, offset=offset)
-        return list(map(models.removed_of, document["items"]))
+        """The log of removed items."""
+        found = (await self._get("removed", limit=count, offset=offset))["items"]
+        return [value_of(RemovedItem, one, item=item_of(one["item"])) for one in found]
 
     async def audit_log(self, count: int = 100, *, offset: int = 0) -> list[AuditRecord]:
-        """As the library's."""
-        document = await self._page.get(self.name, "audit", limit=count, offset=offset)
-        return list(map(models.record_of, document["records"]))
+        """The audit log."""
+        found = (await self._get("audit", limit=count, offset=offset))["records"]
+        return [value_of(AuditRecord, one) for one in found]
 
     async def enqueue_many(self, items: Sequence[NewItem]) -> Enqueued:
-        """As the library's, in requests of up to 1,000 items or 4 MiB. After an error, the items of earlier requests
-        are stored; with the exit code UNAVAILABLE those of the last one may be too. TooLargeForPage before the first
-        request."""
+        """Adds items, in a request for each call of the library. After an error, the items of earlier requests are
+        stored; with the exit code UNAVAILABLE those of the last one may be too. NotTaken before the first request for
+        an item that is too large."""
+        documents = [json.dumps(document_of(one)) for one in items]
+        for index, one in enumerate(documents):
+            if len(one) > _MOST_BYTES:
+                raise NotTaken(_TOO_LARGE, index)
         done = Enqueued((), 0)
-        for part in _requests([json.dumps(models.document_of(one)) for one in items]):
-            more = await self._enqueue(part)
+        for batch in batches_of(items):
+            begin = len(done.ids)
+            more = await self._enqueue(documents[begin : begin + len(batch.ids)])
             done = Enqueued(done.ids + more.ids, more.length, done.duplicates + more.duplicates)
         return done
 
-    async def enqueue_some(self, items: Sequence[NewItem]) -> Enqueued:
-        """Adds as many of the first items as one request takes: all that the result names, and none after an error.
-        TooLargeForPage if one of all items is too large for any request."""
-        return await self._enqueue(next(_requests([json.dumps(models.document_of(one)) for one in items])))
-
     async def _enqueue(self, part: list[str]) -> Enqueued:
         try:
-            done = models.enqueued_of(await self._page.enqueue(self.name, part))
+            found = await self._page.enqueue(self.name, part)
         except (ItemTooLarge, NotTaken) as error:
             if 0 <= error.index < len(part):
                 raise
             raise CommandError(f"the web page: {error}", REFUSED) from error
+        done = Enqueued(tuple(found["ids"]), found["length"], tuple(found["duplicates"]))
         if len(done.ids) != len(part):
             raise CommandError("the web page names another number of items than were sent", UNAVAILABLE)
         return done
 
-    @staticmethod
-    def _found(document: Json) -> Located | None:
-        return models.located_of(document["found"]) if document["found"] else None
+    async def _get(self, path: str, **query: object) -> Json:
+        return await self._page.get(self.name, path, **query)
 
-    async def _pages(
-        self, path: str, read: Callable[[Json], T], count: int, offset: int, **query: object
-    ) -> list[T]:
+    async def _items(self, count: int, offset: int, **query: object) -> list[Located]:
         """So many items, in several requests where they are large."""
-        found: list[T] = []
-        with BoundedRead(path, DEFAULT_BOUNDS, parses=False):
+        found: list[Located] = []
+        with BoundedRead("items", DEFAULT_BOUNDS, parses=False):
             while len(found) < count:
                 limit, begin = count - len(found), offset + len(found)
-                page = (await self._page.get(self.name, path, limit=limit, offset=begin, **query))["items"]
+                page = (await self._get("items", limit=limit, offset=begin, **query))["items"]
                 if not page:
                     break
-                found += map(read, page)
+                found += map(located_of, page)
         return found
-
-
-def _requests(documents: Sequence[str]) -> Iterator[list[str]]:
-    """Divides items among requests. TooLargeForPage for one that is too large for any, before the first is sent."""
-    for index, one in enumerate(documents):
-        if len(one) > _MOST_BYTES:
-            raise TooLargeForPage(index)
-    part: list[str] = []
-    size = 0
-    for one in documents:
-        if part and (len(part) == _MOST_ITEMS or size + len(one) > _MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(one)
-        size += len(one) + 2
-    if part:
-        yield part

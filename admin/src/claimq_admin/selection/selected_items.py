@@ -7,16 +7,15 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import claimq
 from claimq.codec import BARE_ID
 from claimq.errors import ItemOutOfReach, ItemTooLarge
-from claimq.model import Claim, Located, State
+from claimq.model import Located, State
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq_admin.changes.action_record import ActionRecord, Destination, Record
-from claimq_admin.changes.item_actions import NotInFailed, check_settled, move_claimed, move_failed
+from claimq_admin.changes.item_actions import NotInFailed, act_on
 from claimq_admin.changes.item_change import ItemChange, Selected
 from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED, Pace
@@ -66,100 +65,53 @@ class SelectedItems(Selected):
     """Bounds the time that the server takes for all pages of items."""
 
     def steps_of(self, change: ItemChange) -> Change:
-        """How the items of this state are changed. Raises ValueError if they cannot be changed so."""
-        match change.action:
-            case "requeue":
-                return self.requeueing()
-            case "remove":
-                return self.removing()
-            case "move" if self.destination:
-                return self._moving_to(self.destination)
-            case "cancel" if self.state is not State.FAILED:
-                error = change.because
-                return self._of_claims("cancel", lambda claim: self.queue.fail(claim, error, permanent=True))
-            case "run-now" if self.state is not State.FAILED:
-                return self._of_claims(
-                    "run-now",
-                    lambda claim: self.queue.unclaim(claim, why="run now"),
-                    is_to_head=self.state is State.MAIN,
-                )
-            case _:
-                raise ValueError(f"items in {self.state.value} have no action {change.action}")
+        """How the items of this state are changed: waiting or delayed ones are claimed for a moment. Raises ValueError
+        if they cannot be changed so."""
+        is_failed = self.state is State.FAILED
+        if (is_failed and change.action in ("cancel", "run-now")) or (
+            change.action == "move" and self.destination is None
+        ):
+            raise ValueError(f"items in {self.state.value} have no action {change.action}")
 
-    def requeueing(self) -> Change:
-        """Sends the items to the tail of main."""
-        if self.state is not State.FAILED:
-            return self._of_claims("requeue", self.queue.requeue)
+        async def step(item: Located, position: int) -> bool:
+            claim = None
+            if not is_failed:
+                claim = await self.queue.claim_item(item.item.id, located=item, position=position)
+                if claim is None:
+                    return False
+            try:
+                await act_on(self.queue, item, claim, change, self.destination)
+            except NotInFailed:
+                return False
+            return True
 
-        async def all_of_them() -> int:
-            return await self.queue.requeue_failed(
-                min_age=self.wanted.min_age or 0.0,
-                max_given_up_count=self.wanted.max_given_up_count,
-                limit=self.limit,
-            )
+        steps = Change(
+            f"{change.action} {self.state.value}",
+            step,
+            is_to_head=change.action == "run-now" and self.state is State.MAIN,
+            destination=self.destination,
+        )
+        if is_failed and change.action == "requeue":
+            return replace(steps, all=self._requeue_all, by=("min_age", "max_given_up_count"))
+        if is_failed and change.action == "remove":
+            return replace(steps, all=self._remove_all, by=("min_age", "min_given_up_count"))
+        return steps
 
-        async def one(found: Located, _: int) -> object:
-            return await self.queue.requeue_failed_item(found.name)
+    async def _requeue_all(self) -> int:
+        return await self.queue.requeue_failed(
+            min_age=self.wanted.min_age or 0.0,
+            max_given_up_count=self.wanted.max_given_up_count,
+            limit=self.limit,
+        )
 
-        return Change("requeue failed", one, all_of_them, ("min_age", "max_given_up_count"))
-
-    def removing(self) -> Change:
-        """Removes the items permanently."""
-        if self.state is not State.FAILED:
-            return self._of_claims("remove", lambda claim: self.queue.drop(claim, "removed by hand"))
-
-        async def all_of_them() -> int:
-            removed = await self.queue.remove_failed(
-                min_age=self.wanted.min_age,
-                min_given_up_count=self.wanted.min_given_up_count,
-                limit=self.limit,
-                log_limit=0,
-            )
-            return removed.count
-
-        async def one(found: Located, _: int) -> object:
-            return await self.queue.remove_failed_item(found.name, failed_at=found.failed_at)
-
-        return Change("remove failed", one, all_of_them, ("min_age", "min_given_up_count"))
-
-    def _moving_to(self, destination: Destination) -> Change:
-        """Moves the items to another queue, as :meth:`ItemActions.move` does. Those that it refuses stay."""
-        target = destination.queue
-
-        async def failed(found: Located, _: int) -> object:
-            with suppress(NotInFailed):
-                await move_failed(self.queue, target, found)
-                return True
-            return False
-
-        async def waiting(found: Located, position: int) -> object:
-            claim = await self._claim(found, position)
-            if claim is not None:
-                await move_claimed(self.queue, target, found, claim)
-            return claim
-
-        move = failed if self.state is State.FAILED else waiting
-        return Change(f"move {self.state.value}", move, destination=destination)
-
-    def _of_claims(
-        self,
-        action: str,
-        settle: Callable[[Claim], Awaitable[list[claimq.Outcome]]],
-        *,
-        is_to_head: bool = False,
-    ) -> Change:
-        """A change of waiting or delayed items, each of which is claimed for a moment."""
-
-        async def one(found: Located, position: int) -> object:
-            claim = await self._claim(found, position)
-            if claim is not None:
-                check_settled(claim.item.id, await settle(claim))
-            return claim
-
-        return Change(f"{action} {self.state.value}", one, is_to_head=is_to_head)
-
-    async def _claim(self, found: Located, position: int) -> Claim | None:
-        return await self.queue.claim_item(found.item.id, located=found, position=position)
+    async def _remove_all(self) -> int:
+        removed = await self.queue.remove_failed(
+            min_age=self.wanted.min_age,
+            min_given_up_count=self.wanted.min_given_up_count,
+            limit=self.limit,
+            log_limit=0,
+        )
+        return removed.count
 
     async def count(self, stop: asyncio.Event) -> None:
         """See :class:`Selected`."""

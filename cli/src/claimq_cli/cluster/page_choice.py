@@ -6,13 +6,15 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
 
 from claimq.errors import ClaimqError
 from claimq_admin.errors import REFUSED, USAGE, CommandError
-from claimq_admin.remote.page_api import PageApi, Place, parse_page_url
+from claimq_admin.remote.page_api import PageApi, Place
 from claimq_cli.cluster.kubectl import Kubectl
 from claimq_cli.cluster.port_forwards import PortForwards
 from claimq_cli.cluster.user_token import user_token
+from claimq_process.http_host import is_loopback
 
 _PORT = 80
 _TOKEN = "CLAIMQ_WEB_TOKEN"  # noqa: S105 - the name of a variable
@@ -28,7 +30,7 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
     shown = kubectl.current_namespace if namespace == "" else namespace or ""
     token = os.environ.get(_TOKEN, "").strip()
     if not address.startswith("svc/"):
-        place = parse_page_url(address, token)
+        place = _place_of(address, token)
 
         async def known() -> Place:
             return place
@@ -53,6 +55,28 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
             yield PageApi(forwarded, shown)
     finally:
         await forwards.close()
+
+
+def _place_of(url: str, token: str) -> Place:
+    """The place of a page with this URL. CommandError for one that is malformed, or to which the token would be sent
+    unencrypted over a network."""
+    parts = urlsplit(url)
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.netloc
+        or parts.path not in ("", "/")
+        or parts.query
+    ):
+        raise CommandError(
+            f"--web-api {url}: not the address of a page; write http://127.0.0.1:7380, https://HOST or "
+            "svc/NAMESPACE/NAME",
+            USAGE,
+        )
+    if token and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        raise CommandError(
+            f"--web-api {url}: the token would be sent unencrypted; use https, or svc/NAMESPACE/NAME", USAGE
+        )
+    return Place(parts.scheme, parts.netloc, token)
 
 
 @contextmanager

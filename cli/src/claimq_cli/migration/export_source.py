@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from typing import cast
 
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
-from claimq_admin.errors import REFUSED, USAGE, CommandError
+from claimq_admin.errors import REFUSED, CommandError
 from claimq_admin.rate_limit import Pace
 from claimq_admin.reads.queue_reads import ReadableQueue, walking
-from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_admin.text import count
 
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
@@ -36,11 +36,10 @@ def portions_of(
     queue, which needs main or failed."""
     if not removes:
         return read_items(queue, state, pace, stop, matches)
-    if isinstance(queue, RemoteQueue):
-        raise CommandError("items cannot be taken out of a queue through a web page; omit --remove", USAGE)
+    connected = cast("claimq.ReliableQueue", queue)  # as every command is that removes
     if state is State.MAIN:
-        return take_waiting(queue, pace, stop)
-    return take_failed(queue, pace, stop, matches)
+        return take_waiting(connected, pace, stop)
+    return take_failed(connected, pace, stop, matches)
 
 
 async def read_items(

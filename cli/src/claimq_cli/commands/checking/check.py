@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -11,7 +12,6 @@ import claimq
 from claimq.errors import ScriptsRefused
 from claimq.internals.operations import internals
 from claimq_admin.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of, text_of
-from claimq_admin.reads import documents
 from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_cli.commands.checking.monitoring import Finding, Result, Thresholds, finding_of, measures_of
 from claimq_cli.commands.checking.server_report import server_report
@@ -112,7 +112,7 @@ async def _report(context: Context) -> int:
     lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [
         "  no unsafe settings"
     ]
-    context.answers.give(documents.report(found), *lines)
+    context.answers.give(asdict(found), *lines)
     return NOT_DONE if found.warnings else 0
 
 

@@ -16,7 +16,6 @@ from claimq.queue.batches import batches_of
 from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
 from claimq_admin.remote.page_api import NotTaken
-from claimq_admin.remote.remote_queue import RemoteQueue
 from claimq_admin.text import count
 from claimq_cli.commands.moving.input_source import Portion
 from claimq_cli.output.progress import Progress
@@ -197,10 +196,7 @@ class _Step:
 
     async def _send(self, items: list[NewItem]) -> Enqueued:
         """Enqueues as many of the first items as one call of the server takes. After an error none is stored."""
-        some = items[: len(next(batches_of(items)).ids)]
-        if isinstance(self.queue, RemoteQueue):
-            return await self.queue.enqueue_some(some)
-        return await self.queue.enqueue_many(some)
+        return await self.queue.enqueue_many(items[: len(next(batches_of(items)).ids)])
 
     def _item(self, number: int, line: bytes) -> NewItem | None:
         try:

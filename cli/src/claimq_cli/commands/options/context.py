@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -31,6 +31,7 @@ from claimq_cli.cluster.kubectl import Kubectl, selected
 from claimq_cli.commands.options.needs_server import needs_server
 from claimq_cli.commands.options.option_types import server_url
 from claimq_cli.commands.options.queue_names import NewQueue, check_exists
+from claimq_cli.commands.options.sources import OfPage, OfServer, Source
 from claimq_cli.output.answers import FORMS, Answers
 from claimq_cli.output.terminal import say_error
 
@@ -83,29 +84,42 @@ class Context:
                     raise
             await asyncio.sleep(0.1)
 
-    async def from_servers(
-        self, queue: str | None, read: Callable[[Chosen, claimq.Server], Awaitable[list[R]]]
-    ) -> list[R]:
-        """What ``read`` finds on all of :meth:`servers`. An error of one of several is printed with its queues; only if
+    @asynccontextmanager
+    async def sources(self, queue: str | None) -> AsyncGenerator[list[Source]]:
+        """All of :meth:`servers`, or the page of --web-api."""
+        async with AsyncExitStack() as stack:
+            if self.page is not None:
+                yield [OfPage(self.page)]
+                return
+            yield [
+                OfServer(
+                    chosen,
+                    await stack.enter_async_context(claimq.connect(settings=chosen.settings)),
+                    is_cluster=self.cluster is not None,
+                )
+                for chosen in await self.servers(queue)
+            ]
+
+    async def from_sources(self, queue: str | None, read: Callable[[Source], Awaitable[list[R]]]) -> list[R]:
+        """What ``read`` finds in all of :meth:`sources`. An error of one of several is printed with its queues; only if
         all of them fail, the first error is raised.
         """
 
-        async def read_one(chosen: Chosen) -> list[R] | ClaimqError:
+        async def read_one(source: Source) -> list[R] | ClaimqError:
             try:
-                async with claimq.connect(settings=chosen.settings) as server:
-                    return await read(chosen, server)
+                return await read(source)
             except ClaimqError as error:
                 return error
 
-        servers = await self.servers(queue)
-        results = await asyncio.gather(*map(read_one, servers))
+        async with self.sources(queue) as sources:
+            results = await asyncio.gather(*map(read_one, sources))
         errors = [result for result in results if isinstance(result, ClaimqError)]
-        if errors and len(errors) == len(servers):
+        if errors and len(errors) == len(sources):
             raise errors[0]
         found: list[R] = []
-        for chosen, result in zip(servers, results, strict=True):
+        for source, result in zip(sources, results, strict=True):
             if isinstance(result, ClaimqError):
-                say_error(f"{', '.join(chosen.queues)}: {result}")
+                say_error(f"{', '.join(source.known)}: {result}")
             else:
                 found += result
         return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
-from claimq_admin.reads import documents
 from claimq_admin.text import instant
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
@@ -28,7 +29,7 @@ async def audit(context: Context, name: str, number: int, offset: int) -> None:
     async with context.read_queue(name) as queue:
         found = await queue.audit_log(number, offset=offset)
     context.answers.give_table(
-        {"queue": name, "records": [documents.audit_record(one) for one in found]},
+        {"queue": name, "records": [asdict(one) for one in found]},
         ["at", "who", "action", "~target", ">items"],
         [
             [

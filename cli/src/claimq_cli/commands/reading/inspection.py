@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import click
 
@@ -15,14 +15,12 @@ from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
 from claimq_admin.errors import NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.queue_reads import longest_claims, status_of, workers_of
-from claimq_admin.remote.page_api import PageApi
-from claimq_admin.remote.remote_queue import RemoteQueue
-from claimq_admin.server_choice import Chosen
 from claimq_admin.text import age, instant, option_texts, payload
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
 from claimq_cli.commands.options.queue_names import check_exists
+from claimq_cli.commands.options.sources import Source
 
 STATES = click.Choice([state.value for state in State])
 
@@ -39,19 +37,15 @@ async def status(context: Context, name: str | None) -> None:
     claimq -n shop status
     """
 
-    async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
-        names = [name] if name is not None else [*chosen.queues] or await server.queues()
+    async def read(source: Source) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
+        if name is not None:
+            await source.check(name)
+        names = [name] if name is not None else [*source.known] or await source.names()
         if not names:
             raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
-        found: list[tuple[str, Snapshot, list[WorkerInfo]]] = []
-        for one in names:
-            queue = server.queue(chosen.queue_name(one))
-            if name is not None:
-                await check_exists(server, queue)
-            found.append((one, *await status_of(queue)))
-        return found
+        return [(one, *await status_of(source.queue(one))) for one in names]
 
-    found = await (context.from_servers(name, read) if context.page is None else _through(context.page, name))
+    found = await context.from_sources(name, read)
     statuses = [documents.status(*one) for one in found]
     columns = [
         "queue",
@@ -70,12 +64,6 @@ async def status(context: Context, name: str | None) -> None:
     )
 
 
-async def _through(page: PageApi, name: str | None) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
-    """The status of a queue of a web page, or of all that the user may see there."""
-    names = [name] if name is not None else await page.names()
-    return [(one, *await RemoteQueue(page, one).status()) for one in names]
-
-
 @click.command()
 @with_context
 async def queues(context: Context) -> None:
@@ -88,15 +76,10 @@ async def queues(context: Context) -> None:
     claimq queues -o name | xargs -n 1 claimq status
     """
 
-    async def read(chosen: Chosen, server: claimq.Server) -> list[tuple[str, Snapshot]]:
-        others = [] if context.cluster else await server.queues()
-        names = sorted({*chosen.queues, *others})
-        return [(name, await server.queue(chosen.queue_name(name)).snapshot()) for name in names]
+    async def read(source: Source) -> list[tuple[str, Snapshot]]:
+        return [(one, await source.queue(one).snapshot()) for one in await source.names()]
 
-    if context.page is None:
-        found = await context.from_servers(None, read)
-    else:
-        found = [(name, snapshot) for name, snapshot, _ in await _through(context.page, None)]
+    found = await context.from_sources(None, read)
     context.answers.give_table(
         {"queues": [documents.lengths(*one) for one in found]},
         ["queue", *(f">{state.value}" for state in State)],
@@ -266,7 +249,7 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
         {
             "queue": name,
             "client_count": sum(one.client is not None and one.length > 0 for one in found),
-            "clients": [documents.client(one) for one in found[:number]],
+            "clients": [asdict(one) for one in found[:number]],
         },
         ["client", ">items"],
         [[one.client or "-", f"{one.length:,}"] for one in shown],
@@ -350,7 +333,7 @@ async def workers(context: Context, name: str) -> None:
     async with context.read_queue(name) as queue:
         found = await workers_of(queue)
     context.answers.give_table(
-        {"queue": name, "workers": [documents.worker(one) for one in found]},
+        {"queue": name, "workers": [asdict(one) for one in found]},
         ["worker", ">busy", "last seen"],
         [[one.worker, f"{one.busy:,}", instant(one.last_seen_at)] for one in found],
         nothing=f"{name}: no worker within the last hour",

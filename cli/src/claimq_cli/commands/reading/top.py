@@ -8,13 +8,12 @@ import sys
 import termios
 import tty
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import click
 from rich.console import Console
 from rich.live import Live
 
-import claimq
 from claimq.errors import ClaimqError
 from claimq.model import State
 from claimq_admin.errors import NOT_DONE, CommandError, text_of
@@ -22,7 +21,7 @@ from claimq_admin.reads.queue_reads import ReadableQueue, longest_claims, status
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.commands.options.queue_argument import optional_queue_argument
-from claimq_cli.commands.reading.top_sources import OfPage, OfServer, Source
+from claimq_cli.commands.options.sources import Source
 from claimq_cli.top.screen import frame
 from claimq_cli.top.view import QueueRow, View, keys_in
 
@@ -49,11 +48,7 @@ async def top(context: Context, name: str | None, interval: float) -> int | None
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError("claimq top needs a terminal; use `claimq status`", NOT_DONE)
-    async with AsyncExitStack() as stack:
-        sources: list[Source] = [OfPage(context.page)] if context.page else []
-        for chosen in await context.servers(name) if not sources else ():
-            server = await stack.enter_async_context(claimq.connect(settings=chosen.settings))
-            sources.append(OfServer(chosen, server, is_cluster=context.cluster is not None))
+    async with context.sources(name) as sources:
         if name is not None:
             await sources[0].check(name)
         await _show(View(opened=name or ""), sources, max(interval, 0.1))

@@ -1,4 +1,4 @@
-"""Where `claimq top` reads queues: servers, or a web page."""
+"""Where commands read several queues: servers, or a web page."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def event(
 ) -> Json:
     """An Event about the object of :func:`queue_reference`. ``suffix``: identifies it among those about the object.
 
-    ``at``, ``first_at``: Unix seconds of its last occurrence, and of the first one if it has occurred before;
-    ``count``: how often it has. ``kind``: Normal or Warning. ``instance``: the process that writes it.
+    ``at``, ``first_at``: Unix seconds of the last and of the first occurrence. ``count``: number of occurrences.
+    ``kind``: Normal or Warning. ``instance``: the process that writes the Event.
     """
     return {
         "apiVersion": EVENTS.api_version,

@@ -27,8 +27,8 @@ def kept_metadata(
     annotations: Collection[str] = (),
     finalizers: Collection[str] = (),
 ) -> Json:
-    """The metadata of an object with the named labels, annotations and finalizers, and with its controller, of which
-    the API server accepts one."""
+    """The metadata of an object to keep: the named labels, annotations and finalizers, and its controller. An object
+    has at most one controller."""
     metadata: Mapping[str, Any] = body["metadata"]
     fields: Json = {
         "labels": {name: text for name, text in part(metadata, "labels").items() if name in labels},

@@ -61,8 +61,8 @@ class QueueResource(DeclaredQueue):
         )
 
     def is_left_over(self, child: Mapping[str, Any]) -> bool:
-        """Whether an object without a controller is a child that the operator made for a queue of this name, as in a
-        namespace that was restored from a backup: by its labels, and by the field manager that set its spec."""
+        """Whether the operator made an object without a controller for a queue of this name. Such objects are in a
+        namespace that was restored from a backup. Their labels, and the field manager of their spec, show it."""
         metadata = child["metadata"]
         has_controller = any(owner.get("controller") for owner in parts(metadata, "ownerReferences"))
         ours = [entry for entry in parts(metadata, "managedFields") if entry.get("manager") == FIELD_MANAGER]

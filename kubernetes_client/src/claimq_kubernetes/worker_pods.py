@@ -56,8 +56,8 @@ def queue_of_worker(pod: Mapping[str, Any]) -> Key | None:
 
 
 def trim_pod(pod: Mapping[str, Any]) -> Json:
-    """The fields of a pod to keep in memory: a cluster may have thousands. Without its status a pod proves nothing, so
-    one whose status or containers are over their bound is only known to exist."""
+    """The fields of a pod to keep in memory: a cluster may have thousands of pods. Of a pod whose status or containers
+    are over their bound only the existence is kept, since a pod without a status proves nothing."""
     spec = part(pod, "spec")
     containers = [
         {
@@ -202,8 +202,8 @@ def _last_termination(container: Mapping[str, Any]) -> str:
 def ending_reason(terminated: Mapping[str, Any]) -> str:
     """The kubelet's reason why a container ended; empty without one.
 
-    With cgroups v1 the kubelet reports OOMKilled as soon as any process of the container was killed for its memory,
-    also if the first process ended by itself later with another exit code (seen on 1.34.4 and 1.37.2).
+    With cgroups v1 the kubelet reports OOMKilled after any process of the container was killed for its memory. The
+    first process may have ended later, by itself, with another exit code (seen on 1.34.4 and 1.37.2).
     """
     reason, code = terminated.get("reason") or "", terminated.get("exitCode")
     if reason == "OOMKilled" and code not in (None, _SIGKILLED):

@@ -13,7 +13,7 @@ _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?")
 def is_own_host(header: str, listens_on: str) -> bool:
     """Whether a Host header names the server itself: its address, localhost, no host, or any IP address.
 
-    A page of another site can only get here by a name of its own that resolves to this address.
+    A page of another site reaches this server only under a host name of that site, which resolves to this address.
     """
     name = _HOST.fullmatch(header)
     if name is None:

@@ -7,7 +7,7 @@ from typing import cast
 
 
 def levels_of(value: object) -> Iterator[list[object]]:
-    """The value itself, then the values in it, then those in these, and so on: a list for each level."""
+    """A list of values for each level: first the value itself, then the values in it, and so on."""
     level = [value]
     while level:
         yield level

@@ -1,6 +1,6 @@
 """Checks ``spec.worker.template.spec``: the types of its fields, and what claimq adds or sets elsewhere.
 
-The operator merges these fields with its own, so it must know their types before it does. The API server checks
+The operator merges these fields with its own fields, so their types are checked first. The API server checks
 everything else when it gets the Deployment.
 """
 

@@ -81,7 +81,7 @@ class RetryDelaySpec:
         "Maximum delay, as a duration.", default=_LIBRARY.retry_delay.max, least="0s", most="168h"
     )
     jitter: float = number(
-        "Share of a delay by which it is shortened at random, at most.",
+        "Each delay is shortened by a random share of it, at most this one.",
         default=_LIBRARY.retry_delay.jitter,
         least=0,
         most=1,

@@ -44,7 +44,7 @@ class Reading:
         self.problems.append(Problem(path, message))
 
     def has_problem_in(self, path: str) -> bool:
-        """Whether ``path``, a field in it or an object around it has a problem, so that its value is unusable."""
+        """Whether the value of ``path`` is unusable: the field, a field in it or an object around it has a problem."""
         return any(_within(problem.field, path) or _within(path, problem.field) for problem in self.problems)
 
     def read_object(self, spec: type[_Spec], raw: object, path: str) -> _Spec:

@@ -27,7 +27,7 @@ _URL_FORM = (
 
 
 def url_fault(url: str) -> str | None:
-    """What is wrong with an address whose scheme is known, as a message that says the fix; None if nothing is."""
+    """The problem of an address with a known scheme, as a message with the fix. None: the address is valid."""
     try:
         parts = split_url(url)
         hosts = [split_server_address(address)[0] for address in parts.addresses]

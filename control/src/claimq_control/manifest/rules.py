@@ -1,4 +1,4 @@
-"""Rules between fields. Each names the fields that it needs, and is skipped while one of them is invalid.
+"""Rules between fields. A rule names the fields that it needs. It is skipped while one of these fields is invalid.
 
 The CRD has the same rules in CEL; ``code`` identifies a pair.
 """

@@ -116,8 +116,8 @@ class Claiming(QueuePart):
     async def _run_claim(
         self, call: Callable[[list[Arg]], Awaitable[list[Any]]], count: int
     ) -> tuple[list[Any], str]:
-        """Makes a call that claims, with the words that all such scripts begin with, until its reply is the last word;
-        returns that, and the nonce of the tokens.
+        """Calls a claiming script. Repeats it while the reply is LOST or AGAIN. Returns the reply and the nonce of the
+        tokens.
         """
         with self._reading("claim", keeps=False) as read:
             while True:

@@ -35,8 +35,8 @@ _larger: ContextVar[tuple[ReadBounds, int] | None] = ContextVar("bounds of large
 
 @contextmanager
 def larger_reads(bounds: ReadBounds, reply: int) -> Generator[None]:
-    """For a ``with`` block whose reads have these bounds, and whose replies have up to ``reply`` bytes, instead of the
-    smaller ones of their connection."""
+    """Raises the bounds of reads inside a ``with`` block. ``reply``: bytes of the largest reply there. Both replace the
+    smaller bounds of the connection."""
     before = _larger.set((bounds, reply))
     try:
         yield
@@ -98,7 +98,7 @@ class BoundedRead:
         return reply
 
     def check_time(self) -> None:
-        """Raises ReadTooLarge if the replies have taken too long, also those of a read that contains this one."""
+        """Raises ReadTooLarge if the replies have taken too long. An outer read is checked too."""
         if self._seconds > self._bounds.seconds:
             raise self._exceeded(f"replies for more than {self._bounds.seconds:g} s")
         if self._parent is not None:

@@ -1,8 +1,8 @@
 """Calls in the thread of their caller, without an event loop and without a switch to its thread.
 
-A script is first sent on a plain socket. If there is no normal reply (but an error, a lost connection, a script that
-the server does not have), the event loop makes the same call again, with the same identity: it runs once, and retries,
-failovers and errors are those of every other call.
+A script is first sent on a plain socket. After an error, a lost connection or a script that the server does not have,
+the event loop repeats the call with the same identity. So the call takes effect once, and its retries, failovers and
+errors are those of every other call.
 """
 
 from __future__ import annotations

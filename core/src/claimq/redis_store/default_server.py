@@ -42,7 +42,7 @@ def url_in(environ: Mapping[str, str]) -> str:
 def settings_from(
     url: str, environ: Mapping[str, str], *, username: str | None = None, retry_for: float = 10.0
 ) -> RedisSettings:
-    """Settings from a URL and, for what it cannot hold, the variables that the sidecar reads too.
+    """Settings from a URL. What a URL cannot hold comes from the variables that the sidecar reads.
 
     Raises ValueError that names the variable or says what a URL looks like.
     """

@@ -1,4 +1,4 @@
-"""Waiting until a replica has what a script wrote, for queues whose ``durability`` requires it."""
+"""Waits until replicas have the writes of a script, for queues whose ``durability`` requires it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _WANTED = re.compile(rb"\|(replicated|fsynced):([0-9]{1,2})$")
 async def run_durably(
     connection: Connection, name: str, keys: Sequence[str], args: Sequence[Arg], *, use: str = "calls"
 ) -> tuple[Any, str]:
-    """Runs a mutating script; returns its reply, and a message if the required replicas did not confirm it, or the
-    server refused to wait for them ("" if they did, or none is required).
+    """Runs a mutating script. Returns its reply, and a message if the required replicas did not confirm the write or
+    the server refused to wait for them; the message is "" otherwise.
 
     WAIT waits for the last write of its own connection. Therefore, when the reply says that the queue requires
     replicas, the script is sent again with the same identity, together with WAIT. If it has run, it only writes its

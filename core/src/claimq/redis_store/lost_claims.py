@@ -1,7 +1,7 @@
 """Recovery of claims whose reply was lost.
 
-A claim call whose caller was cancelled, or that ended with StoreUnavailable, may have run on the server or may still
-run there. Its recovery makes sure that it runs no more, and moves the items that it claimed back to the head of main.
+A claim call may have run on the server, or may still run there, when its caller was cancelled or got StoreUnavailable.
+The recovery withdraws the call, and moves the claimed items back to the head of main.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Presence: a connection by which the server sees the end of a process, however the process dies.
 
-The kernel closes the connections of a process that dies and keeps those of one that is stopped or slow. So a process
+The kernel closes the connections of a dead process, and keeps those of a stopped or slow one. So a process
 that consumes subscribes to a channel of its own, and the scripts ask the server for the subscription
 (lua/lib/presence.lua). This runs in a thread: a connection that breaks must be replaced at once, also while a handler
 blocks the event loop.

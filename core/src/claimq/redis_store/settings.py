@@ -21,21 +21,25 @@ _TEXTS = (
 class RedisSettings:
     """Settings of a connection. Secrets are never shown in ``repr`` or in errors.
 
-    ``url``: one of redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster://,
-    rediss+cluster://. ``username`` and ``password`` override those in the URL; ``sentinel_password`` is for
-    the sentinels themselves. The three files are PEM: the CA that signed the server's certificate, and a
-    client certificate with its key. Timeouts in seconds; ``retry_for`` is how long one call goes on trying
-    through an outage before it raises StoreUnavailable; ``verdict_retry_for`` is the same for done, fail, requeue
-    and unclaim if they are to be tried for longer, and renewals then have connections of their own; both are at most
-    50 minutes, since the server keeps the reply of a call for that long and a later try would execute it again;
-    ``reply_timeout`` is the longest silence of a call, not the time that a large reply takes over a slow link.
-    ``largest_item``: the bytes, with its header, of the largest item that this program has the memory to claim; a
-    larger one is not sent to it, but moved to failed with that reason. None: no limit.
-    ``largest_reply``: the bytes of the largest reply that this program reads, for servers that others control; a call
-    with a larger reply raises StoreMisused, also if only its objects take more bytes of memory. None: no limit.
-    ``namespace``: a Kubernetes namespace; host names without a dot, in the URL and in what Sentinels and nodes of a
-    cluster report, are Services there, whatever the namespace of this process. Empty: they are looked up as they are.
-    ``read_bounds``: of a read that takes several calls, such as that of all workers; a larger one raises ReadTooLarge.
+    Timeouts are in seconds, sizes in bytes. None is no limit.
+
+    - ``url``: redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or
+      rediss+cluster://.
+    - ``username``, ``password``: override those in the URL. ``sentinel_password`` is for the sentinels.
+    - ``ca_file``, ``cert_file``, ``key_file``: PEM files: the CA of the server's certificate, and a client certificate
+      with its key.
+    - ``retry_for``: how long a call is repeated in an outage before it raises StoreUnavailable. At most 50 minutes: the
+      server keeps the reply of a call for that long, and would execute a later repetition again.
+    - ``verdict_retry_for``: the same for done, fail, requeue and unclaim. Renewals then have connections of their own.
+    - ``reply_timeout``: the longest silence of a call. A large reply may take longer over a slow link.
+    - ``largest_item``: size, with the header, of the largest item that this program can hold. A claim moves a larger
+      item to failed, with that reason.
+    - ``largest_reply``: size of the largest reply, on the wire and as objects in memory. A larger reply raises
+      StoreMisused. For servers that others control.
+    - ``read_bounds``: bounds of a read of several calls, such as that of all workers. A larger read raises
+      ReadTooLarge.
+    - ``namespace``: a Kubernetes namespace in which host names without a dot are Services, also those that Sentinels
+      and nodes report. Empty: names are looked up as they are.
     """
 
     url: str = field(default="redis://localhost:6379/0", repr=False)

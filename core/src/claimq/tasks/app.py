@@ -25,8 +25,7 @@ R = TypeVar("R")
 class App:
     """The tasks of one queue. ``url`` and ``settings``: the server, as for :func:`claimq.connect`.
 
-    As a context manager, with ``async with`` for coroutines, it closes the connections that its tasks were enqueued
-    on.
+    As a context manager (``async with`` for coroutines) it closes the connections on which tasks were enqueued.
     """
 
     def __init__(self, queue: str, *, url: str | None = None, settings: RedisSettings | None = None) -> None:

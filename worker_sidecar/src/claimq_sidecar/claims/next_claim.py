@@ -40,7 +40,7 @@ class NextClaim:
         self._is_wanted = True
 
     def take(self, slots: int) -> None:
-        """Takes slots beside those of the claims to end."""
+        """Reserves slots in addition to those that the ended claims will free."""
         self._slots += slots
         self._concurrency.take(slots)
 

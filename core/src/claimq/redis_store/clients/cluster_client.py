@@ -1,7 +1,7 @@
 """A client for a Redis Cluster: a direct client for each node, and the map from slots to nodes.
 
-The client library's own cluster client closes a node's connections while other tasks connect on them, so an outage of a
-node raises errors of any class in calls that are under way.
+The client library has a cluster client too. It closes a node's connections while other tasks connect on them: in an
+outage of a node, calls under way raise errors of any class.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ClusterClient:
         return await self._at(keys[0], lambda node, asks: node.blpop(keys, timeout, before=asks))
 
     async def ping(self) -> Any:
-        """One round trip to one of the nodes that serve slots, on a connection that a call then takes."""
+        """One round trip to a node that serves slots. The next call uses the same connection."""
         if not self._ranges or self._suspects:
             await self._read_map()
         return await self._node(random.choice(self._ranges)[1]).ping()  # noqa: S311 - no secret

@@ -151,7 +151,7 @@ class DirectClient:
         return connection
 
     async def _give(self, connection: Any, generation: int) -> None:
-        """Keeps a connection for the next call, unless it is broken or was made before an error on another one."""
+        """Keeps a connection for the next call. Closes a broken one, and one older than an error of another."""
         if connection is None:
             return
         if generation == self._generation and connection.is_connected:

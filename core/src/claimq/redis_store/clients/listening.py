@@ -28,7 +28,8 @@ class _Listening:
     namespace = ""
 
     def _connection_arguments(self) -> Any:
-        """As the library's. The connection keeps the host as Sentinels or nodes reported it, by which it is known."""
+        """As the library's. The connection keeps the host name that Sentinels or nodes reported: the library finds it
+        by that name."""
         arguments: Any = super()._connection_arguments()  # type: ignore[misc]  # of the class behind this one
         host = arguments["host"]
         if self.namespace and has_one_dot(host):

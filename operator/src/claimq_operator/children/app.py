@@ -33,34 +33,34 @@ class App:
 
 def app(spec: QueueSpec, key: str) -> App:
     """The app's container; ``key`` is the queue's lifecycle key."""
-    given = _from_template(spec.worker)
+    template = _from_template(spec.worker)
     left_out: list[str] = []
-    lifecycle: Json = {**part(given, "lifecycle")}
+    lifecycle: Json = {**part(template, "lifecycle")}
     if "preStop" in lifecycle:
         left_out.append(OWN_PRE_STOP)
     else:
         # Returns when no item is in progress or the drain timeout is over; SIGTERM follows.
         lifecycle["preStop"] = {"httpGet": hook(spec, "/worker/prestop", key)}
     injected: Json = {"lifecycle": lifecycle}
-    if "livenessProbe" not in given:
+    if "livenessProbe" not in template:
         # Also without a timeout: an app that hangs with an item that was taken from it does nothing else.
         injected["livenessProbe"] = _liveness(spec)
     elif spec.processing_timeout is not None:
         left_out.append(OWN_LIVENESS)
-    container = locked_down(merge({**_from_spec(spec.worker), **injected}, given))
-    own = [{"name": variables.SOCKET, "value": SOCKET}]
+    container = locked_down(merge({**_from_spec(spec.worker), **injected}, template))
+    variables_added = [{"name": variables.SOCKET, "value": SOCKET}]
     if spec.worker.pushes is not None:
-        own.append(push_address(spec.worker.pushes))
-    container["env"] = merge_by_name(own, container.get("env", []))
+        variables_added.append(push_address(spec.worker.pushes))
+    container["env"] = merge_by_name(variables_added, container.get("env", []))
     mount = {"name": SOCKET_VOLUME, "mountPath": SOCKET_DIRECTORY}
-    container["volumeMounts"] = merge_by_name([mount], parts(given, "volumeMounts"))
+    container["volumeMounts"] = merge_by_name([mount], parts(template, "volumeMounts"))
     return App(container, tuple(left_out))
 
 
 def _from_template(worker: WorkerSpec) -> Mapping[str, Any]:
     containers: Any = parts(worker.template.spec, "containers")
-    found: list[Json] = [one for one in containers if one.get("name") == APP_CONTAINER]
-    return found[0] if found else {}
+    matches: list[Json] = [container for container in containers if container.get("name") == APP_CONTAINER]
+    return matches[0] if matches else {}
 
 
 def _from_spec(worker: WorkerSpec) -> Json:
@@ -70,8 +70,8 @@ def _from_spec(worker: WorkerSpec) -> Json:
             "image": worker.image,
             "command": list(worker.command),
             "args": list(worker.args),
-            "env": [_variable(one) for one in worker.env],
-            "envFrom": [dict(one) for one in worker.env_from],
+            "env": [_variable(variable) for variable in worker.env],
+            "envFrom": [dict(source) for source in worker.env_from],
             "resources": without_empty(
                 {"requests": dict(worker.resources.requests), "limits": dict(worker.resources.limits)}
             ),
@@ -79,10 +79,10 @@ def _from_spec(worker: WorkerSpec) -> Json:
     )
 
 
-def _variable(one: EnvVar) -> Json:
-    if one.value_from:
-        return {"name": one.name, "valueFrom": dict(one.value_from)}
-    return {"name": one.name, "value": one.value or ""}
+def _variable(variable: EnvVar) -> Json:
+    if variable.value_from:
+        return {"name": variable.name, "valueFrom": dict(variable.value_from)}
+    return {"name": variable.name, "value": variable.value or ""}
 
 
 def _liveness(spec: QueueSpec) -> Json:

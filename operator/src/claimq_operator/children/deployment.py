@@ -45,28 +45,32 @@ def deployment(resource: QueueResource, spec: QueueSpec, settings: OperatorSetti
         "template": template,
     }
     # Not in the template, where another release would replace all pods.
-    given = spec.worker.deployment
-    labels = {**given.labels, **release_labels(OPERATOR_VERSION_LABEL)}
-    return WorkerDeployment(resource.child(DEPLOYMENTS, body, labels, given.annotations), left_out)
+    metadata = spec.worker.deployment
+    labels = {**metadata.labels, **release_labels(OPERATOR_VERSION_LABEL)}
+    return WorkerDeployment(resource.child(DEPLOYMENTS, body, labels, metadata.annotations), left_out)
 
 
 def _template(
     resource: QueueResource, spec: QueueSpec, settings: OperatorSettings
 ) -> tuple[Json, tuple[str, ...]]:
     metadata = spec.worker.template.metadata
-    given: Mapping[str, Any] = spec.worker.template.spec
+    pod: Mapping[str, Any] = spec.worker.template.spec
     key = lifecycle_key(resource.uid)
-    made = app(spec, key)
-    others = [locked_down(one) for one in parts(given, "containers") if one.get("name") != APP_CONTAINER]
-    init = [locked_down(one) for one in parts(given, "initContainers")]
-    own: Json = {
-        "containers": [made.container, *others],
+    worker_app = app(spec, key)
+    other_containers = [
+        locked_down(container)
+        for container in parts(pod, "containers")
+        if container.get("name") != APP_CONTAINER
+    ]
+    init = [locked_down(container) for container in parts(pod, "initContainers")]
+    fields: Json = {
+        "containers": [worker_app.container, *other_containers],
         # After the template's own, so that a network proxy among those runs when the sidecar starts.
         "initContainers": [*init, sidecar(spec, settings, key, resource.namespace)],
-        "volumes": merge_by_name(_volumes(spec), parts(given, "volumes")),
+        "volumes": merge_by_name(_volumes(spec), parts(pod, "volumes")),
         # Always set: the API server copies the name into the deprecated field `serviceAccount`, which has no field
         # manager, and would restore it from there when the template drops it.
-        "serviceAccountName": given.get("serviceAccountName") or given.get("serviceAccount") or "default",
+        "serviceAccountName": pod.get("serviceAccountName") or pod.get("serviceAccount") or "default",
     }
     defaults: Json = {
         "securityContext": _pod_security(),
@@ -77,7 +81,7 @@ def _template(
     labels = {**metadata.labels, **child_labels(resource.name)}
     annotations = with_mesh(metadata.annotations, spec.worker.mesh, spec.sidecar.port)
     head = without_empty({"labels": labels, "annotations": annotations})
-    return {"metadata": head, "spec": merge(own, merge(given, defaults))}, made.left_out
+    return {"metadata": head, "spec": merge(fields, merge(pod, defaults))}, worker_app.left_out
 
 
 def _volumes(spec: QueueSpec) -> list[Json]:

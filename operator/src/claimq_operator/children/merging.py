@@ -8,9 +8,9 @@ from typing import Any, cast
 from claimq_kubernetes.port import Json
 
 
-def merge(wins: Mapping[str, Any], rest: Mapping[str, Any]) -> Json:
+def merge(wins: Mapping[str, Any], base: Mapping[str, Any]) -> Json:
     """Merges both maps recursively; entries of ``wins`` take precedence."""
-    merged = dict(rest)
+    merged = dict(base)
     for key, value in wins.items():
         under = merged.get(key)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
@@ -22,8 +22,8 @@ def merge(wins: Mapping[str, Any], rest: Mapping[str, Any]) -> Json:
 
 def merge_by_name(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     """Merges both lists; entries of ``first`` take precedence over those of the same name in ``second``."""
-    names = {one.get("name") for one in first}
-    return [*first, *(one for one in second if one.get("name") not in names)]
+    names = {entry.get("name") for entry in first}
+    return [*first, *(entry for entry in second if entry.get("name") not in names)]
 
 
 def without_empty(body: Mapping[str, Any]) -> Json:

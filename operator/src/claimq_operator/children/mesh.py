@@ -20,6 +20,6 @@ def with_mesh(annotations: Mapping[str, str], mesh: Mesh, port: int) -> dict[str
     if mesh not in _PORTS:
         return dict(annotations)
     name = _PORTS[mesh]
-    ports = [one.strip() for one in annotations.get(name, "").split(",") if one.strip()]
+    ports = [port_text.strip() for port_text in annotations.get(name, "").split(",") if port_text.strip()]
     added = [] if str(port) in ports or "*" in ports else [str(port)]
     return {**_OTHERS.get(mesh, {}), **annotations, name: ",".join([*ports, *added])}

@@ -13,27 +13,29 @@ from claimq_process.names import SECRETS_DIRECTORY, SECRETS_VOLUME
 
 def environment(redis: RedisSpec, namespace: str) -> list[Json]:
     """The sidecar's CLAIMQ_REDIS_ variables, in the queue's namespace."""
-    found: dict[str, str | None] = {variables.REDIS_URL: redis.address() if redis.url is not None else None}
-    found[variables.REDIS_URL_FILE] = f"{SECRETS_DIRECTORY}/url" if redis.secret_ref is not None else None
-    found[variables.REDIS_NAMESPACE] = namespace
-    found[variables.REDIS_USERNAME] = redis.user
-    found[variables.REDIS_PASSWORD_FILE] = (
+    settings: dict[str, str | None] = {
+        variables.REDIS_URL: redis.address() if redis.url is not None else None
+    }
+    settings[variables.REDIS_URL_FILE] = f"{SECRETS_DIRECTORY}/url" if redis.secret_ref is not None else None
+    settings[variables.REDIS_NAMESPACE] = namespace
+    settings[variables.REDIS_USERNAME] = redis.user
+    settings[variables.REDIS_PASSWORD_FILE] = (
         f"{SECRETS_DIRECTORY}/password" if redis.password_secret_ref else None
     )
     if redis.secret_ref is not None and redis.cluster:
-        found[variables.REDIS_CLUSTER] = "true"
+        settings[variables.REDIS_CLUSTER] = "true"
     if redis.sentinel is not None:
-        found[variables.REDIS_SENTINEL_MASTER] = redis.sentinel.master_name if redis.secret_ref else None
-        found[variables.REDIS_SENTINEL_USERNAME] = redis.sentinel.user
+        settings[variables.REDIS_SENTINEL_MASTER] = redis.sentinel.master_name if redis.secret_ref else None
+        settings[variables.REDIS_SENTINEL_USERNAME] = redis.sentinel.user
         has_password = redis.sentinel.password_secret_ref is not None
-        found[variables.REDIS_SENTINEL_PASSWORD_FILE] = (
+        settings[variables.REDIS_SENTINEL_PASSWORD_FILE] = (
             f"{SECRETS_DIRECTORY}/sentinel-password" if has_password else None
         )
     if redis.tls is not None:
-        found[variables.REDIS_CA_FILE] = f"{SECRETS_DIRECTORY}/ca.crt" if redis.tls.ca_secret_ref else None
+        settings[variables.REDIS_CA_FILE] = f"{SECRETS_DIRECTORY}/ca.crt" if redis.tls.ca_secret_ref else None
         for variable, file in ((variables.REDIS_CERT_FILE, "tls.crt"), (variables.REDIS_KEY_FILE, "tls.key")):
-            found[variable] = f"{SECRETS_DIRECTORY}/{file}" if redis.tls.cert_secret_ref else None
-    return [{"name": name, "value": value} for name, value in found.items() if value is not None]
+            settings[variable] = f"{SECRETS_DIRECTORY}/{file}" if redis.tls.cert_secret_ref else None
+    return [{"name": name, "value": value} for name, value in settings.items() if value is not None]
 
 
 def volume(redis: RedisSpec) -> Json | None:

@@ -154,11 +154,11 @@ SECURITY_FIELDS = frozenset(
 
 def refused(template: TemplateSpec, allowed: Collection[str]) -> str:
     """One sentence with every field that is not allowed and the fix; empty if all are allowed."""
-    found = [one for one in (*_pod(template.spec), *_annotations(template)) if one[0] not in allowed]
-    if not found:
+    matches = [field for field in (*_pod(template.spec), *_annotations(template)) if field[0] not in allowed]
+    if not matches:
         return ""
-    fields = ", ".join(f"{field} ({word})" for word, field in dict.fromkeys(found))
-    words = ", ".join(dict.fromkeys(word for word, _ in found))
+    fields = ", ".join(f"{field} ({word})" for word, field in dict.fromkeys(matches))
+    words = ", ".join(dict.fromkeys(word for word, _ in matches))
     return (
         f"{fields}: not allowed for worker pods; remove it, or allow it with operator.workersMay in the operator's "
         f"chart ({words})"
@@ -218,16 +218,16 @@ def _security(context: Mapping[str, Any], path: str) -> Iterator[Found]:
     """The rejected fields of a security context of a pod or a container."""
     yield from _others(context, SECURITY_FIELDS, path)
     for word, field, is_refused in _SECURITY:
-        value: object = context
+        inner: object = context
         for name in field.split("."):
-            value = _map(value).get(name)
-        if is_refused(value):
+            inner = _map(inner).get(name)
+        if is_refused(inner):
             yield word, f"{path}.{field.removesuffix('.type')}"
 
 
-def _others(given: Mapping[str, Any], allowed: Collection[str], path: str) -> Iterator[Found]:
+def _others(body: Mapping[str, Any], allowed: Collection[str], path: str) -> Iterator[Found]:
     """The fields that are not in the list."""
-    for name, value in given.items():
+    for name, value in body.items():
         if name not in allowed and value is not None:
             yield "OtherFields", f"{path}.{name}"
 
@@ -244,4 +244,4 @@ def _map(value: object) -> Mapping[str, Any]:
 
 
 def _list(value: object) -> list[Mapping[str, Any]]:
-    return [_map(one) for one in cast("list[object]", value)] if isinstance(value, list | tuple) else []
+    return [_map(entry) for entry in cast("list[object]", value)] if isinstance(value, list | tuple) else []

@@ -117,7 +117,7 @@ def _probe(spec: QueueSpec, path: str, *, period: int, failures: int) -> Json:
 
 
 def _environment(spec: QueueSpec, key: str, namespace: str) -> list[Json]:
-    own: list[Json] = [
+    environment: list[Json] = [
         _field("POD_NAME", "metadata.name"),
         _field("POD_UID", "metadata.uid"),
         # The sidecar appends the time of its start, so that each run claims under its own worker name.
@@ -134,15 +134,20 @@ def _environment(spec: QueueSpec, key: str, namespace: str) -> list[Json]:
         {"name": variables.DRAIN_TIMEOUT, "value": format_duration(spec.worker.drain_timeout)},
     ]
     if (limit := spec.sidecar.resources.limits.get("memory")) is not None:
-        own.append({"name": variables.MEMORY, "value": str(int(parse_quantity(limit)))})
+        environment.append({"name": variables.MEMORY, "value": str(int(parse_quantity(limit)))})
     if spec.processing_timeout is not None:
-        own.append({"name": variables.PROCESSING_TIMEOUT, "value": format_duration(spec.processing_timeout)})
+        environment.append(
+            {"name": variables.PROCESSING_TIMEOUT, "value": format_duration(spec.processing_timeout)}
+        )
     if (pushes := spec.worker.pushes) is not None:
-        own += [
+        environment += [
             push_address(pushes),
             *({"name": name, "value": value} for name, value in pushes.environment().items()),
         ]
-    return [*own, *(redis_secrets.environment(spec.redis, namespace) if spec.redis is not None else [])]
+    return [
+        *environment,
+        *(redis_secrets.environment(spec.redis, namespace) if spec.redis is not None else []),
+    ]
 
 
 def _field(name: str, path: str) -> Json:

@@ -90,8 +90,8 @@ class LeaderElection:
                     working.result()  # an unexpected error ends the process
                 on_attempt(is_leader)
                 # Neither a pause nor a request that hangs may outlast the lease: another leader may start soon after.
-                left = self._held_until - loop.time() if is_leader else pause
-                await asyncio.sleep(max(min(pause, left), 0.0))
+                remaining = self._held_until - loop.time() if is_leader else pause
+                await asyncio.sleep(max(min(pause, remaining), 0.0))
         finally:
             if working is not None:
                 await _cancel(working)

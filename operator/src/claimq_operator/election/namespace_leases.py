@@ -39,12 +39,12 @@ class _Namespace:
     others: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
     """The releases that stand by: the time in their entry, and when that entry was first observed."""
 
-    def note_others(self, own: str, annotations: Mapping[str, str], lasts: float, now: float) -> None:
+    def note_others(self, own_name: str, annotations: Mapping[str, str], lasts: float, now: float) -> None:
         """Reads the entry of a release that stands by, and drops releases without a new one for ``lasts`` seconds."""
         name, _, at = annotations.get(STANDS_BY, "").partition(" ")
-        if name not in ("", own) and self.others.get(name, ("", 0.0))[0] != at:
+        if name not in ("", own_name) and self.others.get(name, ("", 0.0))[0] != at:
             self.others[name] = (at, now)
-        for old in [one for one, (_, seen) in self.others.items() if now - seen >= lasts]:
+        for old in [release for release, (_, seen_at) in self.others.items() if now - seen_at >= lasts]:
             del self.others[old]
 
 
@@ -78,8 +78,8 @@ class NamespaceLeases:
 
     def others(self, namespace: str) -> tuple[str, ...]:
         """The other releases that serve the namespace and stand by."""
-        known = self._namespaces.get(namespace)
-        return () if known is None or not known.is_ours else tuple(sorted(known.others))
+        state = self._namespaces.get(namespace)
+        return () if state is None or not state.is_ours else tuple(sorted(state.others))
 
     async def run(self, namespaces: Callable[[], Collection[str]]) -> None:
         """Reads and renews the Leases of these namespaces in each period, and of a new one at once, until cancelled."""
@@ -87,20 +87,20 @@ class NamespaceLeases:
         due = loop.time()
         while True:
             self._new.clear()
-            wanted = set(namespaces())
-            for gone in self._namespaces.keys() - wanted:
+            served = set(namespaces())
+            for gone in self._namespaces.keys() - served:
                 del self._namespaces[gone]
             is_due = loop.time() >= due
             due = loop.time() + self._period if is_due else due
             slots = asyncio.Semaphore(_AT_ONCE)
-            stale = [one for one in sorted(wanted) if is_due or not self._is_known(one)]
-            await asyncio.gather(*(self._refresh(one, slots) for one in stale))
-            unread = any(not self._is_known(one) for one in wanted)
+            stale = [namespace for namespace in sorted(served) if is_due or not self._is_known(namespace)]
+            await asyncio.gather(*(self._refresh(namespace, slots) for namespace in stale))
+            unread = any(not self._is_known(namespace) for namespace in served)
             await self._wait(min(due - loop.time(), self._period / 5) if unread else due - loop.time())
 
     def _is_known(self, namespace: str) -> bool:
-        known = self._namespaces.get(namespace)
-        return known is not None and known.is_ours is not None and known.waits_until is None
+        state = self._namespaces.get(namespace)
+        return state is not None and state.is_ours is not None and state.waits_until is None
 
     async def _wait(self, seconds: float) -> None:
         try:
@@ -110,53 +110,53 @@ class NamespaceLeases:
             return
 
     async def _refresh(self, namespace: str, slots: asyncio.Semaphore) -> None:
-        known = self._namespaces.setdefault(namespace, _Namespace())
-        before = (known.is_ours, tuple(known.others))
+        state = self._namespaces.setdefault(namespace, _Namespace())
+        before = (state.is_ours, tuple(state.others))
         async with slots:
             try:
-                await self._attempt(namespace, known)
+                await self._attempt(namespace, state)
             except Refused as error:
                 # No permission, or the namespace is being deleted: its queues need an operator all the same.
-                known.is_ours = True
+                state.is_ours = True
                 _log.warning(LogEvent("namespace_lease_refused", namespace=namespace, error=error))
             except ClusterError as error:
                 # What was known stays: without the API server no release can change the cluster.
                 _log.warning(LogEvent("namespace_lease_not_renewed", namespace=namespace, error=error))
-        if known.is_ours not in (before[0], None):
-            holder = self.release if known.is_ours else known.observed.record[0]
+        if state.is_ours not in (before[0], None):
+            holder = self.release if state.is_ours else state.observed.record[0]
             _log.info(LogEvent("namespace_managed", namespace=namespace, by=holder))
-        if before != (known.is_ours, tuple(known.others)):
+        if before != (state.is_ours, tuple(state.others)):
             self._changed(namespace)
 
-    async def _attempt(self, namespace: str, known: _Namespace) -> None:
+    async def _attempt(self, namespace: str, state: _Namespace) -> None:
         """Reads the Lease, and renews or takes it, or stands by. Raises ClusterError."""
         now = asyncio.get_running_loop().time()
-        lease, known.written = known.written or await self._get(namespace), None
-        step = self._step(known, lease, now)
+        lease, state.written = state.written or await self._get(namespace), None
+        step = self._step(state, lease, now)
         if step is not Step.WAIT:
             try:
-                known.written = await self._write(lease, is_new=step is Step.TAKE)
+                state.written = await self._write(lease, is_new=step is Step.TAKE)
             except Conflict:  # another release has entered its name, or was faster
                 lease = await self._get(namespace)
-                step = self._step(known, lease, now)
+                step = self._step(state, lease, now)
                 if step is not Step.WAIT:
-                    known.written = await self._write(lease, is_new=step is Step.TAKE)
+                    state.written = await self._write(lease, is_new=step is Step.TAKE)
         if step is Step.WAIT:
-            known.is_ours, known.waits_until = False, None
+            state.is_ours, state.waits_until = False, None
             await self._stand_by(namespace)
             return
-        known.observed = known.observed.updated(part(known.written, "spec"), now)
-        known.note_others(
-            self.release, part(part(known.written, "metadata"), "annotations"), self._lasts, now
+        state.observed = state.observed.updated(part(state.written, "spec"), now)
+        state.note_others(
+            self.release, part(part(state.written, "metadata"), "annotations"), self._lasts, now
         )
-        if known.is_ours is False and step is Step.RENEW and known.waits_until is None:
-            known.waits_until = now + self._period
-        if known.waits_until is None or now >= known.waits_until:
-            known.is_ours, known.waits_until = True, None
+        if state.is_ours is False and step is Step.RENEW and state.waits_until is None:
+            state.waits_until = now + self._period
+        if state.waits_until is None or now >= state.waits_until:
+            state.is_ours, state.waits_until = True, None
 
-    def _step(self, known: _Namespace, lease: Json, now: float) -> Step:
-        known.observed = known.observed.updated(part(lease, "spec"), now)
-        return known.observed.step(self.release, self._lasts, now)
+    def _step(self, state: _Namespace, lease: Json, now: float) -> Step:
+        state.observed = state.observed.updated(part(lease, "spec"), now)
+        return state.observed.step(self.release, self._lasts, now)
 
     async def _get(self, namespace: str) -> Json:
         try:

@@ -54,10 +54,10 @@ class Applier:
         A step that fails does not end the others: the number of workers is applied although a child is not accepted.
         """
         deployment, children = objects.deployment, objects.to_apply(plan)
-        held = replicas_to_hold(deployment) if plan.applies else None
-        if held is not None and deployment is not None:
+        held_replicas = replicas_to_hold(deployment) if plan.applies else None
+        if held_replicas is not None and deployment is not None:
             try:
-                await self._scale(deployment, held, if_unchanged=True)
+                await self._scale(deployment, held_replicas, if_unchanged=True)
             except Conflict:
                 return {}  # another client has changed the Deployment, perhaps this number: the next pass sees it
             except ClusterError as error:
@@ -136,13 +136,13 @@ class Applier:
         """The object with the child's name; None if there is none. Raises NotOurs, ClusterError."""
         kind, metadata = BY_KIND[body["kind"]], body["metadata"]
         try:
-            found = await self._cluster.get(kind, metadata["namespace"], metadata["name"])
+            current = await self._cluster.get(kind, metadata["namespace"], metadata["name"])
         except NotFound:
             return None
-        if resource.controls(found) or resource.is_left_over(found):
-            return found
+        if resource.controls(current) or resource.is_left_over(current):
+            return current
         raise NotOurs(
-            f'the {kind.kind} "{metadata["name"]}" exists and does not belong to this queue ({_owner(found)}), so it '
+            f'the {kind.kind} "{metadata["name"]}" exists and does not belong to this queue ({_owner(current)}), so it '
             "is not changed; delete or rename it, or give this queue another name"
         )
 
@@ -197,7 +197,7 @@ class Applier:
         except (NotFound, Conflict):
             return  # the queue is gone
 
-    async def finalizer(self, resource: QueueResource, *, wanted: bool) -> None:
+    async def finalizer(self, resource: QueueResource, *, is_present: bool) -> None:
         """Adds or removes the operator's finalizer. Raises Conflict if the object has changed since it was observed.
 
         An object that is being deleted is gone without its last finalizer. The reply then has the resource version from
@@ -205,24 +205,29 @@ class Applier:
         """
         try:
             # Those of others are not in the cache. If they change now, the version does too.
-            others = await self._finalizers_of_others(resource)
+            other_finalizers = await self._finalizers_of_others(resource)
             changes = {
                 "metadata": {
-                    "finalizers": [*others, FINALIZER] if wanted else others,
+                    "finalizers": [*other_finalizers, FINALIZER] if is_present else other_finalizers,
                     "resourceVersion": resource.resource_version,
                 }
             }
             body = await self._cluster.patch(QUEUES, resource.namespace, resource.name, changes)
         except NotFound:
             return
-        left = body["metadata"].get("finalizers")
-        self._cache.update_queue(body, is_gone=resource.deleted_at is not None and not left)
+        finalizers = body["metadata"].get("finalizers")
+        self._cache.update_queue(body, is_gone=resource.deleted_at is not None and not finalizers)
 
     async def _finalizers_of_others(self, resource: QueueResource) -> list[str]:
         """Read by a list, for which the operator has the right."""
         name = f"metadata.name={resource.name}"
-        found = await self._cluster.list(QUEUES, resource.namespace, fields=name)
-        return [one for body in found for one in body["metadata"].get("finalizers") or () if one != FINALIZER]
+        queues = await self._cluster.list(QUEUES, resource.namespace, fields=name)
+        return [
+            finalizer
+            for body in queues
+            for finalizer in body["metadata"].get("finalizers") or ()
+            if finalizer != FINALIZER
+        ]
 
 
 def _as_applied(entries: list[Json]) -> list[Json] | None:
@@ -230,13 +235,15 @@ def _as_applied(entries: list[Json]) -> list[Json] | None:
 
     Otherwise the creation would own these fields as well, and a later apply could not remove them.
     """
-    ours = [one for one in entries if one.get("manager") == FIELD_MANAGER and not one.get("subresource")]
-    created = [one for one in ours if one.get("operation") == "Update"]
+    ours = [
+        entry for entry in entries if entry.get("manager") == FIELD_MANAGER and not entry.get("subresource")
+    ]
+    created = [entry for entry in ours if entry.get("operation") == "Update"]
     if not created:
         return None
     if len(created) < len(ours):
-        return [one for one in entries if one not in created]
-    return [{**one, "operation": "Apply"} if one in created else one for one in entries]
+        return [entry for entry in entries if entry not in created]
+    return [{**entry, "operation": "Apply"} if entry in created else entry for entry in entries]
 
 
 def _pod_labels(children: tuple[Json, ...], body: Json) -> Mapping[str, str]:
@@ -247,7 +254,7 @@ def _pod_labels(children: tuple[Json, ...], body: Json) -> Mapping[str, str]:
 
 
 def _owner(body: Json) -> str:
-    owners = [one for one in parts(body["metadata"], "ownerReferences") if one.get("controller")]
+    owners = [owner for owner in parts(body["metadata"], "ownerReferences") if owner.get("controller")]
     if not owners:
         return "it has no controller"
     return f'it belongs to the {owners[0].get("kind")} "{owners[0].get("name")}" with the uid {owners[0].get("uid")}'

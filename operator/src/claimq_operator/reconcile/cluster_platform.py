@@ -137,8 +137,8 @@ class ClusterPlatform:
         context, resource = self._context, self._resource
         self._objects = objects_of(resource, context.cache.deployment_of(resource), context.settings)
         pods = read_pods(context.cache.pods(resource.key), claims)
-        others = context.namespaces.others(resource.namespace)
-        return workers_state(self._objects, pods, refusal=self._refusal, standing_by=others)
+        other_releases = context.namespaces.others(resource.namespace)
+        return workers_state(self._objects, pods, refusal=self._refusal, standing_by=other_releases)
 
     async def order(self, observed: Observed, planned: Plan) -> bool:
         """Applies children, deletion costs and the number of workers."""
@@ -174,5 +174,5 @@ class ClusterPlatform:
             self._status_at = now
         except ClusterError as error:
             # The changes of this pass stay; the next pass writes the status.
-            shown = f"{resource.namespace}/{resource.name}"
-            _log.warning(LogEvent("status_not_written", queue=shown, error=error))
+            full_name = f"{resource.namespace}/{resource.name}"
+            _log.warning(LogEvent("status_not_written", queue=full_name, error=error))

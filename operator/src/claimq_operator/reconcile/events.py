@@ -64,8 +64,12 @@ async def emit_events(
 
 def changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[EventNote]:
     """Conditions that became bad, and RedisReachable when it recovers. Ready repeats the others and is left out."""
-    previous: dict[str, Mapping[str, Any]] = {one["type"]: one for one in parts(before, "conditions")}
-    notes = (_changed(previous.get(one["type"], {}), one) for one in parts(after, "conditions"))
+    previous: dict[str, Mapping[str, Any]] = {
+        condition["type"]: condition for condition in parts(before, "conditions")
+    }
+    notes = (
+        _changed(previous.get(condition["type"], {}), condition) for condition in parts(after, "conditions")
+    )
     return [note for note in notes if note is not None]
 
 

@@ -62,12 +62,12 @@ class Finalizer:
             return
         spec = resource.spec
         if spec is None or spec.redis is None or spec.deletion_policy is DeletionPolicy.RETAIN:
-            await self._applier.finalizer(resource, wanted=False)
+            await self._applier.finalizer(resource, is_present=False)
             return
         if not self._is_handled and not await self._handle_items(resource, spec, self._since):
             return
         self._is_handled = True
-        await self._applier.finalizer(resource, wanted=False)
+        await self._applier.finalizer(resource, is_present=False)
 
     async def _handle_items(self, resource: QueueResource, spec: QueueSpec, since: float) -> bool:
         """Stops the workers, then handles the items; returns False until that is done."""
@@ -113,8 +113,8 @@ class Finalizer:
         try:
             await self._applier.scale_to_zero(deployment)
         except ClusterError as error:
-            shown = f"{resource.namespace}/{resource.name}"
-            _log.warning(LogEvent("request_refused", queue=shown, error=error))
+            full_name = f"{resource.namespace}/{resource.name}"
+            _log.warning(LogEvent("request_refused", queue=full_name, error=error))
 
     def _patience(self, fault: Fault) -> float:
         """Seconds to keep trying: little for a Secret deleted with its namespace, none for another owner's queue."""

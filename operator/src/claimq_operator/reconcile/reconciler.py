@@ -114,10 +114,10 @@ class Reconciler:
         spec = resource.spec
         if spec is None:
             return {}
-        wanted = spec.deletion_policy is not DeletionPolicy.RETAIN
-        if wanted != resource.has_finalizer:
+        needs_finalizer = spec.deletion_policy is not DeletionPolicy.RETAIN
+        if needs_finalizer != resource.has_finalizer:
             try:
-                await self._applier.finalizer(resource, wanted=wanted)
+                await self._applier.finalizer(resource, is_present=needs_finalizer)
             except Conflict:
                 raise
             except ClusterError as error:

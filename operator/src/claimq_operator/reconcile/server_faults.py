@@ -48,8 +48,8 @@ class ServerFaults:
     def _hidden(self, resource: QueueResource, fault: Fault) -> Fault:
         if fault.message != self._logged:
             self._logged = fault.message
-            shown = f"{resource.namespace}/{resource.name}"
-            _log.warning(LogEvent("server_unusable", queue=shown, error=fault.message))
+            full_name = f"{resource.namespace}/{resource.name}"
+            _log.warning(LogEvent("server_unusable", queue=full_name, error=fault.message))
         command = f"claimq doctor {resource.name} -n {resource.namespace}"
         return Fault(
             "Unreachable",

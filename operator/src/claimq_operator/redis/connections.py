@@ -149,8 +149,8 @@ class RedisConnections:
         While the API server is down, the values from before are used.
         """
         for secret, _, _ in redis.secret_entries():
-            if (known := self._secrets.get((key[0], secret))) is not None:
-                self._secrets[key[0], secret] = replace(known, read_at=float("-inf"))
+            if (entries := self._secrets.get((key[0], secret))) is not None:
+                self._secrets[key[0], secret] = replace(entries, read_at=float("-inf"))
 
     async def release(self, key: Key) -> None:
         """The queue no longer uses its server. A server without queues is closed."""
@@ -172,14 +172,14 @@ class RedisConnections:
 
     def _sweep(self) -> None:
         """Deletes certificates that no server uses any more."""
-        self._certificates.sweep({file for one in self._servers for file in one.files})
+        self._certificates.sweep({file for server in self._servers for file in server.files})
 
     def _stored(self, key: Key, files: Mapping[str, bytes]) -> dict[str, str]:
         """Stores the queue's certificates as files. Raises ServerAccessError."""
         used = [settings for other, settings in self._used.items() if other[0] == key[0] and other != key]
-        others, former = {file for one in used for file in one.files}, self._used.get(key)
+        other_files, former = {file for server in used for file in server.files}, self._used.get(key)
         try:
-            return self._certificates.paths(files, others, key[0], former.files if former else ())
+            return self._certificates.paths(files, other_files, key[0], former.files if former else ())
         except CertificateRejected as error:
             self._sweep()
             raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
@@ -195,7 +195,7 @@ class RedisConnections:
         files = {
             file: _entry(secrets[secret], secret, name, file) for secret, name, file in redis.secret_entries()
         }
-        texts = {file: value.decode("utf-8", "replace").strip() for file, value in files.items()}
+        texts = {file: content.decode("utf-8", "replace").strip() for file, content in files.items()}
         try:
             if "url" in texts:
                 parse_url(texts["url"])  # its errors quote no value of a Secret
@@ -235,14 +235,14 @@ class RedisConnections:
     async def _secret(self, namespace: str, name: str, keys: frozenset[str]) -> Json:
         """The entries with these keys. Raises ServerAccessError."""
         now = asyncio.get_running_loop().time()
-        known = self._secrets.get((namespace, name))
-        is_current = known is not None and (
-            now - known.read_at < SECRET_SECONDS or now < self._not_read_before
+        cached = self._secrets.get((namespace, name))
+        is_current = cached is not None and (
+            now - cached.read_at < SECRET_SECONDS or now < self._not_read_before
         )
-        if known is not None and is_current and keys <= known.keys:
-            return known.data
+        if cached is not None and is_current and keys <= cached.keys:
+            return cached.data
         try:
-            data = part(await self._cluster.get(SECRETS, namespace, name), "data")
+            entries = part(await self._cluster.get(SECRETS, namespace, name), "data")
         except NotFound as error:
             self._secrets.pop((namespace, name), None)
             message = (
@@ -255,30 +255,30 @@ class RedisConnections:
             raise ServerAccessError(Fault("SecretForbidden", message, needs_action=True)) from error
         except ClusterUnavailable as error:
             self._not_read_before = asyncio.get_running_loop().time() + API_SECONDS
-            if known is not None and keys <= known.keys:
-                return known.data
+            if cached is not None and keys <= cached.keys:
+                return cached.data
             raise ServerAccessError(
                 Fault("SecretUnreadable", f"the Secret cannot be read: {error}")
             ) from error
-        return self._keep(namespace, name, keys, data, now)
+        return self._keep(namespace, name, keys, entries, now)
 
-    def _keep(self, namespace: str, name: str, keys: frozenset[str], data: Json, now: float) -> Json:
+    def _keep(self, namespace: str, name: str, keys: frozenset[str], entries: Json, now: float) -> Json:
         """The entries with these keys and those of other queues, and only them: tenants choose the size of the rest."""
-        known = self._secrets.pop((namespace, name), None)
-        keys |= known.keys if known is not None else frozenset()
-        kept = kept_entries(data, keys)
-        others = (one.data for key, one in self._secrets.items() if key[0] == namespace)
+        cached = self._secrets.pop((namespace, name), None)
+        keys |= cached.keys if cached is not None else frozenset()
+        kept_data = kept_entries(entries, keys)
+        other_data = (other_secret.data for key, other_secret in self._secrets.items() if key[0] == namespace)
         try:
-            check_room(name, namespace, kept, others)
+            check_room(name, namespace, kept_data, other_data)
         except InvalidSecretEntry as error:
             raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
-        self._secrets[namespace, name] = _Secret(keys, kept, now)
-        return kept
+        self._secrets[namespace, name] = _Secret(keys, kept_data, now)
+        return kept_data
 
 
-def _entry(data: Json, secret: str, key: str, file: str) -> bytes:
+def _entry(entries: Json, secret: str, key: str, file: str) -> bytes:
     try:
-        return read_entry(data, secret, key, is_text=file not in MAX_BYTES)
+        return read_entry(entries, secret, key, is_text=file not in MAX_BYTES)
     except InvalidSecretEntry as error:
         raise ServerAccessError(Fault(error.reason, str(error), needs_action=True)) from error
 

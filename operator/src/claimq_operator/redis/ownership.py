@@ -63,11 +63,11 @@ class Ownership:
 
 def name_fault(resource: QueueResource, spec: QueueSpec, settings: OperatorSettings) -> Fault | None:
     """The fault of a name that does not begin with the namespace and a dot, unless a setting allows it; else None."""
-    own, name = f"{resource.namespace}.", spec.queue_name
+    prefix, name = f"{resource.namespace}.", spec.queue_name
     if settings.grants.allows_name(resource.namespace, name):
         return None
     message = (
-        f'spec.queueName: "{name}" does not begin with "{own}", so it may belong to another namespace; create the '
+        f'spec.queueName: "{name}" does not begin with "{prefix}", so it may belong to another namespace; create the '
         f'ReliableQueue without the field, or add "{resource.namespace}={name}" to operator.queueNames in the '
         "operator's chart"
     )

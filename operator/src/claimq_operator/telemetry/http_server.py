@@ -75,7 +75,7 @@ class HttpServer:
         server = await asyncio.start_server(
             self._connected, host or None, port, limit=self._limits.head_bytes, backlog=_BACKLOG
         )
-        addresses = [_shown(*one.getsockname()[:2]) for one in server.sockets]
+        addresses = [_shown(*listener.getsockname()[:2]) for listener in server.sockets]
         _log.info(LogEvent("serving", addresses=",".join(addresses)))
         try:
             await server.serve_forever()
@@ -107,9 +107,9 @@ class HttpServer:
         except asyncio.LimitOverrunError:
             await _send(writer, _plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
             return
-        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-        path = rest.partition(" ")[0].partition("?")[0]
-        if not rest.rpartition(" ")[2].startswith("HTTP/1."):
+        method, _, target = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        path = target.partition(" ")[0].partition("?")[0]
+        if not target.rpartition(" ")[2].startswith("HTTP/1."):
             await _send(writer, _plain(HTTPStatus.BAD_REQUEST))
         elif path not in PATHS:
             await _send(writer, _plain(HTTPStatus.NOT_FOUND))

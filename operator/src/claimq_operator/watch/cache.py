@@ -52,8 +52,8 @@ class Cache:
 
     def deployment_of(self, resource: QueueResource) -> Json | None:
         """The worker Deployment that the queue owns; None if there is none."""
-        found = self.deployment(resource.key)
-        return found if found is not None and resource.controls(found) else None
+        deployment = self.deployment(resource.key)
+        return deployment if deployment is not None and resource.controls(deployment) else None
 
     def pods(self, key: Key) -> list[Json]:
         """The worker pods of a queue, with the fields that :func:`trim_pod` keeps."""
@@ -61,12 +61,12 @@ class Cache:
 
     def terminations(self, key: Key) -> tuple[Termination, ...]:
         """Terminated containers of the queue's pods, including unhandled ones of deleted pods."""
-        found = {
+        by_container = {
             termination.container_id: termination
             for pod in self.pods(key)
             for termination in terminations_of(pod)
         }
-        return tuple({**self._unhandled.get(key, {}), **found}.values())
+        return tuple({**self._unhandled.get(key, {}), **by_container}.values())
 
     def mark_handled(self, terminations: Iterable[Termination], key: Key) -> None:
         """A pass has returned the claims of these containers; the terminations of deleted pods are dropped."""
@@ -78,29 +78,29 @@ class Cache:
         """Updates a queue from an event or an API response."""
         metadata = body["metadata"]
         key = (metadata["namespace"], metadata["name"])
-        known = self._queues.get(key)
+        cached = self._queues.get(key)
         if is_gone:
             self._remember_deleted(body)
-            if known is None or known["metadata"]["uid"] == metadata["uid"]:
+            if cached is None or cached["metadata"]["uid"] == metadata["uid"]:
                 self._queues.pop(key, None)
                 self._unhandled.pop(key, None)
                 self._changed(key)
             return
-        if self._is_old(body, known):
+        if self._is_old(body, cached):
             return
-        if known is not None and known["metadata"]["uid"] != metadata["uid"]:
+        if cached is not None and cached["metadata"]["uid"] != metadata["uid"]:
             # A new object of the same name, and the deletion of the previous one was missed: drop its state.
-            self.update_queue(known, is_gone=True)
-            known = None
+            self.update_queue(cached, is_gone=True)
+            cached = None
         self._queues[key] = trim_queue(body)
-        if known is None or _desired(known) != _desired(body):
+        if cached is None or _desired(cached) != _desired(body):
             self._changed(key)
 
     def update_deployment(self, body: Json, *, is_gone: bool = False) -> None:
         """Updates a worker Deployment from an event or an API response."""
         key = queue_of(body)
-        known = None if key is None else self._deployments.get(key)
-        if key is None or not _has_child_name(body) or self._is_old(body, known):
+        cached = None if key is None else self._deployments.get(key)
+        if key is None or not _has_child_name(body) or self._is_old(body, cached):
             return
         if is_gone:
             self._remember_deleted(body)
@@ -119,17 +119,17 @@ class Cache:
             return
         pods = self._pods.setdefault(key, {})
         uid = body["metadata"]["uid"]
-        known = pods.get(uid)
+        cached = pods.get(uid)
         if is_gone:
             self._remember_deleted(body)
-            last = [trim_pod(body), *([known] if known is not None else [])]
+            last = [trim_pod(body), *([cached] if cached is not None else [])]
             self._keep_terminations(
-                key, (termination for one in last for termination in terminations_of(one))
+                key, (termination for pod in last for termination in terminations_of(pod))
             )
             pods.pop(uid, None)
-        elif not self._is_old(body, known):
-            if known is not None:
-                self._keep_overwritten(key, known, body)
+        elif not self._is_old(body, cached):
+            if cached is not None:
+                self._keep_overwritten(key, cached, body)
             pods[uid] = trim_pod(body)
         else:
             return
@@ -155,9 +155,9 @@ class Cache:
         was created since then may not be in them, and stays. Objects in the ``unknown`` namespaces, which were not
         listed, stay too."""
 
-        def is_missing(body: Json, listed: Collection[str]) -> bool:
+        def is_missing(body: Json, uids: Collection[str]) -> bool:
             uid, namespace = body["metadata"]["uid"], body["metadata"]["namespace"]
-            return uid in before and uid not in listed and namespace not in unknown
+            return uid in before and uid not in uids and namespace not in unknown
 
         listed_queues = _by_uid(queues)
         for key in [key for key, body in self._queues.items() if is_missing(body, listed_queues)]:
@@ -176,37 +176,41 @@ class Cache:
             del self._unhandled[key]
 
     def _resync_pods(
-        self, listed: Mapping[str, Json], is_missing: Callable[[Json, Collection[str]], bool]
+        self, bodies: Mapping[str, Json], is_missing: Callable[[Json, Collection[str]], bool]
     ) -> None:
-        for known in self._all_pods():
-            if is_missing(known, listed):
-                self.update_pod(known, is_gone=True)
-        for body in listed.values():
+        for cached in self._all_pods():
+            if is_missing(cached, bodies):
+                self.update_pod(cached, is_gone=True)
+        for body in bodies.values():
             self.update_pod(body)
         for key in [key for key, pods in self._pods.items() if not pods]:
             del self._pods[key]
 
-    def _is_old(self, body: Json, known: Json | None) -> bool:
+    def _is_old(self, body: Json, cached: Json | None) -> bool:
         """Whether a version that is at least as new is known, or was when the object was deleted."""
         deleted = self._deleted.get(body["metadata"]["uid"])
-        return any(one is not None and not _is_newer(body, one) for one in (known, deleted))
+        return any(version is not None and not _is_newer(body, version) for version in (cached, deleted))
 
     def _remember_deleted(self, body: Json) -> None:
         metadata = body["metadata"]
-        kept = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}
-        self._deleted[metadata["uid"]] = {"metadata": kept}
+        identity = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}
+        self._deleted[metadata["uid"]] = {"metadata": identity}
         if len(self._deleted) > _MAX_DELETED:
             del self._deleted[next(iter(self._deleted))]
 
-    def _keep_overwritten(self, key: Key, known: Json, body: Json) -> None:
+    def _keep_overwritten(self, key: Key, cached: Json, body: Json) -> None:
         """A status has only the last run of each sidecar, and only that run's name proves its termination."""
         present = {termination.container_id for termination in terminations_of(body)}
-        runs = (one for one in terminations_of(known) if one.is_sidecar and one.container_id not in present)
+        runs = (
+            termination
+            for termination in terminations_of(cached)
+            if termination.is_sidecar and termination.container_id not in present
+        )
         self._keep_terminations(key, runs)
 
-    def _keep_terminations(self, key: Key, found: Iterable[Termination]) -> None:
+    def _keep_terminations(self, key: Key, terminations: Iterable[Termination]) -> None:
         unhandled = self._unhandled.setdefault(key, {})
-        for termination in found:
+        for termination in terminations:
             unhandled.setdefault(termination.container_id, termination)
         while len(unhandled) > MAX_UNHANDLED_TERMINATIONS:
             del unhandled[next(iter(unhandled))]
@@ -241,17 +245,17 @@ def trim_deployment(body: Mapping[str, Any]) -> Json:
         for entry in parts(metadata, "managedFields")
         if "f:replicas" in part(part(entry, "fieldsV1"), "f:spec")
     ]
-    kept = kept_metadata(body, labels=(QUEUE_LABEL, COMPONENT_LABEL))
+    kept_fields = kept_metadata(body, labels=(QUEUE_LABEL, COMPONENT_LABEL))
     return {
-        "metadata": {**kept, "managedFields": owners[:_MOST_OWNERS]},
+        "metadata": {**kept_fields, "managedFields": owners[:_MOST_OWNERS]},
         "spec": {name: spec[name] for name in ("replicas", "paused") if name in spec},
         "status": kept_part(body, "status"),
     }
 
 
-def _is_newer(body: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+def _is_newer(body: Mapping[str, Any], cached: Mapping[str, Any]) -> bool:
     """Compares resource versions, which grow for one object. A new object of the same name counts as newer."""
-    new, old = body["metadata"], known["metadata"]
+    new, old = body["metadata"], cached["metadata"]
     if new["uid"] != old["uid"]:
         return True
     versions = new.get("resourceVersion", ""), old.get("resourceVersion", "")

@@ -78,8 +78,8 @@ def registry(cache: Cache) -> kopf.OperatorRegistry:
 
     @kopf.on.login(registry=handlers)
     def log_in(**arguments: Any) -> kopf.ConnectionInfo | None:
-        found = kopf.login_with_service_account(**arguments)
-        return found or kopf.login_with_kubeconfig(**arguments)
+        login = kopf.login_with_service_account(**arguments)
+        return login or kopf.login_with_kubeconfig(**arguments)
 
     @kopf.on.event("claimq.dev", "v1alpha1", QUEUES.plural, registry=handlers)
     async def queue_event(event: kopf.RawEvent, **_: Any) -> None:

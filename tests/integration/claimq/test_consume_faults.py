@@ -19,6 +19,7 @@ from claimq import (
     StoreMisused,
 )
 from claimq.consuming.claims_of_run import ClaimsOfRun
+from claimq.consuming.observing import Reports
 from testkit.faulty_client import FaultyClient
 from testkit.handlers import Seen, fill
 from testkit.patient import patient
@@ -102,7 +103,7 @@ async def test_a_failed_renewal_is_tried_again_long_before_a_third_of_the_lease(
     proxy = start_proxy(valkey)
     async with behind(proxy.tcp_url) as server:
         of_run = server.queue("q")
-        claims = ClaimsOfRun(of_run, of_run._calls(), None)
+        claims = ClaimsOfRun(of_run, of_run._calls(), Reports(None, "q"))
         claims.take([long])
         claims.take([short])
         proxy.black_hole("replies")

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from claimq.concurrency.notify import first_of
+from claimq.concurrency.notify import first_of, unless
 from claimq.consuming.chunk_size import LONGEST_WAIT, ChunkSize
 from claimq.consuming.claims_of_run import ClaimsOfRun
 from claimq.consuming.options import RETRY_SECONDS, Options
@@ -207,16 +207,8 @@ class ClaimsAhead:
         """After a claim without a reply: waits for its recovery, at least ``pause`` seconds. Until then it may hold all
         items that there are, and the queue would look empty."""
         stop = self._claims.stop
-        tasks = {
-            asyncio.ensure_future(self._claims.calls.lost_claims_recovered()),
-            asyncio.ensure_future(stop.wait()),
-        }
-        try:
-            await first_of(pause, stop)
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
+        await first_of(pause, stop)
+        await unless(self._claims.calls.lost_claims_recovered(), stop)
 
     async def _claim(self, count: int) -> Claimed | None:
         """Claims; None if the server did not answer, which is not the same as an empty queue. An end of the run ends

@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 class ClaimsOfRun:
     """Holds the claims in flight, and gives back those that no handler has finished.
-    ``reports``: to the observer of the run, if there is one."""
+    ``reports``: to the observer of the run."""
 
-    def __init__(self, queue: Settling, calls: QueueCalls, reports: Reports | None) -> None:
+    def __init__(self, queue: Settling, calls: QueueCalls, reports: Reports) -> None:
         self.queue = queue
         self.calls = calls
-        self.reports = reports
+        self._report = reports.report
         self.changed = Notifier()
         """Notifies when a claim is in flight no longer, and when a loop begins to wait for one."""
         self.in_flight = ClaimsInFlight(Slots(None, self.changed))
@@ -90,24 +90,20 @@ class ClaimsOfRun:
             self.in_flight.add(claims, _RUN, self._clock())
             self.suspects.update(claim.token for claim in claims if claim.item.crash_count)
             self.renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
-        if self.reports is not None:
-            self.reports.claimed(claims)
+        self._report("claimed", claims)
 
     def settled(self, claims: Sequence[Claim], outcomes: Sequence[Outcome]) -> None:
         """Holds these no longer: they have a verdict, or without an outcome the server has not answered."""
         self.release(claims)
-        if self.reports is None:
-            return
         if outcomes:
-            self.reports.settled(outcomes)
+            self._report("settled", outcomes)
         if len(outcomes) < len(claims):
             known = {outcome.token for outcome in outcomes}
-            self.reports.given_back([claim for claim in claims if claim.token not in known], "unanswered")
+            self._report("given_back", [claim for claim in claims if claim.token not in known], "unanswered")
 
     def call_failed(self, error: ClaimqError) -> None:
         """Reports that a call failed."""
-        if self.reports is not None:
-            self.reports.call_failed(error)
+        self._report("call_failed", error)
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Holds these no longer: they have a verdict, or are on their way back."""
@@ -139,8 +135,7 @@ class ClaimsOfRun:
         before = self._last_give_back
         self.release(claims)
         self.extend_deadline()
-        if self.reports is not None:
-            self.reports.given_back(claims, cause)
+        self._report("given_back", claims, cause)
 
         async def give_back() -> None:
             if before is not None:
@@ -162,26 +157,20 @@ class ClaimsOfRun:
         is_held = True
         try:
             while is_held and not self.stop.is_set():
-                is_held = not await self._is_back(claims)
+                try:
+                    await self.queue.unclaim(claims)
+                    is_held = False
+                except StoreUnavailable as error:
+                    self.call_failed(error)
+                    if self.queue.is_closed:
+                        raise
+                    await first_of(RETRY_SECONDS, self.stop)
         finally:
             if is_held:
                 self.give_back(claims, cause)
             else:
                 self.release(claims)
-                if self.reports is not None:
-                    self.reports.given_back(claims, cause)
-
-    async def _is_back(self, claims: list[Claim]) -> bool:
-        """Tries to give claims back; False if the server did not answer, after a pause."""
-        try:
-            await self.queue.unclaim(claims)
-        except StoreUnavailable as error:
-            self.call_failed(error)
-            if self.queue.is_closed:
-                raise
-            await first_of(RETRY_SECONDS, self.stop)
-            return False
-        return True
+                self._report("given_back", claims, cause)
 
     async def given_back(self) -> None:
         """Waits for the give-backs that have begun."""

@@ -88,7 +88,7 @@ class Consuming(Claiming, Settling):
             arguments.of_type(
                 "stop", stop, (asyncio.Event, threading.Event), "an asyncio.Event or a threading.Event"
             )
-        reports = None if observer is None else Reports(observer, self.name)
+        reports = Reports(observer, self.name)
         limit, between = optional_seconds("max_seconds", max_seconds), seconds("pause", pause)
         options = Options(
             handler, chunk and min(chunk, BATCH), max_items, return_when_empty, process_all, between, die_on_error,

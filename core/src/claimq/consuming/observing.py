@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from claimq.errors import ClaimqError
@@ -13,6 +13,8 @@ Cause = Literal["stopped", "not_reached", "interrupted", "refused", "unanswered"
 """Why a claim ended without a verdict: the run ended before its handler began; it had waited too long for a handler;
 its handler was interrupted; the server refused the verdict; the server did not answer before the run ended, so the
 lease decides."""
+Event = Literal["claimed", "settled", "given_back", "call_failed"]
+"""A method of the observer."""
 
 _log = logging.getLogger("claimq.consuming")
 
@@ -44,34 +46,22 @@ class ConsumeObserver(Protocol):
 
 
 class Reports:
-    """Reports of one run to its observer, whose errors end here."""
+    """Reports of one run to its observer, if it has one, whose errors end here."""
 
-    def __init__(self, observer: ConsumeObserver, queue: str) -> None:
-        if isinstance(observer, type) or not isinstance(observer, ConsumeObserver):  # pyright: ignore[reportUnnecessaryIsInstance] - a caller without types
+    def __init__(self, observer: object, queue: str) -> None:
+        """``observer``: a :class:`ConsumeObserver` or None. Raises TypeError for anything else."""
+        if isinstance(observer, type) or not isinstance(observer, ConsumeObserver | None):
             raise TypeError(f"observer is {observer!r}; give a claimq.metrics.ConsumerMetrics() or its like")
         self._observer = observer
         self._queue = queue
         self._has_failed = False
 
-    def claimed(self, claims: Sequence[Claim]) -> None:
-        """See :meth:`ConsumeObserver.claimed`."""
-        self._report(self._observer.claimed, claims)
-
-    def settled(self, outcomes: Sequence[Outcome]) -> None:
-        """See :meth:`ConsumeObserver.settled`."""
-        self._report(self._observer.settled, outcomes)
-
-    def given_back(self, claims: Sequence[Claim], cause: Cause) -> None:
-        """See :meth:`ConsumeObserver.given_back`."""
-        self._report(self._observer.given_back, claims, cause)
-
-    def call_failed(self, error: ClaimqError) -> None:
-        """See :meth:`ConsumeObserver.call_failed`."""
-        self._report(self._observer.call_failed, error)
-
-    def _report(self, method: Callable[..., None], *reported: Any) -> None:
+    def report(self, event: Event, *reported: Any) -> None:
+        """Calls the method of this name with what it reports, except the queue."""
+        if self._observer is None:
+            return
         try:
-            method(self._queue, *reported)
+            getattr(self._observer, event)(self._queue, *reported)
         except Exception:  # noqa: BLE001 - verdicts do not depend on an observer
             if not self._has_failed:
                 self._has_failed = True

@@ -43,7 +43,7 @@ class ConsumeRun:
         calls: QueueCalls,
         options: Options,
         threads: ThreadPoolExecutor,
-        reports: Reports | None,
+        reports: Reports,
     ) -> None:
         self.threads = threads
         self._call = handler_caller(options.handler, threads)

@@ -86,30 +86,25 @@ class Verdicts:
 
         Waits for verdicts in progress first. A claim that cannot be returned is not renewed any more: its lease ends.
         """
+        unanswered: StoreUnavailable | None = None
         try:
             await self.wait_for_attempts(tokens)
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            unanswered = error
             # Nothing else removes these: they would be renewed forever and keep their slots.
             self._in_flight.remove([token for token in tokens if token in self._attempts])
-            await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
-            raise
-        await self._give_back_rest(tokens, cause=cause, crash=crash, why=why)
-
-    async def _give_back_rest(
-        self, tokens: Sequence[str], *, cause: str, crash: str | None, why: str
-    ) -> None:
-        """Returns those of the claims that are in flight. None of them has a verdict in progress."""
         rest = [token for token in tokens if token in self._in_flight]
-        if not rest:
-            return
-        self._concurrency.take(len(rest))  # until they have arrived; before ``remove`` frees their slots
-        self._in_flight.remove(rest)
-        verb, error = ("unclaim", why) if crash is None else ("crash", crash)
-        self._metrics.given_back.labels(cause).inc(len(rest))
-        try:
-            await self._attempt(verb, rest, call_of(verb, Ending(rest, error)), remember=False)
-        finally:
-            self._concurrency.release(len(rest))
+        if rest:
+            self._concurrency.take(len(rest))  # until they have arrived; before ``remove`` frees their slots
+            self._in_flight.remove(rest)
+            verb, error_or_why = ("unclaim", why) if crash is None else ("crash", crash)
+            self._metrics.given_back.labels(cause).inc(len(rest))
+            try:
+                await self._attempt(verb, rest, call_of(verb, Ending(rest, error_or_why)), remember=False)
+            finally:
+                self._concurrency.release(len(rest))
+        if unanswered is not None:
+            raise unanswered
 
     def _attempt(
         self, verb: str, tokens: list[str], work: Work, *, remember: bool = True

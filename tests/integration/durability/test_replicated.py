@@ -363,4 +363,4 @@ async def test_a_sidecar_answers_that_it_is_not_known(
         return [one["outcome"] for one in done.json["outcomes"]] == ["already_done"]
 
     await eventually(again)
-    assert sidecar.info["in_hand"] == 0
+    assert sidecar.info["in_flight"] == 0

@@ -292,7 +292,7 @@ def test_a_worker_has_as_many_items_in_progress_as_the_concurrency_allows(
     eventually_sync(lambda: queue.length(State.BUSY) == 2)
     sidecar.kill9()
     sidecar.start()
-    eventually_sync(lambda: sidecar.info["in_hand"] == 2, why="the new stream takes over the other two")
+    eventually_sync(lambda: sidecar.info["in_flight"] == 2, why="the new stream takes over the other two")
     worker.send(signal.SIGTERM)
     eventually_sync(worker.is_idle, why="it knows that it has to stop")
     (tmp_path / "not begun").write_bytes(b"")

@@ -64,7 +64,7 @@ def test_info_and_metrics_have_the_limit_and_the_claims_in_flight(
     queue.enqueue("a")
     sidecar.claim(10)
     sidecar.claim(11)
-    assert (sidecar.info["concurrency"], sidecar.info["in_hand"]) == (LIMIT, 1)
+    assert (sidecar.info["concurrency"], sidecar.info["in_flight"]) == (LIMIT, 1)
     assert sidecar.metric("claimq_sidecar_concurrency") == LIMIT
     assert sidecar.metric("claimq_sidecar_claims_in_flight") == 1
     assert sidecar.log_text.count("event=claim_over_concurrency asked=10 concurrency=3") == 1
@@ -129,7 +129,7 @@ def test_a_closed_session_frees_its_slots(sidecar: Sidecar, queue: BlockingQueue
         session.close()
         claims = claims_in(waiting)
     assert claims[0]["payload_base64"] == "ZA=="
-    eventually_sync(lambda: sidecar.info["in_hand"] == len(claims))
+    eventually_sync(lambda: sidecar.info["in_flight"] == len(claims))
 
 
 def test_claims_that_cannot_be_returned_yet_keep_their_slots(
@@ -141,7 +141,7 @@ def test_claims_that_cannot_be_returned_yet_keep_their_slots(
     valkey.sigstop()
     try:
         session.close()
-        eventually_sync(lambda: sidecar.info["in_hand"] == 0)
+        eventually_sync(lambda: sidecar.info["in_flight"] == 0)
         assert sidecar.claim() == []  # a claim that asks the store now is answered with 503
     finally:
         valkey.sigcont()
@@ -175,7 +175,7 @@ def test_claims_of_an_unread_response_free_their_slots_once_returned(
     connection.sendall(
         b"POST /v1/claim HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
     )
-    eventually_sync(lambda: sidecar.info["in_hand"] == LIMIT)
+    eventually_sync(lambda: sidecar.info["in_flight"] == LIMIT)
     with waiting_claim(sidecar, max=2) as waiting:
         connection.close()
         got = claims_in(waiting)
@@ -241,7 +241,7 @@ def test_adopted_claims_count_and_may_exceed_the_limit(
     before.kill9()
     sidecar = start_sidecar(valkey.url, concurrency="3")
     session = sidecar.open_session({"tokens": held})
-    assert (session.first["lost"], sidecar.info["in_hand"]) == ([], 5)
+    assert (session.first["lost"], sidecar.info["in_flight"]) == ([], 5)
     sidecar.outcomes("done", *held[:2])
     assert sidecar.claim(10) == []
     sidecar.outcomes("done", *held[2:])

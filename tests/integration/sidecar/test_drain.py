@@ -68,7 +68,7 @@ def test_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: Blockin
     assert answers == []
     sidecar.outcomes("done", claim["token"])
     asking.join(PATIENCE)
-    assert [answer.json for answer in answers] == [{"drained": True, "in_hand": 0}]
+    assert [answer.json for answer in answers] == [{"drained": True, "in_flight": 0}]
     assert sidecar.running.is_running
     assert sidecar.running.terminate() == 0
 
@@ -80,7 +80,7 @@ def test_drain_answers_when_the_time_is_over_and_leaves_the_work_to_the_app(
     queue.enqueue("a")
     session = sidecar.open_session()
     (claim,) = sidecar.claim(1, session=session.id)
-    assert sidecar.drain().json == {"drained": False, "in_hand": 1}
+    assert sidecar.drain().json == {"drained": False, "in_flight": 1}
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
 
 
@@ -162,7 +162,7 @@ def is_a_drain_that_ends(sidecar: Sidecar, queue: BlockingQueue, waiting: UnixCo
 def test_the_hook_of_an_app_that_is_just_restarted_is_no_end(
     sidecar: Sidecar, queue: BlockingQueue, waiting: UnixConnection
 ) -> None:
-    assert sidecar.drain("/worker/prestop").json == {"in_hand": 0}
+    assert sidecar.drain("/worker/prestop").json == {"in_flight": 0}
     assert is_a_drain_that_ends(sidecar, queue, waiting)
 
 
@@ -188,7 +188,7 @@ def test_a_request_without_the_key_begins_no_drain_from_loopback_either(
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_request_with_the_key_drains_also_as_the_get_of_a_kubelet(sidecar: Sidecar, method: str) -> None:
     drained = sidecar.health("/drain", method=method, headers=KEY_SHOWN)
-    assert drained.json == {"drained": True, "in_hand": 0}
+    assert drained.json == {"drained": True, "in_flight": 0}
     assert sidecar.info["draining"]
 
 
@@ -198,10 +198,10 @@ def test_a_drain_request_that_prefers_no_wait_is_answered_before_the_claims_end(
     queue.enqueue("held")
     (held,) = sidecar.claim()
     begun = sidecar.health("/drain", method="POST", headers={**KEY_SHOWN, "prefer": "respond-async"})
-    assert (begun.status, begun.json) == (202, {"in_hand": 1})
+    assert (begun.status, begun.json) == (202, {"in_flight": 1})
     assert sidecar.info["draining"]
     assert sidecar.outcomes("done", held["token"]) == ["done"]
-    assert sidecar.drain().json == {"drained": True, "in_hand": 0}
+    assert sidecar.drain().json == {"drained": True, "in_flight": 0}
 
 
 def test_without_a_key_set_no_request_begins_a_drain(
@@ -237,5 +237,5 @@ def test_a_web_page_is_refused_also_with_the_key(sidecar: Sidecar) -> None:
 def test_the_apps_own_hook_asks_on_the_socket(
     sidecar: Sidecar, queue: BlockingQueue, waiting: UnixConnection
 ) -> None:
-    assert sidecar.ask("POST", "/v1/prestop").json == {"in_hand": 0}
+    assert sidecar.ask("POST", "/v1/prestop").json == {"in_flight": 0}
     assert is_a_drain_that_ends(sidecar, queue, waiting)

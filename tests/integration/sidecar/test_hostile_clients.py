@@ -160,7 +160,7 @@ def test_a_slow_reader_holds_up_no_other(sidecar: Sidecar, queue: BlockingQueue)
     slow = sidecar.connect()
     slow.sendall(b"POST /v1/claim HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
     eventually_sync(lambda: queue.length(State.BUSY) == 8)
-    eventually_sync(lambda: sidecar.info["in_hand"] == 8)
+    eventually_sync(lambda: sidecar.info["in_flight"] == 8)
     queue.enqueue("y")
     assert len(sidecar.claim(1)) == 1
     slow.close()
@@ -171,7 +171,7 @@ def test_a_client_that_breaks_off_in_its_body_is_forgotten(sidecar: Sidecar) -> 
     connection = sidecar.connect()
     connection.sendall(b"POST /v1/claim HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
     connection.close()
-    assert sidecar.info["in_hand"] == 0
+    assert sidecar.info["in_flight"] == 0
     assert "defect" not in sidecar.log_text
 
 

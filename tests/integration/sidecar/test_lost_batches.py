@@ -97,7 +97,7 @@ def test_a_batch_whose_request_is_cut_off_changes_nothing(
 ) -> None:
     with closing(UnixConnection(sidecar.socket)) as client:
         send(client, batch, part=0.9)
-    assert queue.length(State.BUSY) == sidecar.info["in_hand"] == len(OUTCOMES)
+    assert queue.length(State.BUSY) == sidecar.info["in_flight"] == len(OUTCOMES)
     assert outcomes(sidecar.post("/v1/verdicts", **batch)) == [(one, None) for one in OUTCOMES.values()]
     assert_all_are_repeated(sidecar, queue, batch)
 
@@ -123,7 +123,7 @@ def test_a_batch_may_be_repeated_several_times_at_once_while_it_is_in_progress(
         first.close()
         for client in others:
             client.request("POST", "/v1/verdicts", json.dumps(batch))
-        assert sidecar.info["in_hand"] == len(OUTCOMES)  # which is asked after all of them
+        assert sidecar.info["in_flight"] == len(OUTCOMES)  # which is asked after all of them
         proxy.heal()
         replies = [json.loads(client.getresponse().read()) for client in others]
     # Each waits for the verdicts of those before it, and applies what these have not applied.

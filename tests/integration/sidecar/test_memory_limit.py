@@ -166,7 +166,7 @@ def test_many_streams_that_are_not_read(
         stream.close()
     rest = {**dict.fromkeys(State, 0), State.MAIN: unread.count - 6}
     eventually_sync(lambda: queue.lengths() == rest, why="all items come back")
-    assert limited.info["in_hand"] == 0
+    assert limited.info["in_flight"] == 0
     stats = queue.stats()
     assert (stats["done"], stats["crashes"]) == (6, 0)
 

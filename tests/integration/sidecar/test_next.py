@@ -75,7 +75,7 @@ def test_each_item_costs_one_call_to_the_store(
     assert proxy.count("EVALSHA") == before + 1
     assert (verdicts(reply), payloads(reply), reply["draining"]) == (["done"], ["c"], False)
     assert queue.lengths()[State.BUSY] == 1
-    assert one_by_one.info["in_hand"] == 1
+    assert one_by_one.info["in_flight"] == 1
     assert verdicts(next_items(one_by_one, reply["claims"][0]["token"])) == ["done"]
     assert one_by_one.metric('claimq_sidecar_verdicts_total{verdict="done"}') == 3
     assert one_by_one.metric("claimq_sidecar_claimed_items_total") == 3
@@ -114,7 +114,7 @@ def test_the_claim_is_made_although_the_last_item_was_lost(one_by_one: Sidecar, 
     queue.reap()
     reply = next_items(one_by_one, token)
     assert (verdicts(reply), payloads(reply)) == (["lost"], ["b"])
-    assert one_by_one.info["in_hand"] == 1
+    assert one_by_one.info["in_flight"] == 1
 
 
 def test_a_repeated_request_reports_the_verdict_and_claims(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -134,7 +134,7 @@ def test_what_an_app_that_is_gone_has_not_read_goes_back(
     with closing(UnixConnection(one_by_one.socket)) as connection:
         connection.request("POST", "/v1/next", json.dumps({"done": [{"token": token}], "wait": 0}))
     proxy.delay(0)
-    eventually_sync(lambda: one_by_one.info["in_hand"] == 0 and queue.lengths()[State.MAIN] == 2)
+    eventually_sync(lambda: one_by_one.info["in_flight"] == 0 and queue.lengths()[State.MAIN] == 2)
     again = next_items(
         one_by_one, token, wait=60
     )  # for the slot, until the sidecar knows that the item is back
@@ -152,7 +152,7 @@ def test_what_a_gone_app_has_claimed_goes_back(
         connection.request("POST", "/v1/claim", json.dumps({"max": 1, "wait": 0}))
         eventually_sync(lambda: queue.length(State.BUSY) == 1, within=60)
     proxy.delay(0)
-    eventually_sync(lambda: one_by_one.info["in_hand"] == 0 and queue.lengths()[State.MAIN] == 3, within=60)
+    eventually_sync(lambda: one_by_one.info["in_flight"] == 0 and queue.lengths()[State.MAIN] == 3, within=60)
     assert payloads(next_items(one_by_one, wait=60)) == ["a"]
     assert [item.requeue_count for item in queue.peek(2)] == [0, 0]
 
@@ -163,7 +163,7 @@ def test_a_lost_reply_of_the_store_is_made_up_for(one_by_one: Sidecar, proxy: Fa
     reply = next_items(one_by_one, token)
     assert fault.hit is not None
     assert (verdicts(reply), payloads(reply)) == (["done"], ["b"])
-    assert one_by_one.info["in_hand"] == 1
+    assert one_by_one.info["in_flight"] == 1
 
 
 def test_what_a_late_call_claims_goes_back_and_the_verdict_is_known(
@@ -177,7 +177,7 @@ def test_what_a_late_call_claims_goes_back_and_the_verdict_is_known(
         finally:
             valkey.sigcont()
         assert refused.status == 503
-        eventually_sync(lambda: queue.lengths()[State.BUSY] == 0 and one_by_one.info["in_hand"] == 0)
+        eventually_sync(lambda: queue.lengths()[State.BUSY] == 0 and one_by_one.info["in_flight"] == 0)
         again = next_items(one_by_one, token, wait=60)  # likewise
     assert (again["outcomes"][0]["outcome"], payloads(again)) == ("already_done", ["b"])
 
@@ -209,7 +209,7 @@ def test_the_concurrency_is_never_exceeded_by_many_workers(
         one.join(PATIENCE)
     assert sorted(seen, key=int) == [str(number) for number in range(200)]
     assert max(most) <= 3
-    assert sidecar.info["in_hand"] == 0
+    assert sidecar.info["in_flight"] == 0
 
 
 def test_an_earlier_claim_that_waits_for_a_slot_comes_first(
@@ -311,7 +311,7 @@ def test_one_request_ends_a_batch_in_different_ways(sidecar: Sidecar, queue: Blo
     assert [item.payload for item in queue.peek(5)] == [b"e", b"a2", b"c"]
     again = sidecar.post("/v1/verdicts", **body)
     assert verdicts(again) == ["already_done", "lost", *["already_done"] * 4]
-    assert sidecar.info["in_hand"] == 0
+    assert sidecar.info["in_flight"] == 0
 
 
 def test_a_token_in_two_verdicts_is_refused(sidecar: Sidecar) -> None:
@@ -348,12 +348,12 @@ def test_a_repeated_request_gets_no_item_beyond_the_concurrency(
         valkey.sigstop()
         for connection in (one, two):
             connection.request("POST", "/v1/next", step)
-        assert one_by_one.info["in_hand"] == 1  # which is asked after both
+        assert one_by_one.info["in_flight"] == 1  # which is asked after both
         valkey.sigcont()
         replies = [json.loads(connection.getresponse().read()) for connection in (one, two)]
     assert sorted(verdicts(reply)[0] for reply in replies) == ["already_done", "done"]
     assert sorted(map(payloads, replies)) == [[], ["b"]]
-    assert (one_by_one.info["in_hand"], queue.length(State.BUSY)) == (1, 1)
+    assert (one_by_one.info["in_flight"], queue.length(State.BUSY)) == (1, 1)
 
 
 def test_a_lease_that_ends_during_the_call_frees_no_slot(
@@ -378,5 +378,7 @@ def test_a_lease_that_ends_during_the_call_frees_no_slot(
         replies = stepping.makefile("rb")
         assert [one["outcome"] for one in body_of(replies)["outcomes"]] == ["renewed"] * 2
         assert len(body_of(replies)["claims"]) == 1
-        eventually_sync(lambda: sidecar.info["in_hand"] == 2, why="the slot of the other item is used again")
+        eventually_sync(
+            lambda: sidecar.info["in_flight"] == 2, why="the slot of the other item is used again"
+        )
         assert sidecar.metric("claimq_sidecar_claims_waiting") == 1

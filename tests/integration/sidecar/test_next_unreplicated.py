@@ -27,7 +27,7 @@ def test_the_next_item_goes_back_when_no_replica_confirms_the_done_before_it(
         answer = sidecar.ask("POST", "/v1/next", {"done": [{"token": token}], "wait": 0})
         assert answer.status == 503, answer.json
         eventually_sync(
-            lambda: queue.lengths()[State.MAIN] == 1 and sidecar.info["in_hand"] == 0,
+            lambda: queue.lengths()[State.MAIN] == 1 and sidecar.info["in_flight"] == 0,
             within=60,
             why="the next item is back",
         )

@@ -96,9 +96,9 @@ def test_an_item_in_a_response_that_is_not_read_goes_back(sidecar: Sidecar, queu
     queue.enqueue("a")
     with closing(sidecar.connect()) as connection:
         connection.sendall(request("/v1/claim", CLAIM))
-        eventually_sync(lambda: sidecar.info["in_hand"] == 1)
+        eventually_sync(lambda: sidecar.info["in_flight"] == 1)
     (item,) = eventually_sync(lambda: queue.peek(2), why="the item goes back to main")
-    eventually_sync(lambda: sidecar.info["in_hand"] == 0)
+    eventually_sync(lambda: sidecar.info["in_flight"] == 0)
     assert (item.crash_count, item.requeue_count) == (0, 0)
 
 

@@ -151,7 +151,7 @@ def test_an_app_whose_item_was_taken_is_stuck_until_it_answers(
     session = sidecar.open_session()
     (claim,) = sidecar.claim(1, session=session.id)
     assert [outcome.verdict for outcome in queue.requeue(claim["token"])] == ["requeued"]
-    eventually_sync(lambda: sidecar.info["in_hand"] == 0, why="a renewal has reported the claim as lost")
+    eventually_sync(lambda: sidecar.info["in_flight"] == 0, why="a renewal has reported the claim as lost")
     eventually_sync(lambda: sidecar.health("/worker/livez").status == 503)
     assert sidecar.health("/worker/livez").json["tokens"] == [claim["token"]]
     assert sidecar.metric("claimq_sidecar_claims_overdue") == 1

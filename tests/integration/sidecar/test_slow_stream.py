@@ -41,10 +41,10 @@ def test_more_of_a_large_window_waits_in_the_socket_while_there_is_memory_for_it
 
     def waiting(window: int) -> int:
         """Opens a stream that is not read; returns how many bytes of a line of 60,000 wait in its socket."""
-        before = sidecar.info["in_hand"]
+        before = sidecar.info["in_flight"]
         queue.enqueue_many(["x"] * window)
         stream = sidecar.open_stream(window=window)
-        eventually_sync(lambda: sidecar.info["in_hand"] == before + window)
+        eventually_sync(lambda: sidecar.info["in_flight"] == before + window)
         eventually_sync(lambda: sidecar.info and stream.unread_bytes() > 20_000)  # after the write
         return stream.unread_bytes()
 

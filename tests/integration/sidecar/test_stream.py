@@ -27,7 +27,7 @@ def end(sidecar: Sidecar, *items: Any) -> list[str]:
 
 
 def in_hand(sidecar: Sidecar) -> int:
-    count: int = sidecar.info["in_hand"]
+    count: int = sidecar.info["in_flight"]
     return count
 
 
@@ -234,7 +234,7 @@ def test_the_delivery_continues_when_only_the_app_was_restarted(
     sidecar: Sidecar, queue: BlockingQueue
 ) -> None:
     stream = sidecar.open_stream()
-    assert sidecar.post("/v1/prestop")["in_hand"] == 0
+    assert sidecar.post("/v1/prestop")["in_flight"] == 0
     assert stream.line() == {"draining": True}
     queue.enqueue("a")
     assert texts(stream.items(1)) == ["a"]

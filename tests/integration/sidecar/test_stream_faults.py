@@ -106,13 +106,13 @@ def claiming(run: Run) -> None:
 def line_written(run: Run) -> None:
     run.enqueue("a")
     run.open()
-    eventually_sync(lambda: run.sidecar.info["in_hand"] == 1)
+    eventually_sync(lambda: run.sidecar.info["in_flight"] == 1)
 
 
 def line_partly_read(run: Run) -> None:
     run.enqueue("large", "a")
     run.open()
-    eventually_sync(lambda: run.sidecar.info["in_hand"] == 2)
+    eventually_sync(lambda: run.sidecar.info["in_flight"] == 2)
     run.stream.skip(1000)
 
 

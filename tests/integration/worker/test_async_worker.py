@@ -213,7 +213,7 @@ async def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
     (item,) = await worker.claim(wait=0)
     sidecar.kill9()
     await asyncio.to_thread(sidecar.start)
-    await eventually(lambda: sidecar.info["in_hand"] == 1)
+    await eventually(lambda: sidecar.info["in_flight"] == 1)
     await eventually(lambda: is_renewed(queue, item.token, item.lease_until))
     assert (await item.done()).verdict == "done"
 

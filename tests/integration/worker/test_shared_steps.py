@@ -197,7 +197,7 @@ def test_a_drain_in_a_shared_request_records_its_verdicts_and_claims_nothing(
     draining.join()
     sharing.end(worker)
     assert sharing.outcomes() == {Verdict.DONE}
-    assert (sidecar.info["in_hand"], worker.in_hand) == (0, [])
+    assert (sidecar.info["in_flight"], worker.in_hand) == (0, [])
     assert queue.lengths()[State.MAIN] == 40 - len(sharing.items)
     assert {item.interrupted_count + item.crash_count for item in queue.peek(40)} == {0}
 

@@ -198,7 +198,7 @@ def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
     (item,) = worker.claim(wait=0)
     sidecar.kill9()
     sidecar.start()
-    eventually_sync(lambda: sidecar.info["in_hand"] == 1, why="the new session took it over")
+    eventually_sync(lambda: sidecar.info["in_flight"] == 1, why="the new session took it over")
     eventually_sync(lambda: is_renewed(queue, item.token, item.lease_until))
     assert item.done().verdict == "done"
     assert [one.text for one in worker.claim(wait=0)] == ["b"]

@@ -138,7 +138,7 @@ class AppApi:
             draining=sidecar.draining.is_set(),
             ready=sidecar.store.ready.is_set(),
             concurrency=sidecar.concurrency.limit,
-            in_hand=len(sidecar.in_flight),
+            in_flight=len(sidecar.in_flight),
             sessions=len(sidecar.sessions),
             health_host=self._health_host,
             health_port=self._health_port,

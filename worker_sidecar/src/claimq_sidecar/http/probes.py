@@ -55,16 +55,16 @@ class Probes:
         self._check_key(exchange)
         self._sidecar.drain.begin()
         if exchange.header("prefer") == "respond-async":
-            await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)}, status=202)
+            await exchange.reply_json({"in_flight": len(self._sidecar.in_flight)}, status=202)
             return
         drained = await self._sidecar.drain.drained()
-        await exchange.reply_json({"drained": drained, "in_hand": len(self._sidecar.in_flight)})
+        await exchange.reply_json({"drained": drained, "in_flight": len(self._sidecar.in_flight)})
 
     async def _worker_prestop(self, exchange: Exchange) -> None:
         """For the app's preStop hook: like /drain, but claiming resumes if only the app restarts."""
         self._check_key(exchange)
         await self._sidecar.drain.app_stopping()
-        await exchange.reply_json({"in_hand": len(self._sidecar.in_flight)})
+        await exchange.reply_json({"in_flight": len(self._sidecar.in_flight)})
 
     async def _worker_livez(self, exchange: Exchange) -> None:
         """503 while the app is stuck: it has worked on an item for too long, also on one that was taken from it."""

@@ -141,7 +141,7 @@ class Draining(Response):
 class InFlight(Response):
     """The response to a drain of the app."""
 
-    in_hand: Annotated[int, Meta(ge=0, description="Claims without a verdict.")]
+    in_flight: Annotated[int, Meta(ge=0, description="Claims without a verdict.")]
 
 
 class Info(Response):
@@ -159,7 +159,7 @@ class Info(Response):
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="The most claims that may be in flight at once; null: no limit."),
     ]
-    in_hand: Annotated[
+    in_flight: Annotated[
         int, Meta(ge=0, description="Claims that were delivered and are not known to have ended.")
     ]
     sessions: Count

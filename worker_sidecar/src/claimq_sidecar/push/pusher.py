@@ -136,7 +136,11 @@ class Pusher:
             while not (self._may_send and (slots := self._sidecar.concurrency.free_of(self._pace.free))):
                 await self._sidecar.changed.wait()
             try:
-                await self._claim_and_send(slots, CLAIM_SECONDS, self._claim_alone)
+                await self._claim_and_send(
+                    slots,
+                    CLAIM_SECONDS,
+                    lambda *request: self._sidecar.claim(request[0], self._gate, request[1]),
+                )
             except ClaimqError as error:
                 await self._wait_after(error)
 
@@ -275,9 +279,6 @@ class Pusher:
             await self._claim_and_send(room, 0.0, partial(self._claim_next, done))
         else:
             await self._sidecar.verdicts.answer("done", done)
-
-    async def _claim_alone(self, request: ClaimRequest, share: Share) -> list[Claim]:
-        return await self._sidecar.claim(request, self._gate, share)
 
     async def _claim_next(self, done: VerdictRequest, request: ClaimRequest, share: Share) -> list[Claim]:
         _, claims = await self._sidecar.next({"done": done}, request, self._gate, share)

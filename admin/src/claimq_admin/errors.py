@@ -54,6 +54,14 @@ class LocalModeError(CommandError):
     """Local mode cannot start or continue."""
 
 
+class NotTaken(CommandError):
+    """A web page does not take one of several items. ``index``: its position in the call. None was stored."""
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message, REFUSED)
+        self.index = index
+
+
 class ForeignQueue(StoreMisused):
     """The queue on the server does not belong to the ReliableQueue that names it."""
 

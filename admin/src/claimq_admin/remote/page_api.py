@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from claimq.errors import ItemTooLarge
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
-from claimq_admin.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandError
+from claimq_admin.errors import NOT_DONE, REFUSED, UNAVAILABLE, USAGE, CommandError, NotTaken
 
 Json = dict[str, Any]
 _SECONDS = 60.0
@@ -35,14 +35,6 @@ class Place:
             raise CommandError(
                 "the token for --web-api has a line end or another character that no token has", USAGE
             )
-
-
-class NotTaken(CommandError):
-    """The page does not take one of several items. ``index``: its position in the call. None was stored."""
-
-    def __init__(self, message: str, index: int) -> None:
-        super().__init__(message, REFUSED)
-        self.index = index
 
 
 class PageApi:

@@ -21,9 +21,9 @@ from claimq.model import (
 )
 from claimq.queue.batches import batches_of
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
-from claimq_admin.errors import REFUSED, UNAVAILABLE, CommandError
+from claimq_admin.errors import REFUSED, UNAVAILABLE, CommandError, NotTaken
 from claimq_admin.remote.models import document_of, item_of, located_of, snapshot_of, value_of
-from claimq_admin.remote.page_api import Json, NotTaken, PageApi
+from claimq_admin.remote.page_api import Json, PageApi
 
 _MOST_BYTES = 4 * 1024 * 1024 - 1024
 """Of a request with items. The page refuses larger ones."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
+from claimq.model import State
 from claimq_admin.changes.item_change import ItemChange
 from claimq_cli.commands.changing.selected_changes import change_items
 from claimq_cli.commands.options.context import Context, with_context
-from claimq_cli.commands.reading.item_selection import Selection, failed_selection
+from claimq_cli.commands.reading.item_selection import Selection, item_selection
 
 
 @click.command("requeue")
-@failed_selection
+@item_selection(state=State.FAILED)
 @with_context
 async def requeue(context: Context, name: str, chosen: Selection) -> int:
     """Send failed items of the queue NAME back to main.
@@ -27,7 +28,7 @@ async def requeue(context: Context, name: str, chosen: Selection) -> int:
 
 
 @click.command("remove")
-@failed_selection
+@item_selection(state=State.FAILED)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
 @with_context
 async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> int:
@@ -43,7 +44,7 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
 
 
 @click.command("move")
-@failed_selection
+@item_selection(state=State.FAILED)
 @click.option("--to", "target", required=True, metavar="TARGET", help="The queue to move the items to.")
 @with_context
 async def move(context: Context, name: str, chosen: Selection, target: str) -> int:

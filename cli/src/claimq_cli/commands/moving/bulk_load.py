@@ -13,9 +13,8 @@ from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, Sto
 from claimq.item_options import ItemOptions, new_item
 from claimq.model import Enqueued, NewItem
 from claimq.queue.batches import batches_of
-from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, exit_code_of
+from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, NotTaken, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
-from claimq_admin.remote.page_api import NotTaken
 from claimq_admin.text import count
 from claimq_cli.commands.moving.input_source import Portion
 from claimq_cli.output.progress import Progress

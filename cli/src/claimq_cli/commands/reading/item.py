@@ -13,7 +13,7 @@ from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.commands.options.queue_argument import QueueArgument
 from claimq_cli.commands.reading.inspection import find
-from claimq_cli.commands.reading.item_selection import Selection, waiting_selection
+from claimq_cli.commands.reading.item_selection import Selection, item_selection
 
 
 @click.group()
@@ -31,7 +31,7 @@ item.add_command(show)
 
 
 @item.command("cancel")
-@waiting_selection()
+@item_selection()
 @click.option(
     "--error", default="cancelled by hand", show_default=True, help="The error to record with the item."
 )
@@ -50,7 +50,7 @@ async def cancel(context: Context, name: str, chosen: Selection, error: str) -> 
 
 
 @item.command("remove")
-@waiting_selection()
+@item_selection()
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation of --all.")
 @with_context
 async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> int:
@@ -66,7 +66,7 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
 
 
 @item.command("run-now")
-@waiting_selection()
+@item_selection()
 @with_context
 async def run_now(context: Context, name: str, chosen: Selection) -> int:
     """Make items of the queue NAME the next ones to be claimed.
@@ -81,7 +81,7 @@ async def run_now(context: Context, name: str, chosen: Selection) -> int:
 
 
 @item.command("requeue")
-@waiting_selection()
+@item_selection()
 @click.option("--delay", type=Duration(), help="Delay the items for so long; not with --all.")
 @with_context
 async def requeue(context: Context, name: str, chosen: Selection, delay: float | None) -> int:
@@ -99,7 +99,7 @@ async def requeue(context: Context, name: str, chosen: Selection, delay: float |
 
 
 @item.command("move")
-@waiting_selection(click.argument("target", cls=QueueArgument))
+@item_selection(click.argument("target", cls=QueueArgument))
 @with_context
 async def move(context: Context, name: str, target: str, chosen: Selection) -> int:
     """Move items of the queue NAME to the queue TARGET.

@@ -81,44 +81,32 @@ _HOW = (
 _IDS = click.argument("ids", metavar="[ID]...", nargs=-1)
 
 
-def failed_selection(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument NAME and the options of a :class:`Selection` of failed items: ``chosen`` of the command."""
+def item_selection(
+    *arguments: Callable[[Any], Any], state: State | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The argument NAME, ids, and the options of a :class:`Selection`: ``chosen`` of the command.
 
-    @functools.wraps(command)
-    def select(**given: Any) -> Any:
-        return command(**_selected(given, State.FAILED))
-
-    every = click.option("--all", "everything", is_flag=True, help="All failed items that pass the filters.")
-    return with_options(
-        filters("With --all: only")(with_options(select, _HOW)), (queue_argument, _IDS, every)
-    )
-
-
-def waiting_selection(*arguments: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As :func:`failed_selection`, for items in any state by their ids, and with --all for those in main or delayed.
-
-    ``arguments``: those of the command after NAME.
+    ``state``: of the items; None for any state by their ids, and with --all for main or delayed. ``arguments``: those
+    of the command after NAME.
     """
+    which = "failed items" if state else "items of --state"
+    every = [click.option("--all", "everything", is_flag=True, help=f"All {which} that pass the filters.")]
+    if state is None:
+        states = click.Choice(["main", "delayed"])
+        every.append(click.option("--state", type=states, help="With --all: the state of the items."))
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def select(**given: Any) -> Any:
-            state = given.pop("state")
-            if given["everything"] != (state is not None):
+        def select(**options: Any) -> Any:
+            name = options.pop("state", None)
+            if state is None and options["everything"] != (name is not None):
                 raise CommandError(
                     "--all and --state go together; for all failed items use `claimq failed`", USAGE
                 )
-            return command(**_selected(given, State(state or "main")))
+            return command(**_selected(options, state or State(name or "main")))
 
-        every = (
-            click.option(
-                "--all", "everything", is_flag=True, help="All items of --state that pass the filters."
-            ),
-            click.option(
-                "--state", type=click.Choice(["main", "delayed"]), help="With --all: the state of the items."
-            ),
-        )
-        selected = filters("With --all: only", error="--last-error")(with_options(select, _HOW))
+        error = "--error" if state else "--last-error"
+        selected = filters("With --all: only", error=error)(with_options(select, _HOW))
         return with_options(selected, (queue_argument, *arguments, _IDS, *every))
 
     return decorate

@@ -52,7 +52,6 @@ GOES_ON = {
     "cli/src/claimq_cli/commands/moving/bulk_load.py": "enqueues each portion of what the user gave",
     "cli/src/claimq_cli/commands/reading/top.py": "shows the state of each queue once in an interval",
     "local/src/claimq_local/embedded_valkey.py": "waits for the program's own server, with a time limit",
-    "local/src/claimq_local/queue_runner.py": "repeats a call that failed, with a pause; each is a bounded read",
     "local/src/claimq_local/workers/worker.py": "waits until the program's own sidecar is ready",
     "admin/src/claimq_admin/remote_admin.py": "waits until a run has ended, and reports its progress",
 }

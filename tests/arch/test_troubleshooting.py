@@ -10,7 +10,7 @@ from testkit.tree import ROOT
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 CODE = [ROOT / "operator" / "src", ROOT / "control" / "src" / "claimq_control" / "decide"]
-SETTERS = {"Fault", "Condition", "WorkerProblem", "EventNote", "emit"}
+SETTERS = {"Fault", "Condition", "WorkerProblem", "Change", "emit"}
 """Calls that take a reason."""
 CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
 NOT_REASONS = {"True", "False", "Ready", "Progressing"}

@@ -20,10 +20,12 @@ from claimq.model import State
 from claimq_admin.errors import INTERRUPTED, CommandError, LocalModeError
 from claimq_admin.text import count
 from claimq_control.manifest import Manifest
+from claimq_control.queue_metrics import QueueMetrics
 from claimq_local import discovery, embedded_valkey, leftovers
+from claimq_local.process_platform import connection_settings
 from claimq_local.processes import process_table
 from claimq_local.processes.child import Child, Program
-from claimq_local.queue_runner import QueueRunner, connection_settings
+from claimq_local.queue_runner import QueueRunner
 from claimq_local.reloading import Reloader, Watched
 from claimq_local.screen.board import Board
 from claimq_local.state_directory import Running, RunState, StateDirectory
@@ -67,6 +69,7 @@ class LocalMode:
         self.logs = self.directory.logs
         self.sockets = Path()
         self.runners: list[QueueRunner] = []
+        self.metrics = QueueMetrics()
         self.valkey: Child | None = None
         self.started = asyncio.Event()
         self._stop = asyncio.Event()
@@ -220,7 +223,8 @@ class LocalMode:
         false if this is stopped before. Failed items stay and do not count."""
         waiting = (State.MAIN, State.BUSY, State.DELAYED)
         while not self._stop.is_set():
-            seen = [one for one in (runner.snapshot for runner in self.runners) if one and one.now >= since]
+            snapshots = [runner.platform.snapshot for runner in self.runners]
+            seen = [one for one in snapshots if one and one.now >= since]
             if len(seen) == len(self.runners) and not any(
                 one.lengths[state] for one in seen for state in waiting
             ):
@@ -309,7 +313,7 @@ class LocalMode:
                 for child in self.processes()
             ],
             claim_names=self._claim_names,
-            decisions={runner.board.name: runner.decision for runner in self.runners},
+            decisions={runner.board.name: runner.platform.decision for runner in self.runners},
         )
 
     def _write(self) -> None:

@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from claimq.concurrency.background_work import in_background
-from claimq_control.manifest import Manifest
-from claimq_control.queue_metrics import CONTENT_TYPE, QUEUE_LABELS, QueueKey, QueueMetrics
+from claimq_control.queue_metrics import CONTENT_TYPE, QUEUE_LABELS, QueueMetrics
 from claimq_local.queue_runner import QueueRunner
-from claimq_local.status import status
 from claimq_local.workers.sidecar_metrics import merged
 from claimq_local.workers.worker import Worker
 
@@ -17,8 +15,10 @@ from claimq_local.workers.worker import Worker
 class MetricsPage:
     """Renders the page from what the last pass over each queue observed: it reads no server."""
 
-    def __init__(self, runners: Sequence[QueueRunner]) -> None:
+    def __init__(self, runners: Sequence[QueueRunner], metrics: QueueMetrics) -> None:
+        """``metrics``: those of the queues."""
         self._runners = runners
+        self._metrics = metrics
         self._asking: asyncio.Task[str] | None = None
 
     async def render(self) -> tuple[bytes, str]:
@@ -27,36 +27,15 @@ class MetricsPage:
             self._asking = in_background(self._of_sidecars(), name="metrics of sidecars")
         # Requests at the same time share the answers, so that one sidecar that hangs delays none by more than that.
         of_sidecars = await asyncio.shield(self._asking)
-        metrics = QueueMetrics()
-        for runner in self._runners:
-            _add(metrics, runner)
-        return metrics.render() + of_sidecars.encode(), CONTENT_TYPE
+        return self._metrics.render() + of_sidecars.encode(), CONTENT_TYPE
 
     async def _of_sidecars(self) -> str:
         workers = [(runner, worker) for runner in self._runners for worker in runner.workers.values()]
         pages = await asyncio.gather(*(worker.sidecar_metrics() for _, worker in workers))
-        return merged(zip([_labels(*one) for one in workers], pages, strict=True))
-
-
-def _key(manifest: Manifest) -> QueueKey:
-    """The labels that the operator would give the queue of the manifest."""
-    return manifest.namespace, manifest.name
+        return merged(zip([_labels(*pair) for pair in workers], pages, strict=True))
 
 
 def _labels(runner: QueueRunner, worker: Worker) -> dict[str, str]:
-    key = _key(runner.manifest)
-    return {**dict(zip(QUEUE_LABELS, key, strict=True)), "worker": worker.name}
-
-
-def _add(metrics: QueueMetrics, runner: QueueRunner) -> None:
-    seen = runner.observation()
-    if seen is None:
-        return
-    key = _key(runner.manifest)
-    metrics.set_queue(key, seen.snapshot, seen.worker_counts)
-    metrics.set_status(key, status(seen), seen.spec.scaling.target_age)
-    metrics.set_scaling(key, seen.decision)
-    for rule, count in runner.rules.items():
-        metrics.decisions.labels(*key, rule).inc(count)
-    for reason, count in runner.given_back.items():
-        metrics.released.labels(*key, reason).inc(count)
+    manifest = runner.manifest
+    labels = dict(zip(QUEUE_LABELS, (manifest.namespace, manifest.name), strict=True))
+    return {**labels, "worker": worker.name}

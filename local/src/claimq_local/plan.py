@@ -1,4 +1,4 @@
-"""Decides what to start and stop, from the observed state. Pure; `worker` performs the steps.
+"""Decides which process of a worker to start or stop next. Pure; `worker` performs the steps.
 
 A worker is two processes: a sidecar, and an app that gets its items from the sidecar's socket. Start: the sidecar,
 then, when it is ready, the app. Stop, as in a pod: the sidecar stops claiming and waits until no claim is left, then
@@ -7,12 +7,8 @@ the app gets SIGTERM, then the sidecar.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-
-from claimq.model import Snapshot
-from claimq_control.scaling import Seen, Workers, observation
 
 
 class Part(StrEnum):
@@ -66,51 +62,35 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """Observed state of a worker. ``busy``: claims that it holds; ``*_retry_at``: earliest time of the next start."""
+    """Observed state of a worker. ``*_retry_at``: earliest time of the next start."""
 
     number: int
     sidecar: Part = Part.ABSENT
     app: Part = Part.ABSENT
-    busy: int = 0
     sidecar_since: float = 0.0
     sidecar_retry_at: float = 0.0
     app_retry_at: float = 0.0
     is_stuck: bool = False
     drain: Drain | None = None
-    ordered_at: float = 0.0
 
     @property
     def is_ready(self) -> bool:
         """Whether it can claim."""
         return self.sidecar is Part.RUNNING and self.app is Part.RUNNING and self.drain is None
 
+    def stage(self, now: float) -> str:
+        """The state in one word."""
+        if self.drain is not None:
+            return "draining"
+        if self.is_ready:
+            return "ready"
+        return "waiting" if self.waits_to_restart(now) else "starting"
+
     def waits_to_restart(self, now: float) -> bool:
         """Whether one of its processes has ended and is not restarted yet."""
         if self.is_ready:
             return False
         return (self.sidecar_retry_at if self.sidecar is Part.ABSENT else self.app_retry_at) > now
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Number of workers to start, and numbers of those to drain."""
-
-    start: int = 0
-    drain: tuple[int, ...] = ()
-
-
-def change(workers: Sequence[WorkerSeen], wanted: int | None) -> Change:
-    """The change from the present workers to ``wanted`` (None: no change). Draining workers do not count.
-
-    Order of removal: workers that are not ready, then idle ones, then those with the fewest claims; the newest first.
-    """
-    there = [worker for worker in workers if worker.drain is None]
-    if wanted is None or wanted == len(there):
-        return Change()
-    if wanted > len(there):
-        return Change(start=wanted - len(there))
-    by_loss = sorted(there, key=lambda worker: (worker.busy, worker.is_ready, -worker.number))
-    return Change(drain=tuple(worker.number for worker in by_loss[: len(there) - wanted]))
 
 
 def next_step(worker: WorkerSeen, patience: Patience, now: float) -> Step | None:
@@ -140,18 +120,3 @@ def _next_stop_step(worker: WorkerSeen, drain: Drain, patience: Patience, now: f
             return Step.STOP_SIDECAR
         return Step.KILL_SIDECAR if now >= drain.sidecar_stopped_at + patience.end else None
     return Step.REMOVE
-
-
-def seen_for_scaling(snapshot: Snapshot, workers: Sequence[WorkerSeen], slots: int, now: float) -> Seen:
-    """Input of the scaling rule: the numbers of the queue, and the workers that do not drain."""
-    there = [worker for worker in workers if worker.drain is None]
-    return observation(
-        snapshot,
-        Workers(
-            replicas=len(there),
-            ready=sum(worker.is_ready for worker in there),
-            busy=sum(worker.busy > 0 for worker in there),
-            slots=slots,
-            starting_for=tuple(now - worker.ordered_at for worker in there if not worker.is_ready),
-        ),
-    )

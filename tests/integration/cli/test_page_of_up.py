@@ -65,6 +65,7 @@ def test_local_mode_serves_its_queues_with_target_and_decision(
     assert "target 90 s" in text
     assert "workers to start every item in time" in text
     assert "1 wanted" in get(url)
+    assert '<th scope="row">ScalingActive</th><td>True</td><td>Auto</td>' in text
     assert "trial: 0 -&gt; 1 workers (FromZero): 2 items waiting" in text
 
 

@@ -310,8 +310,10 @@ def test_a_server_that_goes_away_takes_no_worker_away(
     apps = up.until_pids("app", 1)
     server.kill9()
     up.until_says(r"trial: .*(no answer|cannot|does not answer)")
+    up.until_says(r"trial: RedisUnreachable: .*; the number of workers is kept")
     assert up.pids("app") == apps
     server.start()
+    up.until_says(r"trial: RedisReachable: ")
     assert up.process.terminate() == 0
     assert up.left() == []
 

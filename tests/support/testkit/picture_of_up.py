@@ -29,7 +29,7 @@ async def main(folder: Path, page: Path) -> None:
     await mode.started.wait()
     (runner,) = mode.runners
     board.server = "embedded Valkey, data in .claimq/valkey"  # without the place of this run
-    await runner.queue.enqueue_many([f"photo-{number}.jpg" for number in range(1, 41)])
+    await runner.platform.queue.enqueue_many([f"photo-{number}.jpg" for number in range(1, 41)])
 
     def shows_every_state() -> bool:
         seen = runner.board.snapshot

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+from claimq_control.queue_metrics import QueueMetrics
 from claimq_local.metrics_page import MetricsPage
 
 
@@ -17,8 +18,8 @@ async def test_requests_at_the_same_time_wait_for_a_sidecar_once() -> None:
 
     worker = SimpleNamespace(name="q-1", sidecar_metrics=sidecar_metrics)
     manifest = SimpleNamespace(namespace="default", name="q")
-    runner: Any = SimpleNamespace(workers={1: worker}, manifest=manifest, observation=lambda: None)
-    page = MetricsPage([runner])
+    runner: Any = SimpleNamespace(workers={1: worker}, manifest=manifest)
+    page = MetricsPage([runner], QueueMetrics())
 
     async def end() -> None:
         is_over.set()

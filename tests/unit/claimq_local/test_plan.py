@@ -4,27 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from claimq.model import Snapshot, State
-from claimq_control.manifest import ScalingSpec
-from claimq_control.scaling import Estimates, ScalingRule, ScalingState, decide
 from claimq_local.plan import (
-    Change,
     Drain,
     Part,
     Patience,
     Step,
     WorkerSeen,
-    change,
     next_step,
-    seen_for_scaling,
 )
 
 PATIENCE = Patience(start=30.0, drain=25.0, end=5.0)
 NOW = 1000.0
 
 
-def ready(number: int, busy: int = 0) -> WorkerSeen:
-    return WorkerSeen(number, Part.RUNNING, Part.RUNNING, busy)
+def ready(number: int) -> WorkerSeen:
+    return WorkerSeen(number, Part.RUNNING, Part.RUNNING)
 
 
 def starting(number: int) -> WorkerSeen:
@@ -32,7 +26,7 @@ def starting(number: int) -> WorkerSeen:
 
 
 def draining(number: int = 1, **drain: object) -> WorkerSeen:
-    return replace(ready(number, 3), drain=replace(Drain(since=NOW), **drain))  # type: ignore[arg-type]  # fields of Drain by name
+    return replace(ready(number), drain=replace(Drain(since=NOW), **drain))  # type: ignore[arg-type]  # fields of Drain by name
 
 
 @pytest.mark.parametrize(
@@ -49,42 +43,6 @@ def draining(number: int = 1, **drain: object) -> WorkerSeen:
 )
 def test_a_worker_waits_while_a_process_has_ended(worker: WorkerSeen, waits: bool) -> None:
     assert worker.waits_to_restart(NOW) is waits
-
-
-def test_what_is_missing_is_started() -> None:
-    assert change([ready(1)], 3) == Change(start=2)
-
-
-def test_an_unknown_wish_changes_nothing() -> None:
-    assert change([ready(1)], None) == Change()
-
-
-def test_as_many_workers_as_wanted_change_nothing() -> None:
-    assert change([ready(1)], 1) == Change(start=0, drain=())
-    assert change([ready(1), ready(2)], 1) == Change(start=0, drain=(2,))
-
-
-def test_a_worker_whose_claims_are_not_known_yet_counts_as_idle() -> None:
-    assert change([WorkerSeen(2, Part.RUNNING, Part.RUNNING), ready(1)], 1).drain == (2,)
-    assert change([WorkerSeen(1, Part.RUNNING, Part.RUNNING), ready(2)], 1).drain == (2,)
-
-
-def test_a_worker_on_its_way_out_does_not_count() -> None:
-    assert change([ready(1), draining(2)], 2) == Change(start=1)
-
-
-def test_an_idle_worker_goes_before_a_busy_one_and_a_newer_before_an_older() -> None:
-    workers = [ready(1, busy=2), ready(2), ready(3), ready(4, busy=1)]
-    assert change(workers, 2).drain == (3, 2)
-    assert change(workers, 1).drain == (3, 2, 4)
-
-
-def test_a_worker_that_cannot_claim_goes_first() -> None:
-    assert change([ready(1), starting(2), ready(3)], 2).drain == (2,)
-
-
-def test_a_busy_worker_whose_app_died_is_not_taken_for_idle() -> None:
-    assert change([WorkerSeen(1, Part.RUNNING, Part.ABSENT, busy=5), ready(2)], 1).drain == (2,)
 
 
 def test_a_worker_starts_with_its_sidecar_then_waits_for_it_then_starts_the_app() -> None:
@@ -192,47 +150,3 @@ def test_in_a_hurry_an_app_has_time_to_give_its_items_back() -> None:
     stopping = draining(is_asked=True, app_stopped_at=NOW)
     assert next_step(stopping, PATIENCE.hurried(), NOW + 4.9) is None
     assert next_step(stopping, PATIENCE.hurried(), NOW + 5) is Step.KILL_APP
-
-
-def snapshot(main: int, busy: int, delayed: int = 0, next_due_in: float | None = None) -> Snapshot:
-    lengths = {State.MAIN: main, State.BUSY: busy, State.DELAYED: delayed, State.FAILED: 9}
-    ages: dict[State, float | None] = dict.fromkeys(State, None)
-    return Snapshot(
-        NOW,
-        1,
-        lengths,
-        ages | {State.MAIN: 4.0 if main else None},
-        {"claimed": 12},
-        next_due_in,
-        paused=False,
-    )
-
-
-def test_scaling_sees_the_items_and_the_workers_that_stay() -> None:
-    seen = seen_for_scaling(snapshot(5, 3), [ready(1, 3), ready(2), starting(3), draining(4)], 1, NOW)
-    assert (seen.main, seen.busy, seen.oldest_age) == (5, 3, 4.0)
-    assert (seen.replicas, seen.ready, seen.starting, seen.busy_workers) == (3, 2, 1, 1)
-    assert (seen.claimed, seen.slots, len(seen.starting_for)) == (12, 1, 1)
-
-
-def test_a_delayed_item_that_is_due_counts_as_waiting() -> None:
-    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=0.0), [], 1, NOW).delayed_due == 1
-    assert seen_for_scaling(snapshot(0, 0, 1, next_due_in=3.0), [], 1, NOW).delayed_due == 0
-
-
-def test_scaling_sees_when_the_next_delayed_item_is_due() -> None:
-    # An app that takes 40 s to start: the worker for an item that is due in 30 s is ordered now.
-    seen = seen_for_scaling(snapshot(0, 0, 1, next_due_in=30.0), [], 1, NOW)
-    slow = ScalingState(estimates=Estimates(start=40.0, start_variance=0.0, starts=9.0))
-    decision = decide(ScalingSpec(), seen, slow, 0.0)
-    assert (decision.replicas, decision.rule) == (1, ScalingRule.FROM_ZERO)
-
-
-def test_scaling_sees_how_long_each_worker_has_been_starting() -> None:
-    workers = [replace(starting(n), ordered_at=NOW + after) for n, after in ((1, -7.0), (2, 0.0), (3, 3.0))]
-    assert seen_for_scaling(snapshot(0, 0), workers, 1, NOW).starting_for == (7.0, 0.0, 0.0)
-    assert seen_for_scaling(snapshot(0, 0), [starting(1)], 1, NOW).starting_for == (NOW,)
-
-
-def test_a_worker_with_one_claim_is_busy() -> None:
-    assert seen_for_scaling(snapshot(0, 1), [ready(1, busy=1), ready(2)], 1, NOW).busy_workers == 1

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from claimq.model import State
+from claimq.reliable_queue import ReliableQueue
 from claimq_control.decide.observed import DeclaredQueue, Observed
 from claimq_control.decide.plan import Memory, Plan, plan
-from claimq_control.manifest import ScalingMode
+from claimq_control.manifest import QueueSpec, ScalingMode
 from claimq_control.passes.server import QueueServer
 from claimq_control.passes.worker_platform import Platform
 from claimq_control.scale_down import SETTLE_SECONDS
@@ -41,6 +42,15 @@ class QueueLoop:
         self._memory = Memory()
         self.waits_for_work = False
         """Whether the first item must start a pass at once: there are no workers, and the loop decides on them."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the server could not be used in the last pass."""
+        return self._server.retry_after > 0
+
+    async def write_policy(self, queue: ReliableQueue, spec: QueueSpec) -> None:
+        """Writes the policy of a manifest outside of a pass, for a user who waits for it. Raises ClaimqError."""
+        await self._server.write_policy(queue, spec)
 
     async def run(self, resource: DeclaredQueue) -> float:
         """Runs one pass; returns the seconds until the next one. Raises errors of the platform."""

@@ -12,6 +12,7 @@ from claimq.internals.operations import internals
 from claimq.model import ServerReport
 from claimq.policy import Policy
 from claimq.redis_store.faults import is_too_large
+from claimq.reliable_queue import ReliableQueue
 from claimq_control.decide.observed import DeclaredQueue
 from claimq_control.fault import Fault
 from claimq_control.manifest import QueueSpec
@@ -70,6 +71,11 @@ class QueueServer:
         self._backoff.reset()
         self.retry_after, self._retry_at, self._fault = 0.0, _NEVER, None
         return state
+
+    async def write_policy(self, queue: ReliableQueue, spec: QueueSpec) -> None:
+        """Writes the fields of the policy that the manifest sets. Raises ClaimqError."""
+        now = asyncio.get_running_loop().time()
+        await self._maintenance.write_policy(queue, spec.policy_fields(), now)
 
     async def _attempt(self, resource: DeclaredQueue, spec: QueueSpec) -> ServerState:
         """Runs maintenance, and in a turn of large reads if the queue's state is larger than other reads may be."""

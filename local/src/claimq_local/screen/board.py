@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from claimq.model import Snapshot
@@ -12,6 +12,8 @@ from claimq_admin.reads.recent_snapshots import RecentSnapshots
 from claimq_control.scaling import Decision
 
 _RATE_SECONDS = 3.0
+_BAD = (("Ready", "False"), ("ScalingLimited", "True"), ("Suspended", "True"))
+"""Types and statuses of conditions that the screen shows."""
 _KEPT_LINES = 200
 _KEPT_DECISIONS = 3
 
@@ -58,9 +60,22 @@ class QueueBoard:
     problem: str = ""
     workers: tuple[WorkerRow, ...] = ()
     decision: Decision | None = None
+    conditions: Sequence[Mapping[str, str]] = ()
+    """Those of the last pass, as the status of a ReliableQueue has them."""
     decisions: deque[DecisionRow] = field(default_factory=lambda: deque[DecisionRow](maxlen=_KEPT_DECISIONS))
     most_ready: int = 0
     _recent: RecentSnapshots = field(default_factory=lambda: RecentSnapshots(_RATE_SECONDS))
+
+    @property
+    def attention(self) -> tuple[str, ...]:
+        """What a user should know: each message once, with the type of its condition."""
+        messages = {
+            condition["message"]: condition["type"]
+            for condition in self.conditions
+            if (condition["type"], condition["status"]) in _BAD
+            or condition["reason"] == "ReachableWithWarnings"
+        }
+        return tuple(f"{kind}: {message}" for message, kind in messages.items())
 
     @property
     def ready(self) -> int:

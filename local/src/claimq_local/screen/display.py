@@ -25,6 +25,7 @@ from claimq_local.screen.board import Board, Line, QueueBoard, WorkerRow
 REFRESH_SECONDS = 0.2
 PLAIN_SECONDS = 1.0
 _SHOWN_LINES = 9
+_SHOWN_NOTICES = 3
 _FRAME = 4
 """Width of the outer frame in columns."""
 _GAUGE = 10
@@ -101,9 +102,11 @@ def frame(board: Board, height: int, width: int) -> RenderableType:
     """The live display for a terminal of this height and width."""
     parts: list[RenderableType] = [_queues(board, width - _FRAME)]
     rows = [row for queue in board.queues.values() for row in queue.workers]
-    room = max(3, height - 15 - 2 * len(board.queues))
+    notices = [(queue.name, text) for queue in board.queues.values() for text in queue.attention]
+    room = max(3, height - 15 - 2 * len(board.queues) - len(notices))
     if rows:
         parts.append(_workers(board, width - _FRAME, most=max(2, room - _SHOWN_LINES)))
+    parts.extend(_notice(name, text) for name, text in notices[:_SHOWN_NOTICES])
     parts.append(_decisions(board))
     parts.append(_log(board, most=max(3, min(_SHOWN_LINES, room - len(rows)))))
     title = Text.assemble(("claimq up", "bold"), _text("  " + board.title if board.title else "", "dim"))
@@ -117,6 +120,11 @@ def frame(board: Board, height: int, width: int) -> RenderableType:
         border_style="blue",
         padding=(0, 1),
     )
+
+
+def _notice(name: str, text: str) -> Text:
+    """A condition in one line."""
+    return Text.assemble(_text(name, "bold"), " ", _text(text, "yellow"), no_wrap=True, overflow="ellipsis")
 
 
 def _text(text: str, style: str = "") -> Text:

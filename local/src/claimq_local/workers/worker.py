@@ -19,8 +19,11 @@ from typing import Protocol
 from claimq.concurrency.background_work import in_background
 from claimq.model import Reason
 from claimq_control.manifest import Manifest
+from claimq_control.queue_metrics import QueueMetrics
+from claimq_control.workers import Termination, WorkerProblem, WorkerState
 from claimq_local.plan import Drain, Part, Patience, Step, WorkerSeen
 from claimq_local.processes.child import Child, Program
+from claimq_local.screen.board import WorkerRow
 from claimq_local.workers import environment, sidecar_client
 from claimq_local.workers.restarts import Restarts
 from claimq_process.duration import readable_duration
@@ -40,6 +43,7 @@ class WorkerContext(Protocol):
     mark: str
     sockets: Path
     logs: Path
+    metrics: QueueMetrics
 
     def note(self, text: str, *, is_trouble: bool = False, queue: str = "") -> None:
         """Shows a line, which may be about a queue."""
@@ -55,21 +59,37 @@ class WorkerContext(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ToRelease:
-    """The name under which a sidecar claimed, whose claims are released, and why.
+class ProcessEnd:
+    """The end of a process of a worker: the name under which its sidecar claimed, and the cause.
 
-    ``since``: how many seconds ago a crash with this cause happened at the earliest.
+    ``since``: how many seconds before ``at`` a crash with this cause happened at the earliest.
     """
 
     claim_name: str
-    reason: Reason
-    error: str
+    cause: str
+    reason: Reason = Reason.CRASHED
+    is_sidecar: bool = False
     since: float = 1.0
+    at: float = field(default_factory=time.monotonic)
 
     @property
-    def worker(self) -> str:
-        """The name of the worker: the part of the claim name before the mark and the number of the start."""
-        return self.claim_name.rsplit(".", 2)[0]
+    def id(self) -> str:
+        """Names this end."""
+        return f"{self.claim_name} {self.at}"
+
+    def termination(self, now: float) -> Termination:
+        """The end as a pass handles it: no other run of the app begins before that."""
+        return Termination(
+            container_id=self.id,
+            prefix=self.claim_name,
+            is_sidecar=self.is_sidecar,
+            cause=self.cause,
+            reason=self.reason,
+            is_last=True,
+            worker=self.claim_name,
+            within=now - self.at + self.since,
+            recounts=False,
+        )
 
 
 @dataclass(slots=True)
@@ -81,13 +101,15 @@ class Worker:
     manifest: Manifest
     url: str
     context: WorkerContext
-    release: Callable[[ToRelease], asyncio.Task[None]]
+    add_end: Callable[[ProcessEnd], None]
     directory: Path
     sidecar: Child | None = None
     app: Child | None = None
     claim_name: str = ""
     restarts: int = 0
     is_stuck: bool = False
+    is_releasing: bool = False
+    """Whether claims of a process that has ended were not given back yet. The app does not start before that."""
     drain: Drain | None = None
     patience: Patience = field(default_factory=Patience)
     ordered_at: float = field(default_factory=time.monotonic)
@@ -98,7 +120,7 @@ class Worker:
     _lifecycle_key: str = ""
     _sidecar_restarts: Restarts = field(default_factory=Restarts)
     _app_restarts: Restarts = field(default_factory=Restarts)
-    _releasing: asyncio.Task[None] | None = None
+    _failure: str = ""
     _asking: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     @property
@@ -111,21 +133,37 @@ class Worker:
         """Its socket, the same for each sidecar that it starts. Its path is short: see `state_directory`."""
         return self.context.sockets / socket_name(self.queue_number, self.manifest.name, self.number)
 
-    def seen(self, busy: int) -> WorkerSeen:
+    def state(self, busy: int, now: float, wall: float) -> WorkerState:
+        """Its state as input of a pass. ``now``: monotonic seconds; ``wall``: the same instant in Unix seconds."""
+        seen = self.seen()
+        problem = WorkerProblem("Restarting", self._failure, f"worker {self.name}")
+        return WorkerState(
+            name=self.name,
+            is_ready=seen.is_ready,
+            is_terminating=self.drain is not None,
+            created_at=wall - (now - self.ordered_at),
+            problem=problem if seen.waits_to_restart(now) else None,
+            hint=f"; if this persists, see the files {self.name}.*.log in {self.context.logs}",
+            busy=busy,
+        )
+
+    def row(self, busy: int, now: float) -> WorkerRow:
+        """Its state as the screen shows it."""
+        pids = (None if part is None else part.pid for part in (self.sidecar, self.app))
+        return WorkerRow(self.name, self.seen().stage(now), busy, self.restarts, *pids)
+
+    def seen(self) -> WorkerSeen:
         """Its state as input of `plan`."""
-        is_releasing = self._releasing is not None and not self._releasing.done()
         running = Part.RUNNING if self._is_sidecar_ready else Part.STARTING
         return WorkerSeen(
             number=self.number,
             sidecar=Part.ABSENT if self.sidecar is None else running,
             app=Part.ABSENT if self.app is None else Part.RUNNING,
-            busy=busy,
             sidecar_since=self.sidecar.since if self.sidecar else 0.0,
             sidecar_retry_at=self._sidecar_restarts.retry_at,
-            app_retry_at=float("inf") if is_releasing else self._app_restarts.retry_at,
+            app_retry_at=float("inf") if self.is_releasing else self._app_restarts.retry_at,
             is_stuck=self.is_stuck,
             drain=self.drain,
-            ordered_at=self.ordered_at,
         )
 
     async def perform(self, step: Step, now: float) -> None:
@@ -199,7 +237,7 @@ class Worker:
 
     async def _start_sidecar(self) -> None:
         self._starts += 1
-        self.claim_name = f"{self.name[:_LONGEST_PREFIX]}.{self.context.mark[:8]}.{self._starts}"
+        self.claim_name = f"{self.name[:_LONGEST_PREFIX]}.{self.context.mark[:8]}.{self._starts:04}"
         self._health_port = _free_port()
         self._push_port = (
             self._push_port or _free_port()
@@ -267,12 +305,10 @@ class Worker:
         self.socket.unlink(missing_ok=True)
         if self.drain is None:
             self._report_exit(child, self._sidecar_restarts)
-            self._releasing = self.release(
-                ToRelease(self.claim_name, Reason.CRASHED, f"its sidecar {child.how_it_ended()}")
-            )
+            self._end(ProcessEnd(self.claim_name, f"its sidecar {child.how_it_ended()}", is_sidecar=True))
         else:
-            self._releasing = self.release(
-                ToRelease(self.claim_name, Reason.INTERRUPTED, "its worker was stopped")
+            self._end(
+                ProcessEnd(self.claim_name, "its worker was stopped", Reason.INTERRUPTED, is_sidecar=True)
             )
         self.context.changed()
 
@@ -281,18 +317,17 @@ class Worker:
         if self.drain is None:
             self._report_exit(child, self._app_restarts)
             # Claims of a session were given back when it ended; this is for claims without a session.
-            self._releasing = self.release(
-                ToRelease(
-                    self.claim_name,
-                    Reason.CRASHED,
-                    f"its app {child.how_it_ended()}",
-                    since=min(child.ran_for, _SEEN_LATE),
-                )
-            )
+            cause = f"its app {child.how_it_ended()}"
+            self._end(ProcessEnd(self.claim_name, cause, since=max(min(child.ran_for, _SEEN_LATE), 1.0)))
         self.context.changed()
+
+    def _end(self, end: ProcessEnd) -> None:
+        self.is_releasing = True
+        self.add_end(end)
 
     def _report_exit(self, child: Child, restarts: Restarts) -> None:
         self.restarts += 1
+        self._failure = f"its {child.role} {child.how_it_ended()}, and is started again with growing delays"
         restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
         self._note(
             f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "

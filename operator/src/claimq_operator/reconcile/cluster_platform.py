@@ -103,7 +103,7 @@ class ClusterPlatform:
 
     async def server_report(self, now: float) -> ServerReport | None:
         """The server's version and settings."""
-        return None if self._shared is None else await self._shared.current_report(now)
+        return None if self._shared is None else await self._shared.reports.current(now)
 
     def fault(self, error: ClaimqError | TimeoutError | ServerAccessError) -> Fault:
         """The fault as the status may show it. The Secrets are read again."""

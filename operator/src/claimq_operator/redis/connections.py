@@ -15,13 +15,13 @@ from claimq.address.redis_url import Endpoint, parse_url, with_namespace
 from claimq.errors import ClaimqError
 from claimq.internals.operations import internals
 from claimq.internals.work_watch import WorkWatch
-from claimq.model import ServerReport
 from claimq.redis_store.settings import RedisSettings
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq_control.fault import Fault
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_control.manifest import RedisSpec
+from claimq_control.passes.server_reports import REPORT_SECONDS, ServerReports
 from claimq_control.passes.worker_platform import ServerAccessError
 from claimq_control.password_hosts import HOSTS_KEY, is_allowed, parse_hosts, password_refs
 from claimq_kubernetes.port import SECRETS, Cluster, ClusterUnavailable, Json, NotFound, Refused, part
@@ -42,7 +42,6 @@ SECRET_SECONDS = 60.0
 """How long a Secret is cached."""
 API_SECONDS = 15.0
 """How long an API server that is down is not asked again for a Secret that is known. Each request takes as long."""
-REPORT_SECONDS = 60.0
 _CONNECTIONS = 64
 
 
@@ -57,13 +56,12 @@ class _Secret:
 
 @dataclass(slots=True)
 class SharedServer:
-    """One server, its watch for work, the queues that use it, and its last report."""
+    """One server, its watch for work, its reports, and the queues that use it."""
 
     server: Server
     work: WorkWatch
+    reports: ServerReports
     users: set[Key] = field(default_factory=set[Key])
-    report: ServerReport | None = None
-    reported_at: float = float("-inf")
     tried_at: float = float("-inf")
 
     async def try_scripts(self, queue: ReliableQueue, now: float) -> None:
@@ -77,17 +75,6 @@ class SharedServer:
         """Raises the error that names the server, after a script was refused. Another server may answer by now."""
         self.tried_at = float("-inf")
         await internals(queue).try_scripts()
-
-    async def current_report(self, now: float) -> ServerReport | None:
-        """The server's version and settings, read once a minute. Raises StoreUnavailable, StoreMisused."""
-        if now - self.reported_at >= REPORT_SECONDS:
-            self.reported_at = now
-            try:
-                self.report = await self.server.report()
-            except ClaimqError:
-                self.reported_at = float("-inf")
-                raise
-        return self.report
 
 
 class RedisConnections:
@@ -117,7 +104,9 @@ class RedisConnections:
             self._used[key] = settings
             if settings not in self._servers:
                 server = connect(settings=settings)
-                self._servers[settings] = SharedServer(server, WorkWatch(server.connection))
+                self._servers[settings] = SharedServer(
+                    server, WorkWatch(server.connection), ServerReports(server)
+                )
             self._servers[settings].users.add(key)
             await self._leave(key, former)
         return self._servers[settings]

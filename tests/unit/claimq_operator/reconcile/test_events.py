@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from claimq_control.decide.condition_changes import changed_conditions
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
 from claimq_control.passes.worker_platform import ReleasedClaims
@@ -10,7 +11,6 @@ from claimq_control.scaling import Decision, ScalingRule, ScalingState
 from claimq_control.workers import Termination
 from claimq_operator.reconcile.events import (
     EventState,
-    changed_conditions,
     claims_returned,
     items_failed,
     workers_scaled,

@@ -33,19 +33,18 @@ class LocalQueues(QueuesWithoutObjects):
     def queue(self, name: str) -> claimq.ReliableQueue | None:
         """A queue of the manifest that has not ended; None for any other."""
         runner = self._runners.get(name)
-        return None if runner is None or runner.has_ended else runner.queue
+        return None if runner is None or runner.has_ended else runner.platform.queue
 
     def decisions(self) -> Mapping[str, dict[str, Any]]:
         """The last decision on each queue."""
-        return {name: runner.decision for name, runner in self._runners.items()}
+        return {name: runner.platform.decision for name, runner in self._runners.items()}
 
     def status(self, name: str) -> dict[str, Any]:
-        """How many workers there are and can claim, and whether the queue is suspended; empty for an unknown queue."""
+        """The status of the last pass, and whether the queue is suspended; empty for an unknown queue."""
         runner = self._runners.get(name)
         if runner is None:
             return {}
-        counts = {"ready": runner.board.ready, "desired": len(runner.board.workers)}
-        return {"workers": counts, "suspend": runner.manifest.spec.suspend}
+        return {**runner.platform.status, "suspend": runner.manifest.spec.suspend}
 
     async def events(self, name: str) -> list[dict[str, Any]]:
         """What `claimq up` has shown about the queue, newest first, in the form of Events of Kubernetes."""
@@ -71,7 +70,7 @@ class LocalQueues(QueuesWithoutObjects):
     def servers(self) -> Iterable[claimq.Server]:
         """The servers of the queues that have not ended, each once."""
         runners = [runner for runner in self._runners.values() if not runner.has_ended]
-        return {runner.url: runner.server for runner in runners}.values()
+        return {runner.url: runner.platform.server for runner in runners}.values()
 
 
 @asynccontextmanager
@@ -106,7 +105,10 @@ async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_ac
         authenticate, token = of_local_user()
         logins = Logins(authenticate, hint="The token is in the file web-token of the state directory.")
         where = f"; the token to log in with is in {mode.directory.keep_token(token)}"
-    access, metrics = SameForAll(may_act=may_act, has_workers=True), MetricsPage(mode.runners).render
+    access, metrics = (
+        SameForAll(may_act=may_act, has_workers=True),
+        MetricsPage(mode.runners, mode.metrics).render,
+    )
     site = Site(LocalQueues(mode), logins, may_act=may_act, access=access, metrics=metrics)
     async with site.running(), served(site.app(host), listening):
         mode.note(f"web page: {url_of(listening)}{where}")

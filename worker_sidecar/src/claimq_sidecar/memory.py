@@ -108,8 +108,8 @@ class Budget:
         """Releases bytes for the requests that wait."""
         self._used -= size
         while self._line and self._used + self._line[0][0] <= self._total:
-            taken, turn = self._line.popleft()
-            self._used += taken
+            next_size, turn = self._line.popleft()
+            self._used += next_size
             turn.set_result(None)
 
 
@@ -124,25 +124,25 @@ class Share:
     @property
     def size(self) -> int:
         """The bytes that are reserved."""
-        return sum(taken for _, taken in self._taken)
+        return sum(size for _, size in self._taken)
 
     async def take(self, budget: Budget, size: int, within: float) -> bool:
         """Reserves more; false if it is not free ``within`` seconds."""
-        taken = await budget.take(size, within)
-        if taken:
-            self._taken.append((budget, taken))
-        return taken > 0
+        reserved = await budget.take(size, within)
+        if reserved:
+            self._taken.append((budget, reserved))
+        return reserved > 0
 
     def shrink(self, size: int) -> None:
         """Releases all but ``size`` bytes."""
-        kept: list[tuple[Budget, int]] = []
-        for budget, taken in self._taken:
-            keep = min(taken, size)
+        remaining: list[tuple[Budget, int]] = []
+        for budget, size_taken in self._taken:
+            keep = min(size_taken, size)
             size -= keep
-            budget.give(taken - keep)
+            budget.give(size_taken - keep)
             if keep:
-                kept.append((budget, keep))
-        self._taken = kept
+                remaining.append((budget, keep))
+        self._taken = remaining
 
     def keep_for(self, work: asyncio.Future[Any]) -> None:
         """Keeps the bytes reserved after ``end`` until this work has ended, which continues after its request."""

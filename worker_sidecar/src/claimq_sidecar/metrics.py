@@ -61,10 +61,10 @@ class PushMetrics:
 
     def count(self, result: str) -> None:
         """Adds a request: ``2xx`` to ``9xx`` by its status, or why there is no response."""
-        found = self._of_results.get(result)
-        if found is None:
-            found = self._of_results[result] = self._pushes.labels(result)
-        found.inc()
+        counter = self._of_results.get(result)
+        if counter is None:
+            counter = self._of_results[result] = self._pushes.labels(result)
+        counter.inc()
 
     def observe(self, seconds: float) -> None:
         """Adds the duration of a request."""
@@ -117,17 +117,17 @@ class Metrics:
 
     def observe_request(self, path: str, status: int, seconds: float) -> None:
         """Adds a request."""
-        found = self._of_requests.get((path, status))
-        if found is None:  # labels() takes longer than the observation
-            found = self._of_requests[path, status] = self.requests.labels(path, str(status))
-        found.observe(seconds)
+        histogram = self._of_requests.get((path, status))
+        if histogram is None:  # labels() takes longer than the observation
+            histogram = self._of_requests[path, status] = self.requests.labels(path, str(status))
+        histogram.observe(seconds)
 
     def count_verdict(self, verdict: str, count: int = 1) -> None:
         """Adds verdicts of one kind."""
-        found = self._of_verdicts.get(verdict)
-        if found is None:
-            found = self._of_verdicts[verdict] = self.verdicts.labels(verdict)
-        found.inc(count)
+        counter = self._of_verdicts.get(verdict)
+        if counter is None:
+            counter = self._of_verdicts[verdict] = self.verdicts.labels(verdict)
+        counter.inc(count)
 
     def count_claims(self, claims: Sequence[Claim]) -> None:
         """Adds claims that the app gets."""

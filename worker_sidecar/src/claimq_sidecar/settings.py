@@ -203,12 +203,12 @@ class _Reader(Environment):
     """Reads the variables that only the sidecar has."""
 
     def name(self, variable: str, kind: str, default: str | None) -> str:
-        value = self.text(variable) or default
-        if value is None:
+        text = self.text(variable) or default
+        if text is None:
             self.bad(variable, f"is not set; give the {kind}'s name")
             return ""
         try:
-            return check_name(kind, value)
+            return check_name(kind, text)
         except ValueError as error:
             self.bad(variable, str(error))
             return ""
@@ -224,12 +224,12 @@ class _Reader(Environment):
 
     def push(self) -> PushSettings | None:
         port, socket_path = self.port(variables.PUSH_PORT, 0) or None, self._push_socket()
-        given = [name for name in _PUSH_VARIABLES if self.text(name) is not None]
-        if variables.PUSH_PORT in given and variables.PUSH_SOCKET in given:
+        names = [name for name in _PUSH_VARIABLES if self.text(name) is not None]
+        if variables.PUSH_PORT in names and variables.PUSH_SOCKET in names:
             self.bad(variables.PUSH_SOCKET, f"is set beside {variables.PUSH_PORT}; give one of them")
-        elif given and not port and not socket_path and not self.problems:
+        elif names and not port and not socket_path and not self.problems:
             where = f"give the app's port in {variables.PUSH_PORT}, or its socket in {variables.PUSH_SOCKET}"
-            self.bad(given[0], f"does nothing without the address of the app; {where}")
+            self.bad(names[0], f"does nothing without the address of the app; {where}")
         batch_size = self.whole(variables.PUSH_BATCH_SIZE, 1, least=1, most=1000)
         mode = PushMode(self.choice(variables.PUSH_MODE, tuple(PushMode), PushMode.BINARY))
         if batch_size > 1 and mode is not PushMode.BATCHED:
@@ -269,14 +269,14 @@ class _Reader(Environment):
 
     def max_body(self, memory: int) -> int:
         allowance = Allowance(memory)
-        given = self.size(variables.MAX_BODY, allowance.usual_body, least="1Ki")
-        if given > allowance.longest_body:
+        usual_body = self.size(variables.MAX_BODY, allowance.usual_body, least="1Ki")
+        if usual_body > allowance.longest_body:
             self.bad(
                 variables.MAX_BODY,
-                f"is {given} bytes; with {variables.MEMORY}={memory} a body has at most {allowance.longest_body}: "
+                f"is {usual_body} bytes; with {variables.MEMORY}={memory} a body has at most {allowance.longest_body}: "
                 "lower it, or raise the memory limit",
             )
-        return given
+        return usual_body
 
     def redis(self) -> RedisSource:
         source = RedisSource(

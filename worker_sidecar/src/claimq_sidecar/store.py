@@ -98,7 +98,7 @@ class Store:
         """Makes a call on the queue and records its result. Raises what the library raises."""
         server = self._server
         try:
-            result = await what(self._of_server)
+            reply = await what(self._of_server)
         except ClaimqError as error:
             self._note_error(error)
             if server is self._server and isinstance(error, StoreUnavailable):
@@ -107,7 +107,7 @@ class Store:
         self._note_success()
         if server is self._server and self._responding_since is None:
             self._responding_since = self._responded_at
-        return result
+        return reply
 
     def has_replaced(self, generation: int) -> bool:
         """Whether a newer connection than this one has worked for a while: the older one will settle no claims."""

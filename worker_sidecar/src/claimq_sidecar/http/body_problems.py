@@ -55,13 +55,13 @@ def read_or_explain(raw: bytes, forms: Sequence[type[_B]]) -> _B:
     A body without problems has lone surrogates: msgspec does not parse them, but payloads and errors may have them.
     Its payloads become compact JSON.
     """
-    value = read_json(raw)
-    if not isinstance(value, dict):
-        raise not_json(f"the body is {_kind(value)}; send a JSON object, for instance {{}}")
-    body = cast("dict[str, object]", value)
+    document = read_json(raw)
+    if not isinstance(document, dict):
+        raise not_json(f"the body is {_kind(document)}; send a JSON object, for instance {{}}")
+    body = cast("dict[str, object]", document)
     form = _closest(body, forms)
-    found = chain(_of_object(body, form, ""), _of_repeated_tokens(body))
-    problems = list(islice(found, MAX_PROBLEMS))
+    all_problems = chain(_of_object(body, form, ""), _of_repeated_tokens(body))
+    problems = list(islice(all_problems, MAX_PROBLEMS))
     if problems:
         raise invalid_fields(problems)
     try:
@@ -78,12 +78,12 @@ def _with_texts(value: object) -> object:
         return value
     fields = cast("dict[str, object]", value)
     return {
-        name: msgspec.Raw(to_json(one))
+        name: msgspec.Raw(to_json(field))
         if name == "payload"
-        else one
+        else field
         if name == "headers"
-        else _with_texts(one)
-        for name, one in fields.items()
+        else _with_texts(field)
+        for name, field in fields.items()
     }
 
 
@@ -102,27 +102,27 @@ def _of_object(value: object, form: type[Body], at: str) -> Iterator[FieldProble
     if not isinstance(value, dict):
         yield FieldProblem(at, f"is {_kind(value)}; give an object with {', '.join(fields)}")
         return
-    given = cast("dict[str, object]", value)
-    for name in given:
+    members = cast("dict[str, object]", value)
+    for name in members:
         if name not in fields:
             yield FieldProblem(f"{at}/{_escaped(name)}", f"is unknown here; there are {', '.join(fields)}")
-    payloads = [name for name in PAYLOAD_FIELDS if name in given]
+    payloads = [name for name in PAYLOAD_FIELDS if name in members]
     if form is ItemBody and len(payloads) != 1:
         there = f"has {' and '.join(payloads)}" if payloads else "has no payload"
         yield FieldProblem(at, f"{there}; give one of {', '.join(PAYLOAD_FIELDS)}")
     for name, field in fields.items():
-        if name not in given:
+        if name not in members:
             if field.required:
                 yield FieldProblem(f"{at}/{name}", f"is missing; {_FIXES.get(name, _LIST_FIX)}")
         elif name not in _FIXES:
-            yield from _of_list(given[name], field.type, name, at)
-        elif (detail := _problem(given[name], field.type, name)) is not None:
+            yield from _of_list(members[name], field.type, name, at)
+        elif (detail := _problem(members[name], field.type, name)) is not None:
             yield FieldProblem(f"{at}/{name}", detail)
 
 
 def _of_list(value: object, kind: Any, name: str, at: str) -> Iterator[FieldProblem]:
-    listed, *limits = get_args(kind)  # of Annotated[list[...], Meta(...), ...]
-    (entry_kind,) = get_args(listed)
+    list_kind, *limits = get_args(kind)  # of Annotated[list[...], Meta(...), ...]
+    (entry_kind,) = get_args(list_kind)
     fewest = max(limit.min_length or 0 for limit in limits)
     most = min(limit.max_length for limit in limits if limit.max_length is not None)
     if not isinstance(value, list):
@@ -144,16 +144,16 @@ def _of_list(value: object, kind: Any, name: str, at: str) -> Iterator[FieldProb
 
 
 def _of_repeated_tokens(body: dict[str, object]) -> Iterator[FieldProblem]:
-    seen: set[str] = set()
-    for name, value in body.items():
-        entries = cast("list[object]", value) if isinstance(value, list) else []
+    tokens: set[str] = set()
+    for name, member in body.items():
+        entries = cast("list[object]", member) if isinstance(member, list) else []
         for index, entry in enumerate(entries):
             token = cast("dict[str, object]", entry).get("token") if isinstance(entry, dict) else None
             if isinstance(token, str):
-                if token in seen:
+                if token in tokens:
                     problem = "is repeated; give one verdict for each claim"
                     yield FieldProblem(f"/{_escaped(name)}/{index}/token", problem)
-                seen.add(token)
+                tokens.add(token)
 
 
 def _problem(value: object, kind: Any, name: str) -> str | None:

@@ -115,18 +115,18 @@ def _remove_stale(path: Path) -> None:
 
 
 def _listen(path: Path, mode: int) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o777 & ~mode)
     try:
-        made.bind(str(path))
+        listener.bind(str(path))
     except OSError:
-        made.close()
+        listener.close()
         raise
     finally:
         os.umask(before)
-    made.listen(BACKLOG)
-    made.setblocking(False)
-    return made
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -142,19 +142,19 @@ def open_health_port(host: str, port: int) -> socket.socket:
     """Listens on the health port. Raises :class:`CannotListen`."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.create_server((host, port), family=family, backlog=128)
+        listener = socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         why = error.strerror or error
         raise CannotListen(
             f"cannot listen on {host} port {port}: {why}; set CLAIMQ_HEALTH_HOST and CLAIMQ_HEALTH_PORT"
         ) from error
-    made.setblocking(False)
-    return made
+    listener.setblocking(False)
+    return listener
 
 
 def allow_many_connections() -> None:
     """Raises the soft limit on open files to what the hard one allows, at most 65,536."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    files = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))

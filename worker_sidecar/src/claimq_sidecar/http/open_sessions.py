@@ -170,8 +170,8 @@ class OpenSessions:
         """Opens a session whose response delivers items."""
 
         def read(raw: bytes) -> tuple[tuple[str, ...], int | None, str]:
-            tokens, wanted, encoding = stream_request(raw)
-            return tokens, self._sidecar.window(wanted), encoding
+            tokens, window, encoding = stream_request(raw)
+            return tokens, self._sidecar.window(window), encoding
 
         await self._serve(exchange, read)
 
@@ -194,8 +194,8 @@ class OpenSessions:
 
     async def window(self, exchange: Exchange) -> None:
         """Changes the window of a stream."""
-        session, wanted = window_request(await exchange.body())
-        window = self._sidecar.window(wanted)
+        session, requested = window_request(await exchange.body())
+        window = self._sidecar.window(requested)
         tokens = self._sidecar.resize(session, window)
         changes = self._open.get(session)
         if window == 0 and changes is not None:
@@ -289,5 +289,5 @@ class OpenSessions:
             line.share.end()
 
 
-def _line(value: Session | Draining) -> bytes:
-    return to_json(value) + b"\n"
+def _line(message: Session | Draining) -> bytes:
+    return to_json(message) + b"\n"

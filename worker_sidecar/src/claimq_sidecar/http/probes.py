@@ -91,6 +91,6 @@ class Probes:
     def _check_key(self, exchange: Exchange) -> None:
         """Raises a Refusal for a request without the key, also from loopback."""
         key = self._sidecar.settings.lifecycle_key
-        shown = exchange.header(LIFECYCLE_KEY_HEADER) or ""
-        if key is None or not hmac.compare_digest(shown.encode(), key.encode()):
+        key_sent = exchange.header(LIFECYCLE_KEY_HEADER) or ""
+        if key is None or not hmac.compare_digest(key_sent.encode(), key.encode()):
             raise key_needed(exchange.path, LIFECYCLE_KEY_HEADER)

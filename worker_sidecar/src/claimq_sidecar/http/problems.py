@@ -72,19 +72,19 @@ def nested_too_deeply() -> Refusal:
 
 def invalid_fields(errors: Iterable[FieldProblem]) -> Refusal:
     """Fields are not valid; all problems are reported at once."""
-    listed = tuple(errors)
-    detail = "; ".join(f"{one.pointer or 'the body'}: {one.detail}" for one in listed)
-    return Refusal(400, "invalid-field", "A field of the request is not valid", detail, listed)
+    problems = tuple(errors)
+    detail = "; ".join(f"{problem.pointer or 'the body'}: {problem.detail}" for problem in problems)
+    return Refusal(400, "invalid-field", "A field of the request is not valid", detail, problems)
 
 
 def not_found(path: str, paths: Iterable[str]) -> Refusal:
     """No such path."""
-    shown = path[:100]
+    beginning = path[:100]
     return Refusal(
         404,
         "not-found",
         "This path does not exist",
-        f"{shown} does not exist; there are {', '.join(paths)}",
+        f"{beginning} does not exist; there are {', '.join(paths)}",
     )
 
 
@@ -121,14 +121,14 @@ def from_a_web_page() -> Refusal:
 
 def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> Refusal:
     """The path does not have this method."""
-    listed = ", ".join(sorted(allowed))
+    methods = ", ".join(sorted(allowed))
     title = "The path does not have this method"
     return Refusal(
         405,
         "method-not-allowed",
         title,
-        f"{path} takes {listed}, not {method[:20]}",
-        headers={"allow": listed},
+        f"{path} takes {methods}, not {method[:20]}",
+        headers={"allow": methods},
     )
 
 

@@ -86,7 +86,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head:
             size += self._size + _FIELD_BYTES * self._fields
         cycles = {
-            id(cycle): cycle for cycle in (self._answering, self.cycle, *(one for one, _ in self.pipeline))
+            id(cycle): cycle
+            for cycle in (self._answering, self.cycle, *(cycle_waiting for cycle_waiting, _ in self.pipeline))
         }
         return size + sum(len(cycle.body) for cycle in cycles.values() if cycle is not None)
 
@@ -96,9 +97,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.held <= _LIGHT:
             return False
         _heavy.add(self)
-        for light in [one for one in _heavy if one.held <= _LIGHT]:
+        for light in [connection for connection in _heavy if connection.held <= _LIGHT]:
             _heavy.discard(light)
-        return sum(one.held for one in _heavy) > MOST_HELD
+        return sum(connection.held for connection in _heavy) > MOST_HELD
 
     def _bound_held(self) -> None:
         """Closes this connection if all together hold too much."""
@@ -193,10 +194,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         """Closes the connection if it has been idle for as long as it may; else looks again when it may have been."""
-        left = self.waits_since + self.timeout_keep_alive - self.loop.time()
-        if self.is_busy or left > 0:
+        remaining = self.waits_since + self.timeout_keep_alive - self.loop.time()
+        if self.is_busy or remaining > 0:
             self.timeout_keep_alive_task = self.loop.call_later(
-                max(left, 1.0), self.timeout_keep_alive_handler
+                max(remaining, 1.0), self.timeout_keep_alive_handler
             )
         else:
             super().timeout_keep_alive_handler()
@@ -271,11 +272,11 @@ class BoundedProtocol(HttpToolsProtocol):
         return True
 
     def _expect_reading(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        self._unread_timer = self.loop.call_later(self.unread_seconds, self._look_whether_read, left)
+        unread = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(self.unread_seconds, self._look_whether_read, unread)
 
-    def _look_whether_read(self, left: int) -> None:
-        if self.transport.get_write_buffer_size() < left:
+    def _look_whether_read(self, unread: int) -> None:
+        if self.transport.get_write_buffer_size() < unread:
             self._expect_reading()
         else:
             self.transport.abort()

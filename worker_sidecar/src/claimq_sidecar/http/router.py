@@ -76,9 +76,9 @@ class Exchange:
 
     def header(self, name: str) -> str | None:
         """The first header of that name; None if there is none."""
-        wanted = name.lower().encode()
+        raw_name = name.lower().encode()
         for key, value in self._headers:
-            if key == wanted:
+            if key == raw_name:
                 return value.decode("latin-1")
         return None
 
@@ -149,15 +149,15 @@ class Exchange:
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Sends a whole response."""
-        listed = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
-        listed += [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        fields = [(b"content-type", kind.encode()), (b"content-length", b"%d" % len(body))]
+        fields += [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": listed})
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
         await self._send({"type": "http.response.body", "body": body})
 
-    async def reply_json(self, value: object, *, status: int = 200) -> None:
+    async def reply_json(self, document: object, *, status: int = 200) -> None:
         """Sends a value as JSON."""
-        await self.reply(to_json(value) + b"\n", status=status)
+        await self.reply(to_json(document) + b"\n", status=status)
 
     async def refuse(self, refusal: Refusal) -> None:
         """Sends a problem document, unless a response has already begun."""

@@ -50,17 +50,17 @@ class AppConnections:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._socket is None:
-                    _, made = await loop.create_connection(AppConnection, "127.0.0.1", self._port or 0)
+                    _, connection = await loop.create_connection(AppConnection, "127.0.0.1", self._port or 0)
                 else:
                     connected = await _connected(str(self._socket))
-                    _, made = await loop.create_unix_connection(AppConnection, sock=connected)
+                    _, connection = await loop.create_unix_connection(AppConnection, sock=connected)
         except TimeoutError:
             raise OSError(
                 f"the app has not accepted a connection within {CONNECT_SECONDS:g} s; "
                 "its queue of connections may be full"
             ) from None
-        self._all.add(made)
-        return made
+        self._all.add(connection)
+        return connection
 
     def give_back(self, connection: AppConnection) -> None:
         """Keeps a connection for the next request, if it is still open."""
@@ -75,7 +75,7 @@ class AppConnections:
         """Closes connections that have been idle for too long."""
         loop = asyncio.get_running_loop()
         oldest = loop.time() - IDLE_SECONDS
-        for connection in [one for one in self._idle if one.idle_since <= oldest]:
+        for connection in [candidate for candidate in self._idle if candidate.idle_since <= oldest]:
             self._idle.remove(connection)
             self._drop(connection)
         self._pruning = loop.call_later(IDLE_SECONDS, self._prune) if self._idle else None

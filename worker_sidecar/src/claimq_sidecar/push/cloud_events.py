@@ -67,10 +67,10 @@ class Events:
 
     def _event(self, claim: Claim) -> bytes:
         """One item in the JSON format, with the payload unchanged if it is JSON."""
-        payload, given = claim.item.payload, _given_kind(claim.item)
+        payload, own_kind = claim.item.payload, _given_kind(claim.item)
         kind = _kind(payload)
-        event: dict[str, object] = {**self._fixed, **_attributes(claim), "datacontenttype": given or kind}
-        is_json_type = "json" in (given or kind).lower()
+        event: dict[str, object] = {**self._fixed, **_attributes(claim), "datacontenttype": own_kind or kind}
+        is_json_type = "json" in (own_kind or kind).lower()
         if is_json_type and kind == JSON:
             event["data"] = msgspec.Raw(payload)
         elif is_json_type or kind == _BINARY:

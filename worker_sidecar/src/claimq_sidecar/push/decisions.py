@@ -81,8 +81,8 @@ def decide_without(reason: NoResponse, timeout: float) -> Decision:
 
 def _named(verdict: str, response: Response, delay: float | None) -> Decision:
     if verdict not in _VERDICTS:
-        given = f"; its header {VERDICT_HEADER} is not one of {', '.join(_VERDICTS)}"
-        return _failure(response, delay, given)
+        note = f"; its header {VERDICT_HEADER} is not one of {', '.join(_VERDICTS)}"
+        return _failure(response, delay, note)
     if verdict in ("fail", "permanent"):
         return _failure(response, delay, permanent=verdict == "permanent")
     if verdict == "unclaim":

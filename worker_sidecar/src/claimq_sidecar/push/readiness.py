@@ -89,13 +89,13 @@ class Readiness:
         if path is None:
             self._connections.give_back(connection)
             return ""
-        result = await self._ask(connection, path)
+        response = await self._ask(connection, path)
         self._connections.give_back(connection)
-        if isinstance(result, Response):
-            return "" if 200 <= result.status < 300 else f"the probe got status {result.status}"
-        if result is NoResponse.TIMEOUT and self.is_ready and self._is_busy():
+        if isinstance(response, Response):
+            return "" if 200 <= response.status < 300 else f"the probe got status {response.status}"
+        if response is NoResponse.TIMEOUT and self.is_ready and self._is_busy():
             return ""  # an app with a single thread responds to a probe when its item is finished
-        return f"the probe got no response ({result})"
+        return f"the probe got no response ({response})"
 
     @staticmethod
     async def _ask(connection: AppConnection, path: str) -> Response | NoResponse:

@@ -3,7 +3,8 @@
 # has no fraction, and Kubernetes' own decoder (MicroTime of k8s.io/apimachinery 0.34.2) refuses it, as it refuses any
 # number of decimals but six. Expected was a client that writes what the API server reads, or a decoder as lenient as
 # that of Time, which takes any fraction. A leader that renews at times without microseconds (a fixed clock in a test,
-# a time rounded to seconds, one renewal in a million otherwise) gets an error for a valid object and may lose the lead.
+# a time rounded to seconds, one renewal in a million otherwise) gets an error for a valid object and may lose the lead;
+# so does a client that reads a Lease of a Go program with the fraction .000000 and writes it back unchanged.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -36,6 +37,7 @@ func main() {
 PROGRAM
 go build -o reader . 2>>log
 cat >writer.py <<'PROGRAM'
+import json
 from datetime import UTC, datetime
 from kubernetes import client
 
@@ -43,6 +45,9 @@ for microsecond in (5, 0):
     renewed = datetime(2026, 11, 27, 10, 0, 0, microsecond, tzinfo=UTC)
     lease = client.V1Lease(spec=client.V1LeaseSpec(renew_time=renewed))
     print(client.ApiClient().sanitize_for_serialization(lease)["spec"]["renewTime"])
+text = json.dumps({"spec": {"renewTime": "2026-11-27T10:00:01.000000Z"}})
+read = client.ApiClient().deserialize(text, "V1Lease", "application/json")
+print(client.ApiClient().sanitize_for_serialization(read)["spec"]["renewTime"])
 PROGRAM
 "$folder/venv/bin/python" writer.py >written
 mapfile -t written <written
@@ -52,6 +57,7 @@ echo "$answer"
 diff <(echo "$answer") - <<'ANSWER'
 2026-11-27T10:00:00.000005+00:00   MicroTime read: true  Time read: true
 2026-11-27T10:00:00+00:00          MicroTime read: false Time read: true
+2026-11-27T10:00:01+00:00          MicroTime read: false Time read: true
 2026-11-27T10:00:00.5Z             MicroTime read: false Time read: true
 2026-11-27T10:00:00.123456789Z     MicroTime read: false Time read: true
 ANSWER

@@ -42,6 +42,17 @@ def test_a_document_without_rows_is_one_line_of_ndjson(
     assert json.loads(printed(capsys, "ndjson", document, "")) == document
 
 
+@pytest.mark.parametrize(
+    "text", ["08", "-08", "1e3", "1234e5", ".1e3", "0o14", "0_8", "y", "N", "yes", "012", "1.5"]
+)
+def test_yaml_quotes_a_string_that_kubernetes_reads_as_another_type(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    Answers("yaml").give({"items": [{"id": text, "attempts": 8, "seconds": 0.5, "is_late": True}]})
+    lines = ["items:", f"- id: '{text}'", "  attempts: 8", "  seconds: 0.5", "  is_late: true"]
+    assert capsys.readouterr().out.splitlines() == lines
+
+
 @pytest.mark.parametrize("form", ["yaml", "ndjson", "json"])
 def test_an_empty_table_is_a_document_too(capsys: pytest.CaptureFixture[str], form: str) -> None:
     Answers(form).give_table({"items": []}, ["id"], [], each="items")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,20 @@ FORMS = ("table", "wide", "name", "json", "yaml", "ndjson")
 """The formats: tables and lines for people; the same with whole columns; only names, a line each; JSON; YAML; JSON with
 each row on a line of its own."""
 _DOCUMENTS = frozenset({"json", "yaml", "ndjson"})
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes also the strings that YAML 1.2 and Kubernetes read as a number or a boolean: 08, 1e3, 0o14, y."""
+
+
+_OTHER_TYPE = re.compile(r"[yYnN]$|[-+]?(0o[0-7]+|(\.[0-9]+|[0-9][0-9_]*\.?[0-9_]*)([eE][-+]?[0-9]+)?)$")
+
+
+def _string(_: yaml.SafeDumper, text: str) -> yaml.Node:
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text, style="'" if _OTHER_TYPE.match(text) else None)
+
+
+_Dumper.add_representer(str, _string)
 
 
 class Answers:
@@ -32,7 +47,7 @@ class Answers:
             case "json":
                 click.echo(safe_json(document))
             case "yaml":
-                click.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
+                click.echo(yaml.dump(document, Dumper=_Dumper, sort_keys=False), nl=False)
             case "ndjson":
                 for record in document[each] if each else [document]:
                     click.echo(json.dumps(record))

@@ -17,7 +17,7 @@ string(duration("1.5s"))
 string(timestamp("2026-11-27T10:00:00+01:00"))
 int(" 1")
 LINES
-export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw"
+export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw -trimpath"
 go mod init example.org/rules 2>log
 go get github.com/google/cel-go@v0.26.1 2>>log
 cat >main.go <<'PROGRAM'

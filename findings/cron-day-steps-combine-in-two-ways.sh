@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" --quiet install croniter==7.0.0 cronsim==2.8
 cd "$folder"
-export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw"
+export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw -trimpath"
 go mod init example.org/schedules 2>log
 go get github.com/robfig/cron/v3@v3.0.1 2>>log
 cat >main.go <<'PROGRAM'

@@ -11,7 +11,7 @@ trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" --quiet install --no-compile kubernetes==37.0.2
 cd "$folder"
-export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw"
+export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw -trimpath"
 go mod init example.org/reader 2>log
 go get k8s.io/apimachinery@v0.34.2 2>>log
 cat >main.go <<'PROGRAM'

@@ -17,7 +17,7 @@ assert yaml.safe_load(text) == strings
 print(text, end="")
 PROGRAM
 cd "$folder"
-export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw"
+export GOPATH="$folder/go" GOFLAGS="-mod=mod -modcacherw -trimpath"
 go mod init example.org/reader 2>log
 go get sigs.k8s.io/yaml@v1.6.0 2>>log
 cat >main.go <<'PROGRAM'

@@ -39,7 +39,6 @@ WITHOUT_SENSE: list[tuple[str, dict[str, str], int]] = [
     ("/queues/media/failed", {"action": "requeue", "min_age": "soon"}, 400),
     ("/queues/media/failed", {"action": "cancel"}, 400),
     ("/queues/media/failed", {"action": "requeue", "max_given_up_count": "1000000001"}, 400),
-    ("/queues/media/failed", {"action": "cancel"}, 400),
     ("/queues/media/item", {"action": "cancel", "id": "waits", "error": "no"}, 400),
     ("/queues/media/busy", {"action": "requeue"}, 404),
     ("/queues/media/runs/none", {}, 404),

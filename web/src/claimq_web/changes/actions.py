@@ -18,7 +18,7 @@ import claimq
 from claimq.errors import ItemTooLarge, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import State
 from claimq_admin.changes.action_record import Destination
-from claimq_admin.changes.item_change import CHANGEABLE
+from claimq_admin.changes.item_change import CHANGEABLE, ItemChange
 from claimq_admin.direct_admin import DirectAdmin
 from claimq_admin.errors import CommandError
 from claimq_admin.reads import documents
@@ -118,11 +118,9 @@ class Actions:
         """Acts on one item."""
         session, form = await checked_form(request)
         name = str(request.path_params["name"])
-        admin = await self._admin(session, name)
+        item_id = form.get("id", "")
+        admin, change = await self._item_admin(session, name, form)
         check_known(form, {*OTHERS, "delay"})
-        item_id, change = form.get("id", ""), change_of(form)
-        if change.action == "move":
-            admin = replace(admin, destination=await self._destination(session, name, form))
         stays = change.action in ("cancel", "run-now", "requeue")
         path = _path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name)
         try:
@@ -136,10 +134,7 @@ class Actions:
         name, page = str(request.path_params["name"]), str(request.path_params["page"])
         if page not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
-        admin, change = await self._admin(session, name), change_of(form)
-        target = form.get("target", "") if change.action == "move" else None
-        if target is not None:
-            admin = replace(admin, destination=await self._destination(session, name, form))
+        admin, change = await self._item_admin(session, name, form)
         items = admin.selected(filter_of(form), CHANGEABLE[page], rate=_rate(form))
         try:
             steps = items.steps_of(change)
@@ -150,6 +145,7 @@ class Actions:
                 raise HTTPException(400, "an id names a failed item here; for others use the path item")
             missing = await items.run_on([form["id"]], change)
             return _carried_out(request, "", _path(name, page), missing=missing, problems=items.problems)
+        target = form["target"] if admin.destination else None
         is_allowed = partial(self._may_change, session, name, target)
         run_id = self._runs.start(Run(name, session.user, items, steps, is_allowed, self._queues.shown))
         if run_id is None:
@@ -176,7 +172,14 @@ class Actions:
         queue = await self._queue(session, target, Right.ADD)
         return Destination(queue, self._queues.recorder(target, session.user, adds=True))
 
-    async def _admin(self, session: Session, name: str, right: Right = Right.CHANGE) -> DirectAdmin:
+    async def _item_admin(self, session: Session, name: str, form: Form) -> tuple[DirectAdmin, ItemChange]:
+        """The queue, for the change of items in a form, and this change."""
+        admin, change = await self._admin(session, name, Right.CHANGE), change_of(form)
+        if change.action == "move":
+            admin = replace(admin, destination=await self._destination(session, name, form))
+        return admin, change
+
+    async def _admin(self, session: Session, name: str, right: Right) -> DirectAdmin:
         """The queue, for changes by a user who has the right on it."""
         queue = await self._queue(session, name, right)
         return DirectAdmin(queue, self._queues.recorder(name, session.user))

@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import claimq.metrics
 import claimq.tasks
 import claimq.testing
 import claimq.worker
+from claimq.address.server_parts import SERVER_PARTS, ServerPart
 from claimq_admin import errors
 from claimq_cli.program import cli
 from claimq_control.grants import Grants, QueueGrants
@@ -33,7 +34,7 @@ from claimq_process.duration import format_duration
 from claimq_process.size import format_size
 from claimq_sidecar.metrics import Metrics as SidecarMetrics
 from claimq_sidecar.metrics import PushMetrics
-from claimq_sidecar.settings import PushSettings, RedisSource, SidecarSettings
+from claimq_sidecar.settings import PushSettings, SidecarSettings
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -130,7 +131,7 @@ def settings_page() -> str:
         f"# Settings\n\nThe environment variables of the sidecar and the operator. {GENERATED}\n\nInvalid settings are "
         "all reported at once, one line each, with exit code 2. Durations are written like `30s`, `5m` or `1h30m`, "
         "sizes like `16Mi`.\n\n## The sidecar\n\nLocal mode and the operator set these variables for you.\n\n"
-        f"{_settings(RedisSource, SidecarSettings, PushSettings)}\n\n## The operator\n\nThe chart sets these "
+        f"{_settings(SidecarSettings, PushSettings, parts=SERVER_PARTS)}\n\n## The operator\n\nThe chart sets these "
         f"variables.\n\n{_settings(OperatorSettings, QueueGrants)}\n"
     )
 
@@ -271,8 +272,12 @@ def _attributes(kind: type) -> Iterator[tuple[str, str]]:
             yield ast.unparse(field.target), _cell(_markdown(cleandoc(str(text.value.value))))
 
 
-def _settings(*kinds: type[Any]) -> str:
-    rows: list[str] = []
+def _settings(*kinds: type[Any], parts: Sequence[ServerPart] = ()) -> str:
+    rows = [
+        f"| `{name}` | {default} | {about[0].upper()}{about[1:]} |"
+        for part in parts
+        for name, default, about in part.rows()
+    ]
     for kind in kinds:
         defaults = {field.name: field.default for field in dataclasses.fields(kind)}
         for field, text in _attributes(kind):

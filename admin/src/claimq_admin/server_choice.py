@@ -39,11 +39,11 @@ class Chosen:
 def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
     """Finds the server. Raises CommandError if there is none or it is ambiguous."""
     try:
-        url = url or (None if data else url_in(os.environ))
+        is_in_environment = not url and not data and bool(url_in(os.environ))
     except ValueError as error:
         raise CommandError(str(error), USAGE) from error
-    if url:
-        return Chosen(settings_for(url))
+    if url or is_in_environment:
+        return Chosen(settings_for(url or None))
     queues = _local_mode(data, queue)
     urls = {queues[queue]} if queue in queues else set(queues.values())
     if queue is not None and queue not in queues:
@@ -88,9 +88,10 @@ def _directories(data: Path | None) -> list[Path]:
 
 
 def settings_for(
-    url: str, *, username: str | None = None, retry_for: float = RETRY_SECONDS
+    url: str | None, *, username: str | None = None, retry_for: float = RETRY_SECONDS
 ) -> claimq.RedisSettings:
-    """Settings from a URL and the environment (user, password, certificates). CommandError if they are invalid."""
+    """Settings from a URL and the environment (user, password, certificates). None: also the URL is from the
+    environment. CommandError if they are invalid."""
     return _settings(url, os.environ, username, retry_for)
 
 
@@ -102,9 +103,9 @@ def settings_for_other(url: str) -> claimq.RedisSettings:
 
 
 def _settings(
-    url: str, environ: Mapping[str, str], username: str | None, retry_for: float
+    url: str | None, environ: Mapping[str, str], username: str | None, retry_for: float
 ) -> claimq.RedisSettings:
     try:
-        return settings_from(url, environ, username=username, retry_for=retry_for)
+        return settings_from(environ, url=url, username=username, retry_for=retry_for)
     except ValueError as error:
         raise CommandError(str(error), USAGE) from error

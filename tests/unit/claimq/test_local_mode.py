@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import claimq.blocking
 from claimq import NoServer
 from claimq.address import local_mode
-from claimq.redis_store.default_server import found_settings
+from claimq.address.server_parts import SERVER_PARTS
+from claimq.redis_store.default_server import found_settings, settings_from
 from claimq_admin.errors import LocalModeError
 from claimq_local.state_directory import StateDirectory
 
@@ -59,6 +61,42 @@ def test_the_environment_comes_before_a_local_mode(held: Path, monkeypatch: pyte
     }
     found = found_settings(variables)
     assert (found.url, found.username, found.password) == ("redis://db/1", "u", "p")
+
+
+def test_a_program_reaches_the_server_that_a_sidecar_reaches(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s\n")
+    variables = {
+        "CLAIMQ_REDIS_URL": "redis://a:26379,b.example.com:26379/2",
+        "CLAIMQ_REDIS_SENTINEL_MASTER": "main",
+        "CLAIMQ_REDIS_SENTINEL_USERNAME": "u",
+        "CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE": str(tmp_path / "password"),
+        "CLAIMQ_REDIS_NAMESPACE": "media",
+    }
+    settings = found_settings(variables)
+    assert settings.url == "redis+sentinel://a.media.svc:26379,b.example.com:26379/main/2"
+    assert (settings.sentinel_username, settings.sentinel_password) == ("u", "s")
+    cluster = {"CLAIMQ_REDIS_URL": "redis://a:7000", "CLAIMQ_REDIS_CLUSTER": "true"}
+    assert found_settings(cluster).url == "redis+cluster://a:7000"
+    with pytest.raises(ValueError, match='CLAIMQ_REDIS_CLUSTER is "yes"; give true or false'):
+        found_settings(cluster | {"CLAIMQ_REDIS_CLUSTER": "yes"})
+    with pytest.raises(ValueError, match="CLAIMQ_REDIS_PASSWORD is set beside CLAIMQ_REDIS_PASSWORD_FILE"):
+        found_settings(variables | {"CLAIMQ_REDIS_PASSWORD": "p", "CLAIMQ_REDIS_PASSWORD_FILE": "/x"})
+
+
+def test_a_url_that_is_given_needs_nothing_that_the_environment_says_of_another() -> None:
+    environ = {
+        "CLAIMQ_REDIS_URL_FILE": "/nowhere",
+        "CLAIMQ_REDIS_CLUSTER": "true",
+        "CLAIMQ_REDIS_NAMESPACE": "media",
+        "CLAIMQ_REDIS_PASSWORD": "p",
+    }
+    settings = settings_from(environ, url="redis://a:6379/3", retry_for=2.0)
+    assert settings == claimq.RedisSettings("redis://a:6379/3", password="p", retry_for=2.0)
+
+
+def test_each_part_of_a_server_is_a_setting_or_in_its_url() -> None:
+    names = {field.name for field in fields(claimq.RedisSettings)}
+    assert {part.name for part in SERVER_PARTS} - names == {"cluster", "sentinel_master"}
 
 
 @AS_ROOT

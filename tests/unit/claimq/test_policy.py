@@ -21,6 +21,7 @@ def test_the_defaults_are_those_that_the_documents_say() -> None:
     assert policy.retry_delay == RetryDelay(initial=0, factor=2, max=300, jitter=0)
     assert (policy.claim_wait_timeout, policy.max_payload, policy.id_window) == (1.0, 1024 * 1024, 3600.0)
     assert policy.failed == FailedPolicy(None, None, None, None, None)
+    assert (policy.durability, policy.durability_replicas) == (Durability.PRIMARY, 1)
 
 
 def test_no_config_at_all_means_the_defaults() -> None:
@@ -152,6 +153,8 @@ def test_a_value_that_makes_no_sense_is_refused_with_its_name_and_the_least(make
     "make",
     [
         lambda: Policy(requeue_limit=0, max_payload=1, busy_expiry=0.001, id_window=1.0),
+        lambda: Policy(durability_replicas=1),
+        lambda: Policy(durability_replicas=99),
         lambda: Policy(requeue_limit=1_000_000, claim_wait_timeout=86_400.0, max_payload=2**29),
         lambda: RetryDelay(factor=1, jitter=1),
         lambda: RetryDelay(factor=1000),
@@ -168,6 +171,8 @@ def test_the_least_and_most_values_are_accepted(make: Any) -> None:
     "make",
     [
         lambda: Policy(requeue_limit=1_000_001),
+        lambda: Policy(durability_replicas=0),
+        lambda: Policy(durability_replicas=100),
         lambda: Policy(claim_wait_timeout=86_400.1),
         lambda: RetryDelay(factor=0.9),
         lambda: RetryDelay(factor=1000.1),

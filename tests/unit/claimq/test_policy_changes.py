@@ -62,7 +62,8 @@ def test_a_change_that_makes_no_sense_is_refused_by_its_name(changes: Any, says:
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"), [({}, "at least one field"), ({"paused": True}, "paused is not a field")]
+    ("changes", "says"),
+    [({}, "at least one field"), ({"speed": 1, "paused": True, "requeue_limit": 1}, "paused is not a field")],
 )
 def test_a_change_of_no_field_is_a_type_error(changes: Any, says: str) -> None:
     with pytest.raises(TypeError, match=says):

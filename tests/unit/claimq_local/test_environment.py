@@ -32,7 +32,7 @@ def test_the_sidecar_understands_every_variable_that_it_gets() -> None:
     assert unknown_variables(env) == []
     assert (settings.queue, settings.worker, settings.socket) == ("thumbs", "local-1.1", SOCKET)
     assert (settings.health_port, settings.drain_timeout, settings.processing_timeout) == (20001, 7.0, 120.0)
-    assert settings.redis.url == INSTANCE.url
+    assert settings.redis.settings().url == INSTANCE.url
     assert settings.lifecycle_key == "the-key"
     assert settings.concurrency == 1
 

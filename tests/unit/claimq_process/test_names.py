@@ -1,7 +1,11 @@
 """Names that several components use, and copies of them in packages that cannot import them."""
 
+from pathlib import Path
+
 import pytest
 
+from claimq.redis_store.default_server import settings_from
+from claimq.redis_store.settings import settings_of
 from claimq.worker.wire import DEFAULT_SOCKET
 from claimq_control.manifest import parse_manifest
 from claimq_operator.children.redis_secrets import environment
@@ -58,3 +62,25 @@ def test_the_sidecar_knows_every_variable_that_the_operator_sets() -> None:
     given = {one["name"]: "" for one in (*container["env"], *environment(spec.redis, "media"))}
     assert len(given) > 15
     assert unknown_variables(given) == []
+
+
+def test_a_sidecar_reaches_the_server_that_the_operator_uses(tmp_path: Path) -> None:
+    redis = parse_manifest(MANIFEST).spec.redis
+    assert redis is not None
+    entries = {
+        "url": "rediss://a:26379,b:26379/2",
+        "password": "p",
+        "sentinel-password": "s",
+        **{name: str(tmp_path / name) for name in ("ca.crt", "tls.crt", "tls.key")},
+    }
+    for name, content in entries.items():
+        (tmp_path / name).write_text(content)
+    variables = {
+        entry["name"]: entry["value"].replace(names.SECRETS_DIRECTORY, str(tmp_path))
+        for entry in environment(redis, "media")
+    }
+    settings = settings_from(variables)
+    assert settings == settings_of(redis.parts(entries), namespace="media")
+    assert settings.url == "rediss+sentinel://a.media.svc:26379,b.media.svc:26379/main/2"
+    assert (settings.password, settings.sentinel_password) == ("p", "s")
+    assert settings.files == tuple(entries[name] for name in ("ca.crt", "tls.crt", "tls.key"))

@@ -15,7 +15,7 @@ def renewed_lease(step: float = 0.0, *, known: float | None = 30.0, granted: flo
     """The length that the store computes for a renewal of ``granted`` seconds, after the clock was set by ``step``."""
 
     async def run() -> float | None:
-        store = Store(RedisSource(url="redis://nowhere"), "queue", "worker", Metrics())
+        store = Store(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", Metrics())
         store.busy_expiry = known
         store.clock.note(SERVER_TIME)
         requested_at = asyncio.get_running_loop().time()

@@ -59,7 +59,8 @@ def test_every_variable_has_its_effect() -> None:
     assert (settings.drain_timeout, settings.processing_timeout) == (0.0, 5400.0)
     assert settings.concurrency == 20
     assert (settings.max_body, settings.log_level) == (1024 * 1024, "debug")
-    assert (settings.redis.username, settings.redis.password) == ("app", "p")
+    connection = settings.redis.settings()
+    assert (connection.username, connection.password) == ("app", "p")
 
 
 def test_an_app_that_listens_gets_one_item_at_a_time_by_default() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import socket
@@ -9,10 +10,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from claimq.address import variables
-from claimq.address.redis_url import parse_url, with_topology
+from claimq.address.redis_url import parse_url
+from claimq.address.server_parts import SERVER_PARTS, URL
 from claimq.codec import check_name, name_part
+from claimq.redis_store.default_server import settings_from, url_in
 from claimq.redis_store.settings import RedisSettings
 from claimq_process.environment import Environment
 from claimq_process.log_lines import LEVELS
@@ -28,59 +32,15 @@ _PUSH_VARIABLES = sorted(name for name in variables.ALL if name.startswith("CLAI
 class RedisSource:
     """How to reach the server. Files are read again for each new connection, so secrets can be rotated."""
 
-    url: str | None = None
-    """CLAIMQ_REDIS_URL (this or `CLAIMQ_REDIS_URL_FILE` is required): the URL of the server."""
-    url_file: Path | None = None
-    """CLAIMQ_REDIS_URL_FILE: a file with the URL."""
-    username: str | None = None
-    """CLAIMQ_REDIS_USERNAME (from the URL): the ACL user."""
-    password: str | None = None
-    """CLAIMQ_REDIS_PASSWORD (from the URL): the password."""
-    password_file: Path | None = None
-    """CLAIMQ_REDIS_PASSWORD_FILE: a file with the password."""
-    ca_file: str | None = None
-    """CLAIMQ_REDIS_CA_FILE: the CA of the server's certificate, as a PEM file."""
-    cert_file: str | None = None
-    """CLAIMQ_REDIS_CERT_FILE: a client certificate, as a PEM file."""
-    key_file: str | None = None
-    """CLAIMQ_REDIS_KEY_FILE: the key of the client certificate, as a PEM file."""
-    sentinel_master: str | None = None
-    """CLAIMQ_REDIS_SENTINEL_MASTER (from the URL): the name of the primary at the Sentinels."""
-    sentinel_username: str | None = None
-    """CLAIMQ_REDIS_SENTINEL_USERNAME: the user for the Sentinels."""
-    sentinel_password_file: Path | None = None
-    """CLAIMQ_REDIS_SENTINEL_PASSWORD_FILE: a file with the password for the Sentinels."""
-    cluster: bool = False
-    """CLAIMQ_REDIS_CLUSTER: whether the URL names a node of a Redis Cluster."""
-    namespace: str = ""
-    """CLAIMQ_REDIS_NAMESPACE: in a pod, the queue's namespace, where host names without a dot are Services."""
+    variables: Mapping[str, str]
+    """Those of :data:`claimq.address.server_parts.SERVER_PARTS`."""
 
     def __repr__(self) -> str:
         return "RedisSource(...)"
 
-    def settings(
-        self, *, retry_for: float, verdict_retry_for: float | None = None, largest_item: int | None = None
-    ) -> RedisSettings:
-        """The settings of a connection, with the present content of the files. Raises ValueError or OSError."""
-        url = self.url if self.url_file is None else _secret(self.url_file)
-        password = self.password if self.password_file is None else _secret(self.password_file)
-        sentinel_password = (
-            None if self.sentinel_password_file is None else _secret(self.sentinel_password_file)
-        )
-        return RedisSettings(
-            with_topology(url or "", master=self.sentinel_master, cluster=self.cluster),
-            sentinel_username=self.sentinel_username,
-            sentinel_password=sentinel_password,
-            username=self.username,
-            password=password,
-            ca_file=self.ca_file,
-            cert_file=self.cert_file,
-            key_file=self.key_file,
-            retry_for=retry_for,
-            verdict_retry_for=verdict_retry_for,
-            largest_item=largest_item,
-            namespace=self.namespace,
-        )
+    def settings(self, **options: Any) -> RedisSettings:
+        """The settings of a connection, with the present content of the files. Raises ValueError."""
+        return settings_from(self.variables, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,74 +239,43 @@ class _Reader(Environment):
         return usual_body
 
     def redis(self) -> RedisSource:
-        source = RedisSource(
-            url=self.text(variables.REDIS_URL),
-            url_file=self._file(variables.REDIS_URL_FILE),
-            username=self.text(variables.REDIS_USERNAME),
-            password=self.text(variables.REDIS_PASSWORD),
-            password_file=self._file(variables.REDIS_PASSWORD_FILE),
-            ca_file=self._readable(variables.REDIS_CA_FILE),
-            cert_file=self._readable(variables.REDIS_CERT_FILE),
-            key_file=self._readable(variables.REDIS_KEY_FILE),
-            sentinel_master=self._sentinel_master(),
-            sentinel_username=self.text(variables.REDIS_SENTINEL_USERNAME),
-            sentinel_password_file=self._file(variables.REDIS_SENTINEL_PASSWORD_FILE),
-            cluster=self.boolean(variables.REDIS_CLUSTER, default=False),
-            namespace=self.text(variables.REDIS_NAMESPACE) or "",
-        )
-        if self.text(variables.REDIS_PASSWORD) and self.text(variables.REDIS_PASSWORD_FILE):
-            self.bad(
-                variables.REDIS_PASSWORD_FILE, f"is set beside {variables.REDIS_PASSWORD}; give one of them"
-            )
-        if bool(self.text(variables.REDIS_CERT_FILE)) != bool(self.text(variables.REDIS_KEY_FILE)):
+        names = [name for part in SERVER_PARTS for name in (part.variable, part.file_variable)]
+        source = RedisSource({name: text for name in names if (text := self.text(name))})
+        for part in SERVER_PARTS:
+            if part.variable in source.variables and part.file_variable in source.variables:
+                self.bad(part.file_variable, f"is set beside {part.variable}; give one of them")
+            self._readable(part.variable if part.is_path else part.file_variable)
+        self.boolean(variables.REDIS_CLUSTER, default=False)
+        if (variables.REDIS_CERT_FILE in source.variables) != (variables.REDIS_KEY_FILE in source.variables):
             self.bad(
                 variables.REDIS_CERT_FILE,
                 f"goes together with {variables.REDIS_KEY_FILE}; give both or neither",
             )
-        self._one_url(source)
+        if not any(problem.startswith(URL.variable) for problem in self.problems):
+            self._check_url(source)
         return source
 
-    def _one_url(self, source: RedisSource) -> None:
-        url, url_file = self.text(variables.REDIS_URL), self.text(variables.REDIS_URL_FILE)
-        if (url is None) == (url_file is None):
-            what = "is not set; give the server's URL, or its file in" if url is None else "is set beside"
-            end = "" if url is None else "; give one of them"
-            self.bad(variables.REDIS_URL, f"{what} {variables.REDIS_URL_FILE}{end}")
-            return
-        variable = variables.REDIS_URL if url else variables.REDIS_URL_FILE
+    def _check_url(self, source: RedisSource) -> None:
+        variable = URL.file_variable if URL.file_variable in source.variables else URL.variable
         try:
-            parse_url(url or _secret(Path(url_file or "")))
+            url = url_in(source.variables)
+            if not url:
+                self.bad(variable, f"is not set; give the server's URL, or its file in {URL.file_variable}")
+                return
+            parse_url(url)
             if not self.problems:
-                source.settings(retry_for=1.0)
+                source.settings()
         except ValueError as error:
             self.bad(variable, str(error))
-        except OSError:
-            return  # _readable() has reported it
 
-    def _sentinel_master(self) -> str | None:
-        """The name of the master; empty if there is only a user of the Sentinels: then the URL must have the name."""
-        master = self.text(variables.REDIS_SENTINEL_MASTER)
-        return master or ("" if self.text(variables.REDIS_SENTINEL_USERNAME) else None)
-
-    def _file(self, name: str) -> Path | None:
-        path = self._readable(name)
-        return Path(path) if path else None
-
-    def _readable(self, name: str) -> str | None:
+    def _readable(self, name: str) -> None:
         path = self.text(name)
-        if path is None:
-            return None
         try:
-            Path(path).read_bytes()
+            Path(path or os.devnull).read_bytes()
         except OSError as error:
             self.bad(
                 name, f'the file "{path}" cannot be read ({error.strerror}); mount it or correct the path'
             )
-        return path
-
-
-def _secret(path: Path) -> str:
-    return path.read_text("utf-8").strip()
 
 
 def _default_worker(prefix: str | None) -> str:

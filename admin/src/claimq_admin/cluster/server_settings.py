@@ -8,6 +8,7 @@ from typing import cast
 
 import claimq
 from claimq.address.redis_url import parse_url, with_namespace
+from claimq.redis_store.settings import settings_of
 from claimq_admin.errors import REFUSED, CommandError
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_control.manifest import Manifest, RedisSpec
@@ -56,22 +57,13 @@ def queue_of(
         file: _entry(secrets[secret], secret, key, file) for secret, key, file in redis.secret_entries()
     }
     texts = {file: value.decode("utf-8", "replace").strip() for file, value in values.items()}
-    url = _checked_url(
-        redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace), manifest.namespace
-    )
+    _check_url(redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace), manifest.namespace)
     try:
         stored = certificates.paths(values, others, manifest.namespace)
     except CertificateRejected as error:
         raise CommandError(str(error), REFUSED) from error
-    settings = claimq.RedisSettings(
-        url,
-        **redis.credentials(texts),
-        ca_file=stored.get("ca.crt"),
-        cert_file=stored.get("tls.crt"),
-        key_file=stored.get("tls.key"),
-        retry_for=retry_for,
-        namespace=manifest.namespace,
-    )
+    parts = redis.parts({**texts, **stored})
+    settings = settings_of(parts, retry_for=retry_for, namespace=manifest.namespace)
     uid = str(body["metadata"].get("uid") or "")
     return ClusterQueue(manifest.name, manifest.namespace, uid, manifest.spec.queue_name, settings)
 
@@ -93,13 +85,12 @@ def _redis_of(manifest: Manifest) -> RedisSpec:
     return cast("RedisSpec", manifest.spec.redis)  # a manifest for a cluster has one
 
 
-def _checked_url(
+def _check_url(
     redis: RedisSpec, url: str | None, secrets: Mapping[str, Json], granted: Sequence[str], namespace: str
-) -> str:
-    """The URL of the server, if the passwords may be sent there."""
+) -> None:
+    """Raises CommandError if the URL is malformed, or the passwords must not be sent there."""
     try:
-        address = redis.address(url) or ""
-        endpoint = parse_url(with_namespace(address, namespace))
+        endpoint = parse_url(with_namespace(redis.address(url) or "", namespace))
     except ValueError as error:
         raise CommandError(f"{redis.address_field}: {error}", REFUSED) from error
     if endpoint.socket_path:
@@ -108,7 +99,6 @@ def _checked_url(
         hosts = parse_hosts(read_text(secrets[reference.name], HOSTS_KEY))
         if not is_allowed(endpoint, (*hosts, *granted), namespace):
             raise CommandError(_forbidden(redis, reference.name), REFUSED)
-    return address
 
 
 def _entry(data: Json, secret: str, key: str, file: str) -> bytes:

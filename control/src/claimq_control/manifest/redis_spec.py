@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from claimq.address.redis_url import split_server_address, split_url, with_topology
+from claimq.address.server_parts import OF_ENTRY
 from claimq_control.manifest.declaring import boolean, choice, nested, text
 
 _NAME = "^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$"
@@ -149,15 +150,6 @@ class SentinelSpec:
     )
 
 
-class Credentials(TypedDict):
-    """These arguments of ``claimq.RedisSettings``."""
-
-    username: str | None
-    password: str | None
-    sentinel_username: str | None
-    sentinel_password: str | None
-
-
 class Appendfsync(StrEnum):
     """What an administrator declares of the server's setting ``appendfsync``."""
 
@@ -262,13 +254,22 @@ class RedisSpec:
             entries.append((certificate.name, certificate.private_key_key, "tls.key"))
         return entries
 
-    def credentials(self, texts: Mapping[str, str]) -> Credentials:
-        """The users and passwords of a connection; ``texts``: the values of :meth:`secret_entries` by file."""
-        return {
+    def parts(self, entries: Mapping[str, str]) -> dict[str, Any]:
+        """The parts of the settings of a connection, see :data:`claimq.address.server_parts.SERVER_PARTS`.
+
+        ``entries``: the values of :meth:`secret_entries` by file; of a certificate, its path. The manifest's URL has
+        what Sentinels and cluster add to it; that of a Secret gets it from ``sentinel_master`` and ``cluster``.
+        """
+        sentinel = self.sentinel
+        parts = {
+            "url": self.address(),
             "username": self.user,
-            "password": texts.get("password"),
-            "sentinel_username": None if self.sentinel is None else self.sentinel.user,
-            "sentinel_password": texts.get("sentinel-password"),
+            "sentinel_master": sentinel.master_name if sentinel and self.secret_ref else None,
+            "sentinel_username": sentinel.user if sentinel else None,
+            "cluster": self.cluster and self.secret_ref is not None,
+        }
+        return {name: part for name, part in parts.items() if part} | {
+            OF_ENTRY[file]: entry for file, entry in entries.items()
         }
 
     @property

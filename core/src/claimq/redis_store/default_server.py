@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from claimq.address import local_mode, variables
+from claimq.address.server_parts import SERVER_PARTS, URL, ServerPart
 from claimq.errors import NoServer
-from claimq.redis_store.settings import RedisSettings
+from claimq.redis_store.settings import RedisSettings, settings_of
 
 ADVICE = f"give a URL, set {variables.REDIS_URL}, or start `claimq up -f FILE` first"
 
@@ -20,7 +22,8 @@ def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
     Raises NoServer, and ValueError for a malformed URL or an unreadable file in the environment.
     """
     environ = os.environ if environ is None else environ
-    return settings_from(url_in(environ) or _url_of_local_mode(), environ)
+    url = None if url_in(environ) else _url_of_local_mode()
+    return settings_from(environ, url=url)
 
 
 def url_in(environ: Mapping[str, str]) -> str:
@@ -28,45 +31,52 @@ def url_in(environ: Mapping[str, str]) -> str:
 
     Raises ValueError for both, and for a file that cannot be read or is empty.
     """
-    url, file = environ.get(variables.REDIS_URL, "").strip(), environ.get(variables.REDIS_URL_FILE)
-    if not file:
-        return url
-    if url:
-        raise ValueError(f"{variables.REDIS_URL} is set beside {variables.REDIS_URL_FILE}; give one of them")
-    url_of_file = _text_of(variables.REDIS_URL_FILE, file)
-    if not url_of_file:
-        raise ValueError(f"{variables.REDIS_URL_FILE} names an empty file; write the server's URL into it")
-    return url_of_file
+    url = _text_of(URL, environ)
+    if not url and environ.get(URL.file_variable):
+        raise ValueError(f"{URL.file_variable} names an empty file; write the server's URL into it")
+    return url
 
 
 def settings_from(
-    url: str, environ: Mapping[str, str], *, username: str | None = None, retry_for: float = 10.0
+    environ: Mapping[str, str], *, url: str | None = None, username: str | None = None, **options: Any
 ) -> RedisSettings:
-    """Settings from a URL. What a URL cannot hold comes from the variables that the sidecar reads.
+    """Settings from the variables of :data:`claimq.address.server_parts.SERVER_PARTS`. Files are read now.
 
-    Raises ValueError that names the variable or says what a URL looks like.
+    ``url``: instead of that of the variables, without what they say of its Sentinels, cluster and namespace.
+    ``options``: fields of RedisSettings that have no variable. Raises ValueError that names the variable or says what
+    a URL looks like.
     """
-    password = environ.get(variables.REDIS_PASSWORD) or None
-    password_file = environ.get(variables.REDIS_PASSWORD_FILE)
-    if password_file and password is None:
-        password = _text_of(variables.REDIS_PASSWORD_FILE, password_file)
-    return RedisSettings(
-        url,
-        username=username or environ.get(variables.REDIS_USERNAME) or None,
-        password=password,
-        ca_file=environ.get(variables.REDIS_CA_FILE) or None,
-        cert_file=environ.get(variables.REDIS_CERT_FILE) or None,
-        key_file=environ.get(variables.REDIS_KEY_FILE) or None,
-        retry_for=retry_for,
-    )
+    parts: dict[str, Any] = {} if url is None else {"url": url}
+    for part in SERVER_PARTS:
+        if (url is None or part.name not in _OF_URL) and (text := _text_of(part, environ)):
+            parts[part.name] = text
+    if "cluster" in parts:
+        parts["cluster"] = _flag(variables.REDIS_CLUSTER, parts["cluster"])
+    if username:
+        parts["username"] = username
+    return settings_of(parts, **options)
 
 
-def _text_of(variable: str, file: str) -> str:
+_OF_URL = ("url", "sentinel_master", "sentinel_username", "sentinel_password", "cluster", "namespace")
+
+
+def _flag(variable: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f'{variable} is "{text}"; give true or false')
+    return text.lower() == "true"
+
+
+def _text_of(part: ServerPart, environ: Mapping[str, str]) -> str:
+    text, file = environ.get(part.variable, "").strip(), environ.get(part.file_variable)
+    if not file:
+        return text
+    if text:
+        raise ValueError(f"{part.variable} is set beside {part.file_variable}; give one of them")
     try:
         return Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ValueError(f"{variable} cannot be read ({why})") from error
+        raise ValueError(f"{part.file_variable} cannot be read ({why})") from error
 
 
 def _url_of_local_mode() -> str:

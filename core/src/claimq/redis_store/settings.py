@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from claimq.address.redis_url import parse_url, with_namespace
+from claimq.address.redis_url import parse_url, with_namespace, with_topology
 from claimq.arguments import OptionalSeconds, Seconds, count, of_type, optional_count
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, ReadBounds
 
@@ -89,3 +91,16 @@ class RedisSettings:
         """How long a call of this use is retried."""
         longer = self.verdict_retry_for if use == "verdicts" else None
         return self.retry_for if longer is None else longer
+
+
+def settings_of(parts: Mapping[str, Any], **options: Any) -> RedisSettings:
+    """The settings from :data:`claimq.address.server_parts.SERVER_PARTS`, by name, and fields that are no such parts.
+
+    Raises ValueError.
+    """
+    fields_by_name = dict(parts)
+    is_cluster, master = fields_by_name.pop("cluster", False), fields_by_name.pop("sentinel_master", None)
+    if master is None and fields_by_name.get("sentinel_username"):
+        master = ""  # then the URL must have the name
+    url = with_topology(fields_by_name.pop("url", ""), master=master, cluster=is_cluster)
+    return RedisSettings(url, **fields_by_name, **options)

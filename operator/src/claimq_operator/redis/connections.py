@@ -15,7 +15,7 @@ from claimq.address.redis_url import Endpoint, parse_url, with_namespace
 from claimq.errors import ClaimqError
 from claimq.internals.operations import internals
 from claimq.internals.work_watch import WorkWatch
-from claimq.redis_store.settings import RedisSettings
+from claimq.redis_store.settings import RedisSettings, settings_of
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq_control.fault import Fault
@@ -194,12 +194,8 @@ class RedisConnections:
             stored = self._stored(
                 key, files
             )  # no await from here on: other queues delete files that no server uses
-            return RedisSettings(
-                url or "",
-                **redis.credentials(texts),
-                ca_file=stored.get("ca.crt"),
-                cert_file=stored.get("tls.crt"),
-                key_file=stored.get("tls.key"),
+            return settings_of(
+                redis.parts({**texts, **stored}),
                 connect_timeout=3.0,
                 reply_timeout=3.0,
                 retry_for=1.5,

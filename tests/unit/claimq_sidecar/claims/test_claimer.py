@@ -46,7 +46,7 @@ class Moved(Store):
     """A store whose first connection never responds again. `responds`: whether later ones do."""
 
     def __init__(self, metrics: Metrics) -> None:
-        super().__init__(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
+        super().__init__(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
         self.first = Away()
         self.responds = False
 
@@ -99,7 +99,7 @@ class Silent(Store):
     """A store that checks its server without a network."""
 
     def __init__(self, metrics: Metrics) -> None:
-        super().__init__(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
+        super().__init__(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
         self.is_away = True
 
     async def check(self) -> None:
@@ -150,7 +150,9 @@ class Stuck(Store):
 
 def test_claims_on_their_way_back_keep_no_payloads() -> None:
     async def run() -> None:
-        store = Stuck(RedisSource(url="redis://nowhere"), "queue", "worker", metrics := Metrics())
+        store = Stuck(
+            RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics := Metrics()
+        )
         claimer = Claimer(store, metrics, concurrency := Slots(3))
         item = Item("id", Payload(b"x"), enqueued_at=0.0, first_enqueued_at=0.0)
         claims = [Claim("worker/1", item, "worker", claimed_at=0.0, lease_until=30.0)]

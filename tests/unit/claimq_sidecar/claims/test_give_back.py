@@ -39,7 +39,7 @@ def test_a_dead_apps_claims_are_not_renewed_while_its_verdict_is_retried() -> No
         claims.adopt(token, "session", 0.0, 30.0)
 
     async def run() -> None:
-        store = Away(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
+        store = Away(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
         verdicts = Verdicts(store, claims, metrics, concurrency)
         request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
         asking = asyncio.ensure_future(verdicts.answer("done", request))
@@ -62,7 +62,7 @@ def test_an_attempt_that_fails_after_its_caller_is_gone_is_no_defect() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
         concurrency, metrics = Slots(2), Metrics()
-        store = Away(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
+        store = Away(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
         verdicts = Verdicts(store, ClaimsInFlight(concurrency), metrics, concurrency)
         request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
         asking = asyncio.ensure_future(verdicts.answer("done", request))
@@ -99,7 +99,7 @@ def test_a_lost_claim_has_its_slot_until_the_verdict_on_it_has_ended() -> None:
         claims.adopt(token, "session", 0.0, 30.0)
 
     async def run() -> None:
-        store = Halting(RedisSource(url="redis://nowhere"), "queue", "worker", metrics)
+        store = Halting(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
         verdicts = Verdicts(store, claims, metrics, concurrency)
         asking = asyncio.ensure_future(
             verdicts.answer("done", VerdictRequest(("worker/1",), (Ending(("worker/1",)),)))

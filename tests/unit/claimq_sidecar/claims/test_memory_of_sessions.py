@@ -65,7 +65,11 @@ async def opened(sidecar: Sidecar) -> tuple[str, Share]:
 
 
 def new_sidecar() -> Sidecar:
-    return Sidecar(SidecarSettings(RedisSource(url="redis://nowhere"), "queue", "worker", Path("socket")))
+    return Sidecar(
+        SidecarSettings(
+            RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", Path("socket")
+        )
+    )
 
 
 def test_a_session_that_takes_over_claims_keeps_memory_until_the_server_answers(queue: Queue) -> None:

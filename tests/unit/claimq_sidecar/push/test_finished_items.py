@@ -48,7 +48,7 @@ def test_items_that_finish_later_do_not_wait_for_a_verdict_without_an_answer(
 
     monkeypatch.setattr(Store, "call", call)
     push = PushSettings(port=None, socket=Path("nowhere"))
-    source = RedisSource(url="redis://nowhere")
+    source = RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"})
     settings = SidecarSettings(source, "queue", "worker", Path("socket"), concurrency=2, push=push)
 
     async def run() -> None:

@@ -33,7 +33,7 @@ async def test_a_request_uses_it_until_the_app_has_read_it(tmp_path: Path, size:
 
     server = await asyncio.start_unix_server(serve, tmp_path / "app")
     push = PushSettings(port=None, socket=tmp_path / "app")
-    source = RedisSource(url="redis://nowhere")
+    source = RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"})
     sidecar = Sidecar(SidecarSettings(source, "queue", "worker", tmp_path / "socket", push=push))
     pusher = Pusher(sidecar, push)
     pusher._gate.gone.clear()

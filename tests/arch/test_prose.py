@@ -12,7 +12,7 @@ WRAPPING = script("wrap_markdown")
 
 MOST_WORDS_OF_A_FIRST_SENTENCE = 20
 MOST_WORDS_OF_A_PARAGRAPH = 80
-MOST_WORDS_OF_USER_PAGES = 33_950
+MOST_WORDS_OF_USER_PAGES = 33_750
 """All pages of docs but decisions and generated ones, and README.md. The goal is 25,000: lower it with each page
 that gets shorter, and never raise it."""
 

@@ -55,12 +55,14 @@ def verdict_requests(raw: bytes) -> dict[str, VerdictRequest]:
 def next_request(raw: bytes) -> tuple[dict[str, VerdictRequest], ClaimRequest, str]:
     """Verdicts by verb, the claim after them, and the encoding of its payloads."""
     body = _read(raw, NextBody)
-    return _by_verb(body), ClaimRequest(int(body.max), body.wait, body.session), body.encoding
+    request = ClaimRequest(int(body.max), body.wait, body.session, int(body.ahead))
+    return _by_verb(body), request, body.encoding
 
 
-def session_tokens(raw: bytes) -> tuple[str, ...]:
-    """The claims that a new session takes over, without duplicates."""
-    return tuple(dict.fromkeys(_read(raw, SessionBody).tokens))
+def session_request(raw: bytes) -> tuple[tuple[str, ...], bool]:
+    """The claims that a new session takes over, without duplicates, and whether it needs permits."""
+    body = _read(raw, SessionBody)
+    return tuple(dict.fromkeys(body.tokens)), body.ahead
 
 
 def stream_request(raw: bytes) -> tuple[tuple[str, ...], int | None, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import click
@@ -20,17 +21,19 @@ _DOCUMENTS = frozenset({"json", "yaml", "ndjson"})
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes also the strings that YAML 1.2 and Kubernetes read as a number or a boolean: 08, 1e3, 0o14, y."""
+    """Quotes also the strings that YAML 1.2 and Kubernetes read as a number or a boolean: 08, 1e3, 0o14, y. Writes the
+    words of an enumeration as strings, as JSON does."""
 
 
 _OTHER_TYPE = re.compile(r"[yYnN]$|[-+]?(0o[0-7]+|(\.[0-9]+|[0-9][0-9_]*\.?[0-9_]*)([eE][-+]?[0-9]+)?)$")
 
 
 def _string(_: yaml.SafeDumper, text: str) -> yaml.Node:
-    return yaml.ScalarNode("tag:yaml.org,2002:str", text, style="'" if _OTHER_TYPE.match(text) else None)
+    return yaml.ScalarNode("tag:yaml.org,2002:str", str(text), style="'" if _OTHER_TYPE.match(text) else None)
 
 
 _Dumper.add_representer(str, _string)
+_Dumper.add_multi_representer(StrEnum, _string)
 
 
 class Answers:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_bench.simulation.world import Victims, View
 from claimq_control.manifest import ScalingSpec
-from claimq_control.scaling import Decision, ScalingState, Workers, decide, observation
+from claimq_control.scaling import Decision, ScalingState, decide, observation
 
 
 @dataclass(slots=True)
@@ -28,14 +28,14 @@ class Claimq:
 
     def decide(self, view: View) -> int | None:
         """The decision of :func:`claimq_control.scaling.decide`."""
-        workers = Workers(
+        seen = observation(
+            _snapshot(view),
             replicas=view.replicas,
             ready=view.ready,
             busy=view.busy_pods,
             slots=self.slots,
             starting_for=view.starting,
         )
-        seen = observation(_snapshot(view), workers)
         self.last = decide(self.spec, seen, self.state, view.now)
         self.state = self.last.state
         return self.last.replicas

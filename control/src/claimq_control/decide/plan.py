@@ -12,7 +12,7 @@ from claimq_control.decide.status import build
 from claimq_control.fault import OWNED_BY_ANOTHER
 from claimq_control.manifest import QueueSpec
 from claimq_control.scale_down import Marks, Step
-from claimq_control.scaling import Decision, Estimates, ScalingState, Seen, Workers, decide, observation
+from claimq_control.scaling import Decision, Estimates, ScalingState, Seen, decide, observation
 
 CONTEST_SECONDS = 600.0
 """How long another owner of the number of workers is reported after it set the number last."""
@@ -116,8 +116,14 @@ def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
     if observed.snapshot is None:
         return None
     starting_for = tuple(now - worker.created_at for worker in workers.live if not worker.is_ready)
-    counts = Workers(workers.replicas, workers.ready, workers.busy, slots, starting_for)
-    return observation(observed.snapshot, counts)
+    return observation(
+        observed.snapshot,
+        replicas=workers.replicas,
+        ready=workers.ready,
+        busy=workers.busy,
+        slots=slots,
+        starting_for=starting_for,
+    )
 
 
 def _contest(observed: Observed, decision: Decision, memory: Memory, clock: float) -> Contest | None:

@@ -12,7 +12,7 @@ were enough, never below the workers that hold claims; to zero when idle. An unk
 from claimq_control.scaling.decision import LONGEST_GAP, decide
 from claimq_control.scaling.estimates import Estimates
 from claimq_control.scaling.explanation import document
-from claimq_control.scaling.observation import Workers, observation
+from claimq_control.scaling.observation import observation
 from claimq_control.scaling.values import (
     MOST_WANTED,
     NOT_AUTO,
@@ -37,7 +37,6 @@ __all__ = [
     "ScalingState",
     "Seen",
     "StepPeriod",
-    "Workers",
     "decide",
     "document",
     "observation",

@@ -12,8 +12,8 @@ def observation(
     """The input of :func:`claimq_control.scaling.decide`. Workers that are stopping are left out.
 
     ``replicas``: workers ordered now: ready, starting, or not there yet. ``ready``: those that can claim.
-    ``busy``: those that hold a claim. ``slots``: items that one worker works on at the same time. ``starting_for``: for each that is
-    starting, seconds since it was ordered.
+    ``busy``: those that hold a claim. ``slots``: items that one worker works on at the same time.
+    ``starting_for``: for each that is starting, seconds since it was ordered.
 
     Pods can outnumber the replicas for a moment, and a clock can step back: ``ready`` and ``busy`` are at most
     ``replicas``, and no time is negative. Delayed items that are due count as one: the reaper moves them to main within

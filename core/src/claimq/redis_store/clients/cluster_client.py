@@ -109,18 +109,17 @@ class ClusterClient:
         for _ in range(_MOST_REDIRECTIONS):
             try:
                 return await send(node, asks)
-            except MovedError as error:
-                address, asks = self._target(error, node), None
-                self._moved[slot] = address
-            except AskError as error:
-                address, asks = self._target(error, node), _ASKING
+            except AskError as error:  # with an empty host: another port of the node that has sent it
+                address, asks = (error.host or self._address(node)[0], error.port), _ASKING
+                if isinstance(error, MovedError):
+                    self._moved[slot], asks = address, None
             except ClusterDownError:
-                self._suspect(node)
+                self._suspects.add(self._address(node))
                 raise
             except ResponseError:
                 raise
             except Exception:
-                self._suspect(node)
+                self._suspects.add(self._address(node))
                 await node.forget()
                 raise
             node = self._node(address)
@@ -129,17 +128,10 @@ class ClusterClient:
         )  # the next call reads the map, which closes those that are not in it
         raise TryAgainError("TRYAGAIN too many redirections")
 
-    def _target(self, error: AskError, node: DirectClient) -> Address:
-        """Where a redirection leads: with an empty host to another port of the node that has sent it."""
-        return error.host or self._address(node)[0], error.port
-
     def _address(self, node: DirectClient) -> Address:
         return next(
             (address for address, candidate in self._nodes.items() if candidate is node), self._first[0]
         )
-
-    def _suspect(self, node: DirectClient) -> None:
-        self._suspects.add(self._address(node))
 
     def _node(self, address: Address) -> DirectClient:
         if address not in self._nodes:

@@ -35,6 +35,7 @@ class Claimq:
             busy=view.busy_pods,
             slots=self.slots,
             starting_for=view.starting,
+            ahead=0,
         )
         self.last = decide(self.spec, seen, self.state, view.now)
         self.state = self.last.state

@@ -77,7 +77,7 @@ def test_the_input_of_the_scaling_rule_is_built_in_one_module() -> None:
         shown(path)
         for path in sources()
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Seen"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Observation"
     }
     assert builders == {"control/src/claimq_control/scaling/observation.py"}
 

@@ -44,9 +44,9 @@ class DirectAdmin:
         return await change_item(self.queue, self.record, item_id, change, self.destination)
 
     def selected(
-        self, wanted: ItemFilter, state: State, limit: int | None = None, rate: float | None = None
+        self, selector: ItemFilter, state: State, limit: int | None = None, rate: float | None = None
     ) -> SelectedItems:
         """The items that pass a filter."""
         return SelectedItems(
-            self.queue, wanted, self.record, self.destination, limit=limit, state=state, rate=rate
+            self.queue, selector, self.record, self.destination, limit=limit, state=state, rate=rate
         )

@@ -40,7 +40,7 @@ class QueueAdmin(Protocol):
         ...
 
     def selected(
-        self, wanted: ItemFilter, state: State, limit: int | None = None, rate: float | None = None
+        self, selector: ItemFilter, state: State, limit: int | None = None, rate: float | None = None
     ) -> Selected:
         """The first ``limit`` items of a state that pass a filter, of which ``rate`` are changed in a second."""
         ...

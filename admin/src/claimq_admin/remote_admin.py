@@ -52,13 +52,13 @@ class RemoteAdmin:
         return str(done["message"])
 
     def selected(
-        self, wanted: ItemFilter, state: State, limit: int | None = None, rate: float | None = None
+        self, selector: ItemFilter, state: State, limit: int | None = None, rate: float | None = None
     ) -> Selected:
         """The items that pass a filter. CommandError for what a page does not take."""
-        if wanted.payload or limit:
+        if selector.payload or limit:
             raise CommandError("--json and --limit are not possible with --web-api; use other filters", USAGE)
-        path = next(path for path, one in CHANGEABLE.items() if one is state)
-        return _RemoteItems(self, path, fields_of(wanted), {} if rate is None else {"rate": str(rate)})
+        path = next(path for path, changeable in CHANGEABLE.items() if changeable is state)
+        return _RemoteItems(self, path, fields_of(selector), {} if rate is None else {"rate": str(rate)})
 
     def form(self, change: ItemChange) -> dict[str, str]:
         """The form of a change."""
@@ -76,36 +76,40 @@ class _RemoteItems(Selected):
 
     async def count(self, stop: asyncio.Event) -> None:  # noqa: ARG002 - the page stops after seconds
         """See :class:`Selected`."""
-        found = await self.admin.page.get(self.admin.name, "selected", state=self.path, **self.wanted)
-        self.matched, self.looked_at, self.total = found["matching"], found["looked_at"], found["total"]
-        self.samples = list(map(located_of, found["samples"]))
+        selected = await self.admin.page.get(self.admin.name, "selected", state=self.path, **self.wanted)
+        self.matched, self.looked_at, self.total = (
+            selected["matching"],
+            selected["looked_at"],
+            selected["total"],
+        )
+        self.samples = list(map(located_of, selected["samples"]))
 
     async def run(self, change: ItemChange, stop: asyncio.Event) -> None:
         """See :class:`Selected`."""
         page, name = self.admin.page, self.admin.name
         form = {**self.admin.form(change), **self.rate, **self.wanted}
         run = f"runs/{(await page.post(name, self.path, form))['run']}"
-        while (found := await page.get(name, run))["state"] in ("running", "stopping"):
-            self._see(found)
-            if stop.is_set() and found["state"] == "running":
+        while (progress := await page.get(name, run))["state"] in ("running", "stopping"):
+            self._see(progress)
+            if stop.is_set() and progress["state"] == "running":
                 await page.post(name, run, {"action": "stop"})
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PERIOD):
                     await (asyncio.sleep(_PERIOD) if stop.is_set() else stop.wait())
-        self._see(found)
-        if found["problem"]:
+        self._see(progress)
+        if progress["problem"]:
             raise CommandError(
-                f"the change ended after {count(self.changed)}: {found['problem']}", UNAVAILABLE
+                f"the change ended after {count(self.changed)}: {progress['problem']}", UNAVAILABLE
             )
-        if found["state"] == "stopped":
+        if progress["state"] == "stopped":
             stop.set()
 
     async def run_on(self, names: Iterable[str], change: ItemChange) -> list[str]:
         """See :class:`Selected`."""
         missing: list[str] = []
-        for one in dict.fromkeys(names):
+        for item_id in dict.fromkeys(names):
             done = await self.admin.page.post(
-                self.admin.name, self.path, {**self.admin.form(change), "id": one}
+                self.admin.name, self.path, {**self.admin.form(change), "id": item_id}
             )
             missing += done["missing"]
             self.problems += done["problems"]
@@ -113,7 +117,11 @@ class _RemoteItems(Selected):
         self.problem_count = len(self.problems)
         return missing
 
-    def _see(self, found: Json) -> None:
-        self.looked_at, self.total, self.changed = found["looked_at"], found["total"], found["changed"]
-        self.problems, self.problem_count = found["problems"], found["problem_count"]
+    def _see(self, progress: Json) -> None:
+        self.looked_at, self.total, self.changed = (
+            progress["looked_at"],
+            progress["total"],
+            progress["changed"],
+        )
+        self.problems, self.problem_count = progress["problems"], progress["problem_count"]
         self.note()

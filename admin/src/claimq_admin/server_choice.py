@@ -36,55 +36,59 @@ class Chosen:
         return self.queues.get(name, name)
 
 
-def choose(url: str | None, data: Path | None, queue: str | None) -> Chosen:
+def choose(url: str | None, directory: Path | None, queue: str | None) -> Chosen:
     """Finds the server. Raises CommandError if there is none or it is ambiguous."""
     try:
-        is_in_environment = not url and not data and bool(url_in(os.environ))
+        is_in_environment = not url and not directory and bool(url_in(os.environ))
     except ValueError as error:
         raise CommandError(str(error), USAGE) from error
     if url or is_in_environment:
         return Chosen(settings_for(url or None))
-    queues = _local_mode(data, queue)
+    queues = _local_mode(directory, queue)
     urls = {queues[queue]} if queue in queues else set(queues.values())
     if queue is not None and queue not in queues:
-        known = ", ".join(queues)
+        names = ", ".join(queues)
         raise CommandError(
-            f"the running local mode has no queue {queue}, only {known}; use one of these, or give --redis URL"
+            f"the running local mode has no queue {queue}, only {names}; use one of these, or give --redis URL"
         )
     if len(urls) > 1:
         raise CommandError(
             "the queues of the running local mode are on several servers; give the name of a queue", USAGE
         )
-    found = urls.pop()
-    return Chosen(settings_for(found), {name: name for name, where in queues.items() if where == found})
+    chosen_url = urls.pop()
+    return Chosen(
+        settings_for(chosen_url), {name: name for name, where in queues.items() if where == chosen_url}
+    )
 
 
-def _local_mode(data: Path | None, queue: str | None) -> dict[str, str]:
+def _local_mode(directory: Path | None, queue: str | None) -> dict[str, str]:
     """The queues of the selected local mode, with the URLs of their servers."""
-    directories = _directories(data)
-    found = [(directory, queues) for directory in directories if (queues := local_mode.queues_of(directory))]
-    if len(found) > 1:
-        found = [one for one in found if queue in one[1]] or found
-    if len(found) > 1:
-        where = ", ".join(str(directory) for directory, _ in found)
+    directories = _directories(directory)
+    running = [
+        (directory, queues) for directory in directories if (queues := local_mode.queues_of(directory))
+    ]
+    if len(running) > 1:
+        running = [pair for pair in running if queue in pair[1]] or running
+    if len(running) > 1:
+        where = ", ".join(str(directory) for directory, _ in running)
         raise CommandError(f"several local modes are running ({where}); choose one with --data DIR", USAGE)
-    if not found:
+    if not running:
         if directories:
             raise StillStarting("local mode is still starting; try again in a moment", UNAVAILABLE)
         raise CommandError(f"no server is configured: {_ADVICE}", USAGE)
-    return found[0][1]
+    return running[0][1]
 
 
-def _directories(data: Path | None) -> list[Path]:
-    if data is None:
+def _directories(directory: Path | None) -> list[Path]:
+    if directory is None:
         return local_mode.running_near() or local_mode.running_anywhere()
     try:
-        local_mode.check_trusted(data)
+        local_mode.check_trusted(directory)
     except local_mode.NotTrusted as error:
         raise CommandError(f"{error}, or give --redis URL", USAGE) from error
     except OSError:
         return []
-    return [data] if local_mode.is_running(data) else []
+    return [directory] if local_mode.is_running(directory) else []
 
 
 def settings_for(

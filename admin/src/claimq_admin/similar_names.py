@@ -8,9 +8,13 @@ from collections.abc import Iterable
 _MOST = 3
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """``; did you mean A or B?``, or an empty text. ``NAME`` also matches ``NAMESPACE.NAME``."""
-    others = [one for one in known if one != name]
-    meant = [one for one in others if one.endswith(f".{name}")]
-    meant += [one for one in difflib.get_close_matches(name, others, _MOST) if one not in meant]
+    other_names = [candidate for candidate in known_names if candidate != name]
+    meant = [candidate for candidate in other_names if candidate.endswith(f".{name}")]
+    meant += [
+        candidate
+        for candidate in difflib.get_close_matches(name, other_names, _MOST)
+        if candidate not in meant
+    ]
     return f"; did you mean {' or '.join(meant[:_MOST])}?" if meant else ""

@@ -22,11 +22,11 @@ async def stopping() -> AsyncGenerator[asyncio.Event]:
             task.cancel()
         stop.set()
 
-    taken = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in taken:
+    numbers = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in numbers:
         loop.add_signal_handler(number, note)
     try:
         yield stop
     finally:
-        for number in taken:
+        for number in numbers:
             loop.remove_signal_handler(number)

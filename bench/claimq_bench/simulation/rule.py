@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_bench.simulation.world import Victims, View
 from claimq_control.manifest import ScalingSpec
-from claimq_control.scaling import Decision, ScalingState, decide, observation
+from claimq_control.scaling import Decision, ScalingState, decide, observe
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Claimq:
 
     def decide(self, view: View) -> int | None:
         """The decision of :func:`claimq_control.scaling.decide`."""
-        seen = observation(
+        observation = observe(
             _snapshot(view),
             replicas=view.replicas,
             ready=view.ready,
@@ -37,7 +37,7 @@ class Claimq:
             starting_for=view.starting,
             ahead=0,
         )
-        self.last = decide(self.spec, seen, self.state, view.now)
+        self.last = decide(self.spec, observation, self.state, view.now)
         self.state = self.last.state
         return self.last.replicas
 

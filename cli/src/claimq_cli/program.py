@@ -74,7 +74,9 @@ class _LazyGroup(click.Group):
         except click.exceptions.NoSuchCommand as error:
             name, names = error.command_name, self.list_commands(ctx)
             groups = [
-                found for one in _GROUPS if isinstance(found := self.get_command(ctx, one), click.Group)
+                group
+                for group_name in _GROUPS
+                if isinstance(group := self.get_command(ctx, group_name), click.Group)
             ]
             if meant := [f"'{group.name} {name}'" for group in groups if name in group.commands]:
                 text = f"No such command '{name}'. Did you mean {' or '.join(meant)}?"
@@ -88,35 +90,35 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="claimq-cli")
 @common_options(output=None)
 @click.pass_context
-def cli(context: click.Context, /, **given: object) -> None:
+def cli(context: click.Context, /, **options: object) -> None:
     """Inspect, change and run reliable work queues on Redis and Valkey.
 
     Options before the command apply to it unless they follow it too.
     """
-    chosen = {name: value for name, value in given.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     command = cli.get_command(context, context.invoked_subcommand or "")
     if command is None or not chosen:
         return
-    known = {parameter.name for one in _leaves(command) for parameter in one.params}
+    parameters = {parameter.name for leaf in _leaves(command) for parameter in leaf.params}
     for option in context.command.params:
         is_given = (
             option.name in chosen and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
         )
-        if is_given and option.name not in known:
+        if is_given and option.name not in parameters:
             raise click.UsageError(f"`claimq {command.name}` has no option {option.opts[-1]}", context)
     context.default_map = {str(command.name): _defaults(command, chosen)}
 
 
 def _leaves(command: click.Command) -> list[click.Command]:
     if isinstance(command, click.Group):
-        return [leaf for one in command.commands.values() for leaf in _leaves(one)]
+        return [leaf for command_below in command.commands.values() for leaf in _leaves(command_below)]
     return [command]
 
 
 def _defaults(command: click.Command, chosen: Mapping[str, object]) -> Mapping[str, object]:
     """The defaults of a command's options, in the form that click reads for groups."""
     if isinstance(command, click.Group):
-        return {name: _defaults(one, chosen) for name, one in command.commands.items()}
+        return {name: _defaults(command_below, chosen) for name, command_below in command.commands.items()}
     return chosen
 
 

@@ -18,15 +18,15 @@ def clear(directory: StateDirectory) -> RunState | None:
     if state is None:
         return None
     if state.boot == process_table.boot_id():
-        written = [Identity(one.pid, one.started) for one in state.processes]
+        written = [Identity(process.pid, process.started) for process in state.processes]
         stayed = process_table.end_all(
             lambda: {
                 *process_table.marked(state.mark),
-                *(one for one in written if process_table.identify(one.pid) == one),
+                *(identity for identity in written if process_table.identify(identity.pid) == identity),
             }
         )
         if stayed:
-            numbers = ", ".join(str(one.pid) for one in stayed)
+            numbers = ", ".join(str(identity.pid) for identity in stayed)
             raise LocalModeError(f"cannot kill processes of an earlier claimq up: {numbers}; stop them first")
     directory.forget_run(state)
     return state

@@ -224,11 +224,11 @@ class LocalMode:
         waiting = (State.MAIN, State.BUSY, State.DELAYED)
         while not self._stop.is_set():
             snapshots = [runner.platform.snapshot for runner in self.runners]
-            seen = [one for one in snapshots if one and one.now >= since]
-            if len(seen) == len(self.runners) and not any(
-                one.lengths[state] for one in seen for state in waiting
+            recent = [snapshot for snapshot in snapshots if snapshot and snapshot.now >= since]
+            if len(recent) == len(self.runners) and not any(
+                snapshot.lengths[state] for snapshot in recent for state in waiting
             ):
-                failed = sum(one.lengths[State.FAILED] for one in seen)
+                failed = sum(snapshot.lengths[State.FAILED] for snapshot in recent)
                 has_failed = f"; {count(failed)} in failed" if failed else ""
                 self.note(f"main, busy and delayed are empty{has_failed}")
                 return True
@@ -295,7 +295,7 @@ class LocalMode:
         return [child for child in children if child is not None and child.is_running]
 
     def _state(self) -> RunState:
-        own = process_table.identify(os.getpid())
+        identity = process_table.identify(os.getpid())
         for runner in self.runners:
             live = [worker.claim_name for worker in runner.workers.values() if worker.claim_name]
             self._claim_names[runner.board.name] = live
@@ -303,7 +303,7 @@ class LocalMode:
             mark=self.mark,
             boot=process_table.boot_id(),
             pid=os.getpid(),
-            started=own.started if own else 0,
+            started=identity.started if identity else 0,
             sockets=str(self.sockets),
             queues={runner.board.name: runner.url for runner in self.runners}
             if self.started.is_set()

@@ -83,31 +83,31 @@ class Reloader:
             raise CommandError(f"the files of --reload cannot be watched: {error}", USAGE) from error
 
     async def _follow(self, changes: AsyncIterable[set[tuple[Change, str]]]) -> None:
-        async for found in changes:
-            await self.changed({Path(path) for _, path in found})
+        async for batch in changes:
+            await self.changed({Path(path) for _, path in batch})
 
     async def changed(self, files: set[Path]) -> None:
         """Uses the manifest as it is now, if it has changed, and replaces all workers. An invalid manifest changes
         nothing."""
         names = sorted({file.name for file in files})
-        shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+        names_text = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
         try:
             if self._watched.manifest in files:
                 await self._use(self._watched.read())
         except (ClaimqError, CommandError) as error:
-            self._note(f"{shown} changed, and is not used: {error}", is_trouble=True)
+            self._note(f"{names_text} changed, and is not used: {error}", is_trouble=True)
             return
-        await self._room(shown)
+        await self._room(names_text)
         replaced = sum(runner.replace_workers() for runner in self._runners.values())
-        self._note(f"{shown} changed: replacing {count(replaced, 'worker')}")
+        self._note(f"{names_text} changed: replacing {count(replaced, 'worker')}")
 
-    async def _room(self, shown: str) -> None:
+    async def _room(self, names_text: str) -> None:
         """Waits while many earlier workers still finish their items: each change starts as many processes again. What
         changes in between is the next change."""
         is_waiting = False
         while not all(runner.has_room_for_replacements for runner in self._runners.values()):
             if not is_waiting:
-                self._note(f"{shown} changed: waiting for earlier workers to finish their items")
+                self._note(f"{names_text} changed: waiting for earlier workers to finish their items")
             is_waiting = True
             await asyncio.sleep(_ROOM_SECONDS)
 

@@ -127,9 +127,9 @@ class StateDirectory:
 
     def read(self) -> RunState | None:
         """The content of the state file; None if it is absent or invalid."""
-        found = local_mode.read_state(self.path)
+        document = local_mode.read_state(self.path)
         try:
-            return None if found is None else _state_of(found)
+            return None if document is None else _state_of(document)
         except (TypeError, KeyError):
             return None
 
@@ -146,7 +146,7 @@ def _has_room_for_sockets(place: Path) -> bool:
     return len(os.fsencode(place)) + ROOM_FOR_NAME <= LONGEST_SOCKET_PATH
 
 
-def _state_of(found: Mapping[str, Any]) -> RunState:
-    known = {name: found[name] for name in RunState.__dataclass_fields__ if name in found}
-    known["processes"] = [Running(**cast("dict[str, Any]", one)) for one in found["processes"]]
-    return RunState(**known)
+def _state_of(document: Mapping[str, Any]) -> RunState:
+    fields = {name: document[name] for name in RunState.__dataclass_fields__ if name in document}
+    fields["processes"] = [Running(**cast("dict[str, Any]", process)) for process in document["processes"]]
+    return RunState(**fields)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from claimq_control.scaling import Seen
+from claimq_control.scaling import Observation
 
-_EMPTY = Seen(
+_EMPTY = Observation(
     main=0,
     busy=0,
     replicas=0,
@@ -24,6 +24,8 @@ _EMPTY = Seen(
 )
 
 
-def scaling_input(main: int = 0, busy: int = 0, replicas: int = 0, ready: int = 0, **more: Any) -> Seen:
+def scaling_input(
+    main: int = 0, busy: int = 0, replicas: int = 0, ready: int = 0, **more: Any
+) -> Observation:
     """One observation of an empty queue without workers, with these numbers instead."""
     return replace(_EMPTY, main=main, busy=busy, replicas=replicas, ready=ready, **more)

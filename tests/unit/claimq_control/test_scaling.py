@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from claimq_control.manifest import ScaleDownSpec, ScaleUpSpec, ScalingMode, ScalingSpec
-from claimq_control.scaling import MOST_WANTED, Decision, Estimates, ScalingRule, ScalingState, Seen, decide
+from claimq_control.scaling import (
+    MOST_WANTED,
+    Decision,
+    Estimates,
+    Observation,
+    ScalingRule,
+    ScalingState,
+    decide,
+)
 from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(
@@ -23,13 +31,13 @@ SHORT_ITEMS = ScalingState(estimates=Estimates.from_json({"busySeconds": 20.0, "
 """A queue has learned that its items take a tenth of a second."""
 
 
-def seen(main: int = 0, replicas: int = 0, **more: float | None) -> Seen:
+def seen(main: int = 0, replicas: int = 0, **more: float | None) -> Observation:
     values: dict[str, Any] = {"busy": 0, "ready": replicas, "oldest_age": 1.0 if main else None, **more}
     return scaling_input(main=main, replicas=replicas, **values)
 
 
 def run(
-    spec: ScalingSpec, what: Seen | None, until: float, start: float = 0.0, state: ScalingState = EMPTY
+    spec: ScalingSpec, what: Observation | None, until: float, start: float = 0.0, state: ScalingState = EMPTY
 ) -> Decision:
     """The last of the decisions made each second on the same observation but for the replicas, which follow."""
     decision = decide(spec, what, state, start)

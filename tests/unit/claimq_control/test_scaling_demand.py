@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from claimq_control.manifest import ScalingSpec
-from claimq_control.scaling import Estimates, ScalingRule, ScalingState, Seen
+from claimq_control.scaling import Estimates, Observation, ScalingRule, ScalingState
 from claimq_control.scaling.demand import Demand, demand
 from claimq_control.scaling.limits import Wish, idle_after, up, window
 from testkit.scaling_input import scaling_input
@@ -28,7 +28,7 @@ def learned(*, service: float = 2.0, rate: float = 0.0, start: float = 8.0) -> E
     )
 
 
-def seen(main: int, replicas: int = 0, *, age: float = 0.0, **more: Any) -> Seen:
+def seen(main: int, replicas: int = 0, *, age: float = 0.0, **more: Any) -> Observation:
     values: dict[str, Any] = {"busy": 0, "ready": replicas, **more}
     return scaling_input(main=main, replicas=replicas, oldest_age=age, **values)
 

@@ -12,7 +12,7 @@ KNOWN = Estimates(at=0.0, claimed=0, busy_seconds=200.0, ended=100.0)
 """A hundred items of two seconds have ended."""
 
 
-def after(before: Estimates, now: float, **seen: Any) -> Estimates:
+def after(before: Estimates, now: float, **observation: Any) -> Estimates:
     given: dict[str, Any] = {
         "main": before.main,
         "busy": before.busy,
@@ -20,7 +20,7 @@ def after(before: Estimates, now: float, **seen: Any) -> Estimates:
         "ready": before.ready,
         "starting_for": (),
         "horizon": 30.0,
-        **seen,
+        **observation,
     }
     return before.after(now, **given)
 
@@ -106,23 +106,26 @@ def test_the_rates_approach_what_arrived_per_second() -> None:
 
 
 def test_arrivals_are_remembered_in_groups_for_as_long_as_the_horizon() -> None:
-    seen = replace(KNOWN, at=0.0)
+    observation = replace(KNOWN, at=0.0)
     for now, main in ((5.0, 1), (10.0, 3), (15.0, 6), (75.0, 6), (135.0, 6)):
-        seen = after(seen, now, main=main, horizon=140.0)
-    assert seen.arrivals == ((0.0, 3), (10.0, 3))  # a group lasts a fourteenth of the horizon
-    assert after(seen, 140.0, horizon=140.0).arrivals == ((0.0, 3), (10.0, 3))
-    assert after(seen, 140.1, horizon=140.0).arrivals == ((10.0, 3),)
+        observation = after(observation, now, main=main, horizon=140.0)
+    assert observation.arrivals == ((0.0, 3), (10.0, 3))  # a group lasts a fourteenth of the horizon
+    assert after(observation, 140.0, horizon=140.0).arrivals == ((0.0, 3), (10.0, 3))
+    assert after(observation, 140.1, horizon=140.0).arrivals == ((10.0, 3),)
 
 
 def test_a_group_of_arrivals_grows_for_a_fourteenth_of_the_horizon() -> None:
-    seen = replace(KNOWN, at=9.5, arrivals=((-20.0, 4), (0.0, 3)))
-    assert after(seen, 14.5, main=2, horizon=140.0).arrivals == ((-20.0, 4), (0.0, 5))
-    assert after(replace(seen, at=10.0), 14.5, main=2, horizon=140.0).arrivals[1:] == ((0.0, 3), (10.0, 2))
+    observation = replace(KNOWN, at=9.5, arrivals=((-20.0, 4), (0.0, 3)))
+    assert after(observation, 14.5, main=2, horizon=140.0).arrivals == ((-20.0, 4), (0.0, 5))
+    assert after(replace(observation, at=10.0), 14.5, main=2, horizon=140.0).arrivals[1:] == (
+        (0.0, 3),
+        (10.0, 2),
+    )
 
 
 def test_arrivals_that_are_exactly_as_old_as_the_horizon_are_remembered() -> None:
-    seen = replace(KNOWN, at=145.0, arrivals=((0.0, 3), (10.0, 4)))
-    assert after(seen, 150.0, horizon=140.0).arrivals == ((10.0, 4),)
+    observation = replace(KNOWN, at=145.0, arrivals=((0.0, 3), (10.0, 4)))
+    assert after(observation, 150.0, horizon=140.0).arrivals == ((10.0, 4),)
 
 
 def test_items_that_vanished_are_no_arrivals() -> None:
@@ -199,10 +202,10 @@ def test_a_start_counts_for_a_tenth_at_least_and_for_five_minutes_at_most() -> N
 
 
 def test_what_is_stored_is_rounded() -> None:
-    seen = Estimates(
+    observation = Estimates(
         slow=1.23456, busy_seconds=2.34567, ended=3.45, start=4.567, start_variance=2.0, starts=5.67
     )
-    assert seen.to_json() == {
+    assert observation.to_json() == {
         "arrivalRate": 1.2346,
         "busySeconds": 2.346,
         "ended": 3.5,

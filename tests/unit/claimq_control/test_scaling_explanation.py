@@ -13,8 +13,8 @@ from claimq_control.scaling import (
     Estimates,
     Explanation,
     Limit,
+    Observation,
     ScalingState,
-    Seen,
     decide,
     document,
 )
@@ -24,13 +24,13 @@ SPEC = ScalingSpec(max_replicas=100, target_age=30.0, items_per_replica=8)
 BURST = scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)
 
 
-def decided(what: Seen | None, spec: ScalingSpec = SPEC, **learned: float) -> Decision:
+def decided(what: Observation | None, spec: ScalingSpec = SPEC, **learned: float) -> Decision:
     stored = {"arrivalRate": 2.0, "busySeconds": 400.0, "ended": 100.0, "starts": 9.0, **learned}
     stored = {"startSeconds": 8.0, "startDeviation": 1.5, **stored}
     return decide(spec, what, ScalingState(estimates=Estimates.from_json(stored)), 0.0)
 
 
-def explanation(what: Seen, spec: ScalingSpec = SPEC, **learned: float) -> Explanation:
+def explanation(what: Observation, spec: ScalingSpec = SPEC, **learned: float) -> Explanation:
     found = decided(what, spec, **learned).explanation
     assert found is not None
     return found

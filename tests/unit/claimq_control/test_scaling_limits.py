@@ -10,9 +10,9 @@ from claimq_control.scaling import (
     MOST_WANTED,
     Estimates,
     Limit,
+    Observation,
     ScalingRule,
     ScalingState,
-    Seen,
     StepPeriod,
     decide,
 )
@@ -36,7 +36,7 @@ def wish(replicas: int, rule: ScalingRule = ScalingRule.TARGET_AGE) -> Wish:
     return Wish(replicas, rule, "why")
 
 
-def seen(replicas: int, **more: Any) -> Seen:
+def seen(replicas: int, **more: Any) -> Observation:
     return scaling_input(main=0, busy=0, replicas=replicas, ready=replicas, **more)
 
 

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from claimq_control.manifest import ScaleDownSpec, ScaleUpSpec, ScalingSpec
-from claimq_control.scaling import MOST_WANTED, ScalingState, Seen, decide
+from claimq_control.scaling import MOST_WANTED, Observation, ScalingState, decide
 from testkit.scaling_input import scaling_input
 
 counts = st.integers(min_value=0, max_value=60)
@@ -36,7 +36,7 @@ def specs(draw: st.DrawFn) -> ScalingSpec:
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> Seen:
+def queues(draw: st.DrawFn) -> Observation:
     """What may be seen of a queue; the workers are filled in by what was decided."""
     main, busy = draw(counts | st.integers(min_value=0, max_value=100_000)), draw(counts)
     return scaling_input(
@@ -50,7 +50,7 @@ def queues(draw: st.DrawFn) -> Seen:
     )
 
 
-def with_workers(what: Seen, replicas: int, share_ready: float = 1.0) -> Seen:
+def with_workers(what: Observation, replicas: int, share_ready: float = 1.0) -> Observation:
     ready = int(replicas * share_ready)
     return replace(what, replicas=replicas, ready=ready)
 
@@ -61,12 +61,12 @@ class Past:
     def __init__(self, spec: ScalingSpec, replicas: int, start: float = 0.0) -> None:
         self.spec, self.replicas, self.now, self.state = spec, replicas, start, ScalingState()
 
-    def step(self, what: Seen | None, after: float = 1.0, share_ready: float = 1.0) -> tuple[int, int]:
+    def step(self, what: Observation | None, after: float = 1.0, share_ready: float = 1.0) -> tuple[int, int]:
         """(before, after) of one decision."""
         self.now += after
         before = self.replicas
-        seen = None if what is None else with_workers(what, before, share_ready)
-        decision = decide(self.spec, seen, self.state, self.now)
+        observation = None if what is None else with_workers(what, before, share_ready)
+        decision = decide(self.spec, observation, self.state, self.now)
         assert decision.reason
         self.state = decision.state
         if decision.replicas is not None:
@@ -81,7 +81,7 @@ moments = st.tuples(
 
 @given(specs(), counts, st.lists(moments, max_size=12))
 def test_bounds_hold_and_nothing_unknown_changes_anything(
-    spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]]
+    spec: ScalingSpec, replicas: int, past: list[tuple[Observation | None, float, float]]
 ) -> None:
     run = Past(spec, replicas)
     for what, after, ready in past:
@@ -94,7 +94,7 @@ def test_bounds_hold_and_nothing_unknown_changes_anything(
 
 @given(specs(), counts, st.lists(moments, max_size=12))
 def test_workers_that_hold_claims_are_never_taken_unless_max_says_so(
-    spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]]
+    spec: ScalingSpec, replicas: int, past: list[tuple[Observation | None, float, float]]
 ) -> None:
     run = Past(spec, replicas)
     for what, after, ready in past:
@@ -120,13 +120,17 @@ def test_workers_that_hold_claims_are_never_taken_unless_max_says_so(
 )
 @settings(deadline=None)
 def test_a_repeated_observation_adds_workers_first_and_never_after_a_removal(
-    spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]], what: Seen, is_idle: bool
+    spec: ScalingSpec,
+    replicas: int,
+    past: list[tuple[Observation | None, float, float]],
+    what: Observation,
+    is_idle: bool,
 ) -> None:
     if is_idle:
         what = scaling_input(main=0, busy=0, replicas=0, ready=0)
     run = Past(spec, replicas)
-    for seen, after, ready in past:
-        run.step(seen, after, ready)
+    for observation, after, ready in past:
+        run.step(observation, after, ready)
     trail = [run.step(what, 7.0)[1] for _ in range(300)]
     changes = [later - earlier for earlier, later in pairwise(trail) if later != earlier]
     # More workers are ordered than are needed once they have started, since items become older until then. Without
@@ -137,7 +141,7 @@ def test_a_repeated_observation_adds_workers_first_and_never_after_a_removal(
 @given(specs(), counts, st.lists(moments, max_size=8), queues())
 @settings(deadline=None)
 def test_the_same_observation_ends_at_rest_if_steps_are_not_limited(
-    spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]], what: Seen
+    spec: ScalingSpec, replicas: int, past: list[tuple[Observation | None, float, float]], what: Observation
 ) -> None:
     spec = replace(
         spec,
@@ -145,8 +149,8 @@ def test_the_same_observation_ends_at_rest_if_steps_are_not_limited(
         scale_down=replace(spec.scale_down, max_step=None),
     )
     run = Past(spec, replicas)
-    for seen, after, ready in past:
-        run.step(seen, after, ready)
+    for observation, after, ready in past:
+        run.step(observation, after, ready)
     trail = [run.step(what, 30.0)[1] for _ in range(120)]  # eight of the longest windows take 2,400 s
     assert len(set(trail[-30:])) == 1
 
@@ -162,15 +166,15 @@ def test_the_same_observation_ends_at_rest_if_steps_are_not_limited(
 def test_more_backlog_never_means_fewer_workers(
     spec: ScalingSpec,
     replicas: int,
-    past: list[tuple[Seen | None, float, float]],
-    what: Seen,
+    past: list[tuple[Observation | None, float, float]],
+    what: Observation,
     more: int,
     is_due: bool,
 ) -> None:
     few, many = Past(spec, replicas), Past(spec, replicas)
-    for seen, after, ready in past:
-        few.step(seen, after, ready)
-        many.step(seen, after, ready)
+    for observation, after, ready in past:
+        few.step(observation, after, ready)
+        many.step(observation, after, ready)
     larger = (
         replace(what, delayed_due=what.delayed_due + more) if is_due else replace(what, main=what.main + more)
     )
@@ -181,23 +185,23 @@ def test_more_backlog_never_means_fewer_workers(
 def test_an_older_item_never_means_fewer_workers(
     spec: ScalingSpec,
     replicas: int,
-    past: list[tuple[Seen | None, float, float]],
-    what: Seen,
+    past: list[tuple[Observation | None, float, float]],
+    what: Observation,
     one: float,
     other: float,
 ) -> None:
     assume(what.main > 0)
     young, old = Past(spec, replicas), Past(spec, replicas)
-    for seen, after, ready in past:
-        young.step(seen, after, ready)
-        old.step(seen, after, ready)
+    for observation, after, ready in past:
+        young.step(observation, after, ready)
+        old.step(observation, after, ready)
     decided = young.step(replace(what, oldest_age=min(one, other)))[1]
     assert old.step(replace(what, oldest_age=max(one, other)))[1] >= decided
 
 
 @given(specs(), st.integers(min_value=1, max_value=40), st.lists(moments, max_size=40))
 def test_zero_comes_only_after_idle_after_of_seen_idleness(
-    spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]]
+    spec: ScalingSpec, replicas: int, past: list[tuple[Observation | None, float, float]]
 ) -> None:
     spec = replace(spec, min_replicas=0)
     run, idle_since = Past(spec, replicas), None
@@ -222,14 +226,14 @@ def test_an_idle_queue_does_get_to_zero(spec: ScalingSpec, pauses: list[float]) 
 
 
 @given(specs(), queues())
-def test_from_zero_a_waiting_item_gets_a_worker_at_once(spec: ScalingSpec, what: Seen) -> None:
+def test_from_zero_a_waiting_item_gets_a_worker_at_once(spec: ScalingSpec, what: Observation) -> None:
     assume(what.main + what.delayed_due > 0)
     assert Past(spec, 0).step(what)[1] >= 1
 
 
 @given(specs(), counts, st.integers(min_value=1, max_value=20), st.lists(moments, min_size=2, max_size=20))
 def test_steps_are_limited(
-    spec: ScalingSpec, replicas: int, step: int, past: list[tuple[Seen | None, float, float]]
+    spec: ScalingSpec, replicas: int, step: int, past: list[tuple[Observation | None, float, float]]
 ) -> None:
     spec = replace(
         spec,
@@ -256,7 +260,7 @@ def test_the_state_stays_small(spec: ScalingSpec, replicas: int, mains: list[int
 @given(specs(), counts, st.lists(moments, max_size=8), st.lists(counts, min_size=20, max_size=20))
 @settings(deadline=None)
 def test_in_the_window_after_a_wish_none_of_its_workers_is_removed(
-    spec: ScalingSpec, replicas: int, past: list[tuple[Seen | None, float, float]], mains: list[int]
+    spec: ScalingSpec, replicas: int, past: list[tuple[Observation | None, float, float]], mains: list[int]
 ) -> None:
     window = 30.0
     spec = replace(spec, idle_after=1e9, scale_down=replace(spec.scale_down, stabilization_window=window))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from claimq_control.manifest import ScalingSpec
-from claimq_control.scaling import Estimates, Limit, ScalingRule, ScalingState, Seen, decide
+from claimq_control.scaling import Estimates, Limit, Observation, ScalingRule, ScalingState, decide
 from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(max_replicas=100, target_age=30.0)
@@ -27,12 +27,14 @@ def learned(*, service: float = 2.0, rate: float = 0.0, start: float = 8.0) -> E
     return Estimates.from_json(stored)
 
 
-def decided(what: Seen, estimates: Estimates, spec: ScalingSpec = SPEC) -> tuple[int | None, ScalingRule]:
+def decided(
+    what: Observation, estimates: Estimates, spec: ScalingSpec = SPEC
+) -> tuple[int | None, ScalingRule]:
     decision = decide(spec, what, ScalingState(estimates=estimates), 0.0)
     return decision.replicas, decision.rule
 
 
-def busy_queue(main: int, replicas: int, *, age: float = 1.0, **more: Any) -> Seen:
+def busy_queue(main: int, replicas: int, *, age: float = 1.0, **more: Any) -> Observation:
     """A queue whose ready workers all hold an item."""
     values: dict[str, Any] = {"ready": replicas, "busy": replicas, "busy_workers": replicas, **more}
     return scaling_input(main=main, replicas=replicas, oldest_age=age, **values)
@@ -219,7 +221,7 @@ def test_the_reason_shows_a_doubt_of_a_fifth_or_more(unproven: float, is_shown: 
 # What is learned --------------------------------------------------------------------------------------------------
 
 
-def observed(estimates: Estimates, now: float, **seen: object) -> Estimates:
+def observed(estimates: Estimates, now: float, **observation: object) -> Estimates:
     values: dict[str, Any] = {
         "main": 0,
         "busy": 0,
@@ -227,7 +229,7 @@ def observed(estimates: Estimates, now: float, **seen: object) -> Estimates:
         "ready": 1,
         "starting_for": (),
         "horizon": 30.0,
-        **seen,
+        **observation,
     }
     return estimates.after(now, **values)
 

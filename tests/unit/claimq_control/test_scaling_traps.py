@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from claimq_control.manifest import ScalingSpec
-from claimq_control.scaling import Estimates, Limit, ScalingRule, ScalingState, Seen, decide
+from claimq_control.scaling import Estimates, Limit, Observation, ScalingRule, ScalingState, decide
 from testkit.scaling_input import scaling_input
 
 SPEC = ScalingSpec(max_replicas=100, target_age=30.0)
@@ -16,7 +16,9 @@ LEARNED = ScalingState(
 )
 
 
-def numbers(what: Seen, seconds: int, spec: ScalingSpec = SPEC, state: ScalingState = LEARNED) -> list[int]:
+def numbers(
+    what: Observation, seconds: int, spec: ScalingSpec = SPEC, state: ScalingState = LEARNED
+) -> list[int]:
     """What is decided each second on the same observation, but for the workers, which follow."""
     found: list[int] = []
     for now in range(seconds):

@@ -52,12 +52,12 @@ def opened(text: str | None, *, default: str, allow_remote: bool = False) -> tup
     for port in ports:
         try:
             family = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM)[0][0]
-            made = socket.create_server((address.host, port), family=family, backlog=128)
+            listener = socket.create_server((address.host, port), family=family, backlog=128)
         except OSError as error:
             problem = error.strerror or str(error)
         else:
-            made.setblocking(False)
-            return made, address.host
+            listener.setblocking(False)
+            return listener, address.host
     raise CommandError(f"cannot listen on {text or default}: {problem}; choose another address")
 
 

@@ -40,11 +40,11 @@ class Shown:
 
 def shown_payload(raw: bytes) -> Shown:
     """All forms of a payload, each of bounded size."""
-    found = documents.payload_of(raw) if len(raw) <= 1024 * 1024 else {"payload_base64": ""}
+    fields = documents.payload_of(raw) if len(raw) <= 1024 * 1024 else {"payload_base64": ""}
     text = None
-    if "payload_base64" not in found:
+    if "payload_base64" not in fields:
         text = visible(raw[:MOST_TEXT].decode("utf-8", "ignore"))
-    tree = _node("", found["payload"], _Budget(), 0) if "payload" in found else None
+    tree = _node("", fields["payload"], _Budget(), 0) if "payload" in fields else None
     return Shown(
         len(raw), text, len(raw) > MOST_TEXT, tree, "\n".join(_dump(raw[:MOST_HEX])), len(raw) > MOST_HEX
     )
@@ -58,7 +58,7 @@ def visible(text: str) -> str:
 def _dump(raw: bytes) -> Iterator[str]:
     for begin in range(0, len(raw), 16):
         row = raw[begin : begin + 16]
-        letters = "".join(chr(one) if 32 <= one < 127 else "." for one in row)
+        letters = "".join(chr(code) if 32 <= code < 127 else "." for code in row)
         yield f"{begin:06x}  {row.hex(' '):<47}  {letters}"
 
 
@@ -79,10 +79,10 @@ def _node(name: str, value: object, budget: _Budget, depth: int) -> Node:
         text = json.dumps(value, ensure_ascii=False)
         return Node(name, safe(text[:_MOST_LETTERS]) + ("…" if len(text) > _MOST_LETTERS else ""))
     children: list[Node] = []
-    for key, one in pairs:
+    for key, element in pairs:
         if depth >= _MOST_DEPTH or budget.is_over():
             break
-        children.append(_node(safe(key[:_MOST_LETTERS]), one, budget, depth + 1))
+        children.append(_node(safe(key[:_MOST_LETTERS]), element, budget, depth + 1))
     noun = "field" if isinstance(value, dict) else "entry"
     text = f"1 {noun}" if len(pairs) == 1 else f"{len(pairs):,} {_PLURALS[noun]}"
     return Node(name, text, tuple(children), len(pairs) - len(children))
@@ -90,7 +90,7 @@ def _node(name: str, value: object, budget: _Budget, depth: int) -> Node:
 
 def _pairs(value: object) -> list[tuple[str, object]] | None:
     if isinstance(value, dict):
-        return [(str(key), one) for key, one in cast("dict[object, object]", value).items()]
+        return [(str(key), element) for key, element in cast("dict[object, object]", value).items()]
     if isinstance(value, list):
-        return [(str(n), one) for n, one in enumerate(cast("list[object]", value))]
+        return [(str(n), element) for n, element in enumerate(cast("list[object]", value))]
     return None

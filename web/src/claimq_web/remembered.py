@@ -9,9 +9,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def remember(found: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+def remember(entries: OrderedDict[K, V], key: K, value: V, most: int) -> None:
     """Sets an entry, which is the newest one then. Drops the oldest ones beyond ``most``."""
-    found[key] = value
-    found.move_to_end(key)
-    while len(found) > most:
-        found.popitem(last=False)
+    entries[key] = value
+    entries.move_to_end(key)
+    while len(entries) > most:
+        entries.popitem(last=False)

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -39,8 +39,8 @@ def _environment() -> Environment:
         "options": option_texts,
         "payload": payload,
     }
-    made.filters.update(filters)
-    return made
+    environment.filters.update(filters)
+    return environment
 
 
 def _thousands(number: float) -> str:

@@ -84,9 +84,9 @@ class _TimedProtocol(H11Protocol):
 
 def _close_longest_waiting(connections: Collection[_TimedProtocol]) -> bool:
     """Closes the connection that has been waiting for its client for the longest time; returns whether there is one."""
-    waiting = [one for one in connections if one.waits_for_client]
+    waiting = [connection for connection in connections if connection.waits_for_client]
     if waiting:
-        min(waiting, key=lambda one: one.waits_since).abort()
+        min(waiting, key=lambda connection: connection.waits_since).abort()
     return bool(waiting)
 
 
@@ -125,13 +125,15 @@ async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]
     config.load()
     server = Server(config)
     connections = cast("set[_TimedProtocol]", server.server_state.connections)
-    limited.make_room = lambda: _close_longest_waiting([one for one in connections if one.has_request])
+    limited.make_room = lambda: _close_longest_waiting(
+        [connection for connection in connections if connection.has_request]
+    )
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[listening])
     try:
         yield
     finally:
         await server.shutdown(sockets=[listening])
-        for left in [*connections]:  # whose clients do not read
-            left.abort()
+        for connection in [*connections]:  # whose clients do not read
+            connection.abort()
         await asyncio.sleep(0)  # closes them

@@ -154,8 +154,8 @@ class Site:
 
     async def _names(self, request: Request) -> list[str]:
         names = [*await self._queues.names()]
-        seen = await self._access.visible(request.state.session, names)
-        return [name for name in names if name in seen]
+        visible = await self._access.visible(request.state.session, names)
+        return [name for name in names if name in visible]
 
     async def _read(self, request: Request, right: Right, read: api.Read) -> Json:
         """What a read of the API finds."""
@@ -185,21 +185,21 @@ class Site:
             async with self._reads.altogether:
                 await self.sampler.sample_all()
         problems = {**self._queues.unreadable(), **self.sampler.problems}
-        listed = dict.fromkeys([*self.sampler.samples.names, *problems])
-        seen = await self._access.visible(request.state.session, [*listed])
+        all_names = dict.fromkeys([*self.sampler.samples.names, *problems])
+        visible = await self._access.visible(request.state.session, [*all_names])
         rings = {name: self.sampler.samples.ring(name) for name in self.sampler.samples.names}
         latest = {
             name: ring.latest
             for name, ring in rings.items()
-            if name in seen and name not in problems and ring and ring.latest
+            if name in visible and name not in problems and ring and ring.latest
         }
         names, part = selected(latest, selection)
         decisions = self._queues.decisions()
         results = await asyncio.gather(
             *(self._try_row(request, name, decisions.get(name, {})) for name in names)
         )
-        rows = [row for result in results if not isinstance(result, ClaimqError) for row in result]
-        errors = {name: one for name, one in zip(names, results, strict=True) if isinstance(one, ClaimqError)}
+        rows = [row for outcome in results if not isinstance(outcome, ClaimqError) for row in outcome]
+        errors = {name: why for name, why in zip(names, results, strict=True) if isinstance(why, ClaimqError)}
         if errors and not rows:
             raise next(iter(errors.values()))
         problems |= {name: str(error) for name, error in errors.items()}
@@ -216,7 +216,7 @@ class Site:
             server_warnings=self.sampler.warnings,
             problem=self.sampler.problem or self._queues.problem,
             when_empty=self._queues.when_empty,
-            unreadable=grouped({name: why for name, why in problems.items() if name in seen}),
+            unreadable=grouped({name: why for name, why in problems.items() if name in visible}),
             unsampled_count=self.sampler.unsampled_count,
         )
 
@@ -243,7 +243,7 @@ class Site:
             "sample": sample,
             "rates": latest_rates(samples),
             "workers": len(workers),
-            "busy_workers": sum(one.busy > 0 for one in workers),
+            "busy_workers": sum(worker.busy > 0 for worker in workers),
             "wanted": decision.get("replicas"),
             "ready": part(self._queues.status(name), "workers").get("ready"),
             "target": target,
@@ -281,12 +281,12 @@ class Site:
         name, queue = await self._queue_of(request)
         item_id = request.query_params.get("id", "")
         async with self._reading(request, name):
-            found = await queue.find(item_id) if item_id else None
-        if found is None:
+            located = await queue.find(item_id) if item_id else None
+        if located is None:
             raise HTTPException(
                 404, f"{name} has no item {item_id[:200]}: it is done, was removed, or never existed"
             )
-        values = {"found": found, "item": found.item, "payload": shown_payload(found.item.payload)}
+        values = {"found": located, "item": located.item, "payload": shown_payload(located.item.payload)}
         return await self._queue_page(request, "item.html", name, "", **values)
 
     async def _audit(self, request: Request) -> Response:
@@ -301,15 +301,15 @@ class Site:
         tab = request.query_params.get("state", "failed")
         if tab not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
-        wanted = filter_of(fields_once(request.query_params.multi_items()))
+        selector = filter_of(fields_once(request.query_params.multi_items()))
         admin = DirectAdmin(queue, self._queues.recorder(name, ""))
-        items, stop = admin.selected(wanted, CHANGEABLE[tab]), asyncio.Event()
+        items, stop = admin.selected(selector, CHANGEABLE[tab]), asyncio.Event()
         asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
         async with self._reading(request, name):
             await items.count(stop)
         if request.state.is_api:
             return answer(api.selected(items))
-        fields = fields_of(wanted)
+        fields = fields_of(selector)
         return await self._queue_page(request, "selected.html", name, tab, selected=items, fields=fields)
 
     async def _run(self, request: Request) -> Response:
@@ -373,12 +373,12 @@ class Site:
             refusal = self._error(request, 429, str(error))
             refusal.headers["Retry-After"] = "1"
             return refusal
-        shown = self._queues.shown(error) if isinstance(error, ClaimqError) else error
-        is_away = isinstance(shown, StoreUnavailable | ForeignQueue)
-        status = 404 if isinstance(shown, InvalidName) else 503 if is_away else 500
-        is_open = shown is not error and request.method == "POST"
+        message = self._queues.shown(error) if isinstance(error, ClaimqError) else error
+        is_away = isinstance(message, StoreUnavailable | ForeignQueue)
+        status = 404 if isinstance(message, InvalidName) else 503 if is_away else 500
+        is_open = message is not error and request.method == "POST"
         return self._error(
-            request, status, f"{shown}; the change may be done in part" if is_open else str(shown)
+            request, status, f"{message}; the change may be done in part" if is_open else str(message)
         )
 
     async def _cluster_error(self, request: Request, error: Exception) -> Response:

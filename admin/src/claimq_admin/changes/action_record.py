@@ -53,19 +53,19 @@ class ActionRecord:
         """Records that a recorded action on one item was not carried out."""
         await self._add(": not done", 0, item_id=item_id)
 
-    async def selection(self, wanted: str) -> None:
-        """Records the beginning of the action on all items that match ``wanted``."""
-        await self._add("", None, wanted=wanted)
+    async def selection(self, selector: str) -> None:
+        """Records the beginning of the action on all items that match ``selector``."""
+        await self._add("", None, selector=selector)
 
-    async def selection_ended(self, wanted: str, count: int) -> None:
+    async def selection_ended(self, selector: str, count: int) -> None:
         """Records the end of that action, with the number of changed items."""
-        await self._add(": ended", count, wanted=wanted)
+        await self._add(": ended", count, selector=selector)
 
-    async def _add(self, ending: str, count: int | None, *, item_id: str = "", wanted: str = "") -> None:
+    async def _add(self, ending: str, count: int | None, *, item_id: str = "", selector: str = "") -> None:
         def about(way: str) -> str:
-            return f"{item_id} {way}" if item_id else f"{way}: {wanted}"
+            return f"{item_id} {way}" if item_id else f"{way}: {selector}"
 
-        what = item_id or wanted
+        what = item_id or selector
         if self.destination:
             await self.destination.record(f"move here{ending}", about(f"from {self.source}"), count=count)
             what = about(f"to {self.destination.queue.name}")

@@ -31,8 +31,8 @@ async def change_item(
     records = ActionRecord(record, change.action, queue.name, destination)
     try:
         await records.item(item_id)
-        found, claim = await _take(queue, item_id)
-        return await act_on(queue, found, claim, change, destination)
+        located, claim = await _take(queue, item_id)
+        return await act_on(queue, located, claim, change, destination)
     except (StoreUnavailable, InBoth):  # it may have been carried out, or was in part
         raise
     except (CommandError, ClaimqError):
@@ -42,7 +42,7 @@ async def change_item(
 
 async def act_on(
     queue: claimq.ReliableQueue,
-    found: Located,
+    located: Located,
     claim: Claim | None,
     change: ItemChange,
     destination: Destination | None,
@@ -52,47 +52,47 @@ async def act_on(
     A cancelled item is in failed then, a removed one is in the log of removed items, unless it had failed. One to run
     now is before all that no worker has had. A worker that has an item loses its claim; it cannot be run now or moved.
     """
-    item_id, is_failed = found.item.id, found.state is State.FAILED
+    item_id, is_failed = located.item.id, located.state is State.FAILED
     match change.action:
         case "cancel":
             if is_failed:
                 raise CommandError(f"{item_id} has failed already; `claimq failed show` shows why")
-            _check_settled(item_id, await queue.fail(claim or found.name, change.because, permanent=True))
+            _check_settled(item_id, await queue.fail(claim or located.name, change.because, permanent=True))
             return f"{item_id} cancelled; it is in failed now"
         case "remove":
             if not is_failed:
-                _check_settled(item_id, await queue.drop(claim or found.name, "removed by hand"))
-            elif not await queue.remove_failed_item(found.name, failed_at=found.failed_at):
+                _check_settled(item_id, await queue.drop(claim or located.name, "removed by hand"))
+            elif not await queue.remove_failed_item(located.name, failed_at=located.failed_at):
                 raise NotInFailed(queue, item_id)
             return f"{item_id} removed"
         case "run-now":
-            _check_not_busy(found)
-            taken = await _requeue_failed(queue, found, claimed=True) if is_failed else claim
-            if taken:
-                _check_settled(item_id, await queue.unclaim(taken, why="run now"))
+            _check_not_busy(located)
+            next_claim = await _requeue_failed(queue, located, claimed=True) if is_failed else claim
+            if next_claim:
+                _check_settled(item_id, await queue.unclaim(next_claim, why="run now"))
             return f"{item_id} is next"
         case "requeue":
-            return await _requeue(queue, found, claim, change.delay)
+            return await _requeue(queue, located, claim, change.delay)
         case _:
-            return await _move(queue, found, claim, cast("Destination", destination))
+            return await _move(queue, located, claim, cast("Destination", destination))
 
 
 async def _requeue(
-    queue: claimq.ReliableQueue, found: Located, claim: Claim | None, delay: float | None
+    queue: claimq.ReliableQueue, located: Located, claim: Claim | None, delay: float | None
 ) -> str:
     """Puts an item at the tail of main, or delays it."""
-    item_id = found.item.id
-    if found.state is State.FAILED:
-        claim = await _requeue_failed(queue, found, claimed=delay is not None)
+    item_id = located.item.id
+    if located.state is State.FAILED:
+        claim = await _requeue_failed(queue, located, claimed=delay is not None)
         if claim is None:
             return f"{item_id} requeued"
-    (outcome,) = outcomes = await queue.requeue(claim or found.name, delay=delay)
+    (outcome,) = outcomes = await queue.requeue(claim or located.name, delay=delay)
     _check_settled(item_id, outcomes)
     return f"{item_id} {outcome.verdict.value}"
 
 
 async def _move(
-    queue: claimq.ReliableQueue, found: Located, claim: Claim | None, destination: Destination
+    queue: claimq.ReliableQueue, located: Located, claim: Claim | None, destination: Destination
 ) -> str:
     """Moves an item to another queue, with id, client, headers and due time. Its counters and history end.
 
@@ -100,12 +100,12 @@ async def _move(
     already knows the id; InBoth if it left its place here at the same time.
     """
     target = destination.queue
-    _check_not_busy(found)
+    _check_not_busy(located)
     if claim:
-        await _move_claimed(queue, target, found, claim)
+        await _move_claimed(queue, target, located, claim)
     else:
-        await _move_failed(queue, target, found)
-    return f"{found.item.id} moved to {target.name}"
+        await _move_failed(queue, target, located)
+    return f"{located.item.id} moved to {target.name}"
 
 
 class InBoth(CommandError):
@@ -131,15 +131,15 @@ class _Known(CommandError):
     """The other queue knows the id of an item that was to be moved there."""
 
 
-async def _copy_to(target: claimq.ReliableQueue, found: Located) -> None:
+async def _copy_to(target: claimq.ReliableQueue, located: Located) -> None:
     """Enqueues an item in another queue with its id, client, headers and due time. CommandError if that queue knows the
     id."""
-    item = found.item
+    item = located.item
     enqueued = await target.enqueue(
         item.payload,
         id=item.id,
         client=item.client,
-        at=found.due_at,
+        at=located.due_at,
         **kept_options(item),
     )
     if enqueued.is_duplicate:
@@ -150,12 +150,12 @@ async def _copy_to(target: claimq.ReliableQueue, found: Located) -> None:
 
 
 async def _move_claimed(
-    queue: claimq.ReliableQueue, target: claimq.ReliableQueue, found: Located, claim: Claim
+    queue: claimq.ReliableQueue, target: claimq.ReliableQueue, located: Located, claim: Claim
 ) -> None:
     """Moves an item that waited, and has been claimed, to another queue. If that refuses it, it is the next one."""
     try:
         # Since it was found, a worker may have taken it, and a producer may have enqueued another one of its id.
-        await _copy_to(target, replace(found, item=claim.item))
+        await _copy_to(target, replace(located, item=claim.item))
     except (ClaimqError, CommandError):
         await queue.unclaim(claim, why="it could not be moved")
         raise
@@ -163,39 +163,39 @@ async def _move_claimed(
         raise InBoth(queue, target, claim.item.id)
 
 
-async def _move_failed(queue: claimq.ReliableQueue, target: claimq.ReliableQueue, found: Located) -> None:
+async def _move_failed(queue: claimq.ReliableQueue, target: claimq.ReliableQueue, located: Located) -> None:
     """Moves a failed item to another queue. NotInFailed if another call was faster."""
     try:
-        await _copy_to(target, found)
+        await _copy_to(target, located)
     except _Known:
-        current = await queue.failed_item(found.name)
-        if current is None or current.failed_at != found.failed_at:
-            raise NotInFailed(queue, found.item.id) from None
+        current = await queue.failed_item(located.name)
+        if current is None or current.failed_at != located.failed_at:
+            raise NotInFailed(queue, located.item.id) from None
         raise
-    if not await queue.remove_failed_item(found.name, failed_at=found.failed_at):
-        raise InBoth(queue, target, found.item.id)
+    if not await queue.remove_failed_item(located.name, failed_at=located.failed_at):
+        raise InBoth(queue, target, located.item.id)
 
 
 async def _take(queue: claimq.ReliableQueue, item_id: str) -> tuple[Located, Claim | None]:
     """Where the item was found, with a claim on it if it waited in main or delayed. CommandError if there is none."""
     for _ in range(_ATTEMPTS):
-        found = await queue.find(item_id)
-        if found is None:
+        located = await queue.find(item_id)
+        if located is None:
             raise CommandError(
                 f"{queue.name} has no item {item_id}: it is done, was removed, or never existed"
             )
-        if found.state not in {State.MAIN, State.DELAYED}:
-            return found, None
+        if located.state not in {State.MAIN, State.DELAYED}:
+            return located, None
         if claim := await queue.claim_item(item_id):
-            return found, claim
+            return located, claim
     raise CommandError(_moved(item_id))
 
 
-async def _requeue_failed(queue: claimq.ReliableQueue, found: Located, *, claimed: bool) -> Claim | None:
+async def _requeue_failed(queue: claimq.ReliableQueue, located: Located, *, claimed: bool) -> Claim | None:
     """Sends a failed item back to main; with ``claimed`` claims it there, unless a worker is faster."""
-    if not await queue.requeue_failed_item(found.name):
-        raise NotInFailed(queue, found.item.id)
-    return await queue.claim_item(found.item.id) if claimed else None
+    if not await queue.requeue_failed_item(located.name):
+        raise NotInFailed(queue, located.item.id)
+    return await queue.claim_item(located.item.id) if claimed else None
 
 
 def _check_settled(item_id: str, outcomes: Iterable[Outcome]) -> None:
@@ -204,10 +204,10 @@ def _check_settled(item_id: str, outcomes: Iterable[Outcome]) -> None:
         raise CommandError(_moved(item_id))
 
 
-def _check_not_busy(found: Located) -> None:
-    if found.state is State.BUSY:
+def _check_not_busy(located: Located) -> None:
+    if located.state is State.BUSY:
         raise CommandError(
-            f"the worker {found.worker} has {found.item.id}; cancel or requeue it, or wait until it ends"
+            f"the worker {located.worker} has {located.item.id}; cancel or requeue it, or wait until it ends"
         )
 
 

@@ -74,7 +74,7 @@ def _read(field: PolicyField, text: str) -> Any:
 
 def read_changes(changes: Sequence[str]) -> PolicyChanges:
     """The changes that the words FIELD=VALUE name. CommandError for a wrong word, with the fix."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for change in changes:
         field, equals, text = change.partition("=")
         if not equals:
@@ -83,13 +83,13 @@ def read_changes(changes: Sequence[str]) -> PolicyChanges:
         if policy_field is None:
             advice = did_you_mean(field, POLICY_FIELDS) or f"; write one of {', '.join(POLICY_FIELDS)}"
             raise CommandError(f'the policy has no field "{field}"{advice}', USAGE)
-        if field in found:
+        if field in fields:
             raise CommandError(f"{field} is given twice; give it once", USAGE)
         try:
-            found[field] = _read(policy_field, text)
+            fields[field] = _read(policy_field, text)
         except ValueError as error:
             raise CommandError(f'{field}: "{text}" is not valid: {error}', USAGE) from error
-    return cast("PolicyChanges", found)
+    return cast("PolicyChanges", fields)
 
 
 def fields_of(policy: Policy) -> dict[str, Any]:

@@ -41,25 +41,25 @@ def queue_of(
     secrets: Mapping[str, Json],
     certificates: Certificates,
     *,
-    others: Collection[str] = (),
+    other_paths: Collection[str] = (),
     hosts: Grants = NO_GRANTS,
     retry_for: float,
 ) -> ClusterQueue:
     """The queue of the ReliableQueue ``body``. ``secrets``: the data of :func:`secrets_of`, by name.
 
-    Stores its certificates; ``others``: those that other queues of the namespace use. ``hosts``: where passwords may be
-    sent, in addition to the hosts that their Secrets list. CommandError if a Secret lacks a key, has a certificate that
-    cannot be stored, or does not allow its password to be sent to the server that the object names. The object's
-    status allows nothing: every user with the right to write it could.
+    Stores its certificates; ``other_paths``: those that other queues of the namespace use. ``hosts``: where passwords
+    may be sent, in addition to the hosts that their Secrets list. CommandError if a Secret lacks a key, has a
+    certificate that cannot be stored, or does not allow its password to be sent to the server that the object names.
+    The object's status allows nothing: every user with the right to write it could.
     """
     redis = _redis_of(manifest)
     values = {
         file: _entry(secrets[secret], secret, key, file) for secret, key, file in redis.secret_entries()
     }
-    texts = {file: value.decode("utf-8", "replace").strip() for file, value in values.items()}
+    texts = {file: content.decode("utf-8", "replace").strip() for file, content in values.items()}
     _check_url(redis, texts.get("url"), secrets, hosts.patterns(manifest.namespace), manifest.namespace)
     try:
-        stored = certificates.paths(values, others, manifest.namespace)
+        stored = certificates.paths(values, other_paths, manifest.namespace)
     except CertificateRejected as error:
         raise CommandError(str(error), REFUSED) from error
     parts = redis.parts({**texts, **stored})
@@ -71,14 +71,14 @@ def queue_of(
 def is_used_by_the_operator(body: Json) -> bool:
     """Whether the status says that the operator uses the queue and the server that the object names now. It says so too
     where another user has written it."""
-    found, generation = reachable(body), body["metadata"].get("generation")
-    return (found.get("status"), found.get("observedGeneration")) == ("True", generation)
+    condition, generation = reachable(body), body["metadata"].get("generation")
+    return (condition.get("status"), condition.get("observedGeneration")) == ("True", generation)
 
 
 def reachable(body: Json) -> Json:
     """The condition RedisReachable of the object; empty if it has none."""
     conditions = parts(part(body, "status"), "conditions")
-    return next((one for one in conditions if one.get("type") == "RedisReachable"), Json())
+    return next((condition for condition in conditions if condition.get("type") == "RedisReachable"), Json())
 
 
 def _redis_of(manifest: Manifest) -> RedisSpec:
@@ -101,9 +101,9 @@ def _check_url(
             raise CommandError(_forbidden(redis, reference.name), REFUSED)
 
 
-def _entry(data: Json, secret: str, key: str, file: str) -> bytes:
+def _entry(entries: Json, secret: str, key: str, file: str) -> bytes:
     try:
-        return read_entry(data, secret, key, is_text=file not in MAX_BYTES)
+        return read_entry(entries, secret, key, is_text=file not in MAX_BYTES)
     except InvalidSecretEntry as error:
         raise CommandError(str(error)) from error
 

@@ -47,23 +47,23 @@ def json_fields(text: str) -> dict[str, Any] | None:
 
     An object or a list as payload is bytes as it is written; so are numbers as id and client, as text.
     """
-    found = fields_of(text, kept="payload")
-    if found is None:
+    values = fields_of(text, raw_field="payload")
+    if values is None:
         return None
-    fields = {name: one.value for name, one in found.items()}
+    fields = {name: field.value for name, field in values.items()}
     for name in ("id", "client"):
         if isinstance(fields.get(name), int | float) and not isinstance(fields[name], bool):
-            fields[name] = found[name].text
-    if "payload" in found:
-        fields["payload"] = _payload(found["payload"])
+            fields[name] = values[name].text
+    if "payload" in values:
+        fields["payload"] = _payload(values["payload"])
     return fields
 
 
-def _payload(given: Value) -> object:
-    if isinstance(given.value, dict | list):
-        return given.text.encode()
+def _payload(field: Value) -> object:
+    if isinstance(field.value, dict | list):
+        return field.text.encode()
     # Numbers are no payloads; the decoder has left them as text.
-    return given.value if given.text.startswith('"') or given.value is None else json.loads(given.text)
+    return field.value if field.text.startswith('"') or field.value is None else json.loads(field.text)
 
 
 def item_of_fields(fields: Mapping[str, Any]) -> NewItem:
@@ -89,35 +89,35 @@ def _item(fields: Mapping[str, Any], payload: object, options: Mapping[str, Any]
     )
 
 
-def _options(given: Mapping[str, Any]) -> KeptOptions:
+def _options(fields: Mapping[str, Any]) -> KeptOptions:
     """The options that an item keeps. ValueError with what is wrong."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for option in ITEM_OPTIONS:
-        value = given.get(option.name)
-        if value is None or value == "":
+        raw = fields.get(option.name)
+        if raw is None or raw == "":
             continue
         try:
-            valid = option.check(_value(option, value))
+            valid = option.check(_value(option, raw))
         except TypeError as error:
             raise ValueError(str(error)) from None
         if valid is not None:
-            found[option.name] = valid
-    return cast("KeptOptions", found)
+            options[option.name] = valid
+    return cast("KeptOptions", options)
 
 
-def _value(option: ItemOption, value: object) -> object:
+def _value(option: ItemOption, raw: object) -> object:
     """The value of an option from JSON or CSV, whose form is right but which is not checked otherwise."""
     match option.form:
         case Form.INSTANT:
-            return _instant(option.name, value)
+            return _instant(option.name, raw)
         case Form.COUNT:
-            text = str(value)
+            text = str(raw)
             is_short = text.isascii() and text.isdigit() and len(text) <= len(str(option.most))
             if not is_short or int(text) > option.most:
                 raise ValueError(f"{option.name} is not a whole number from 0 to {option.most:,}")
             return int(text)
         case _:
-            return value
+            return raw
 
 
 def _decoded(text: object) -> bytes:
@@ -127,24 +127,24 @@ def _decoded(text: object) -> bytes:
         raise ValueError("payload_base64 is not base64") from None
 
 
-def _name(kind: str, value: object) -> str | None:
-    if value is None or value == "":
+def _name(kind: str, raw: object) -> str | None:
+    if raw is None or raw == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{kind} is {type(value).__name__}; give text")
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        raise ValueError(f"{kind} is {type(raw).__name__}; give text")
     try:
-        return check_name(kind, str(value))
+        return check_name(kind, str(raw))
     except InvalidName as error:
         raise ValueError(str(error)) from None
 
 
-def _instant(name: str, value: object) -> float | None:
-    if value is None or value == "":
+def _instant(name: str, raw: object) -> float | None:
+    if raw is None or raw == "":
         return None
     try:
-        if isinstance(value, bool):
+        if isinstance(raw, bool):
             raise ValueError
-        seconds = parse_instant(value)
+        seconds = parse_instant(raw)
     except ValueError:
         raise ValueError(f"{name} is not an instant; write Unix seconds or ISO 8601") from None
     return instant(name, seconds)
@@ -224,28 +224,28 @@ def _separator_of(header: bytes) -> str:
 
 def _columns(line: int, record: bytes, separator: str) -> list[str]:
     try:
-        found = _row(record, separator)
+        names = _row(record, separator)
     except ValueError as error:
         raise ValueError(f"line {line}: {error}") from error
-    if odd := [name for name in found if not set(name).isdisjoint(";\t\0")]:
+    if odd := [name for name in names if not set(name).isdisjoint(";\t\0")]:
         raise ValueError(
             f"line {line}: the column {odd[0][:40]!r} has a semicolon, a tab or a NUL in its name; separate all "
             "columns by commas, and save the file as UTF-8"
         )
-    if twice := [name for name, number in Counter(found).items() if number > 1]:
+    if twice := [name for name, number in Counter(names).items() if number > 1]:
         raise ValueError(f"line {line}: two columns have the name {twice[0]!r}; give each its own")
-    return found
+    return names
 
 
 def _row(record: bytes, separator: str) -> list[str]:
     try:
         text = io.StringIO(record.decode(), newline="")
-        first, *others = csv.reader(text, strict=True, delimiter=separator)
+        first, *more_records = csv.reader(text, strict=True, delimiter=separator)
     except UnicodeDecodeError:
         raise ValueError("not UTF-8; put the payload into a column payload_base64") from None
     except csv.Error as error:
         raise ValueError(_NO_END if "unexpected end" in str(error) else f"not CSV ({error})") from None
-    if others:
+    if more_records:
         raise ValueError(
             "several records in one: quote a field with a quotation mark, and write the mark twice; end lines with \\n"
         )

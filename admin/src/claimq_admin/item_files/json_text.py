@@ -21,13 +21,13 @@ class TwoValues(ValueError):
     """A JSON object has two values of one name."""
 
 
-def fields_of(text: str, *, kept: str) -> dict[str, Value] | None:
+def fields_of(text: str, *, raw_field: str) -> dict[str, Value] | None:
     """The fields of a JSON object. None if the text is no such object; TwoValues if a name comes twice.
 
-    Only the syntax of the value of ``kept`` is checked: in it a name may come twice, and its numbers have any size.
+    Of the value of ``raw_field`` only the syntax is checked: a name may come twice in it, and numbers have any size.
     """
     try:
-        return _fields(text, kept)
+        return _fields(text, raw_field)
     except TwoValues:
         raise
     except (ValueError, RecursionError, IndexError):
@@ -36,18 +36,18 @@ def fields_of(text: str, *, kept: str) -> dict[str, Value] | None:
 
 def elements_of(text: str) -> list[str]:
     """The texts of the elements of a JSON list, which is one: :func:`fields_of` has checked it."""
-    found: list[str] = []
+    elements: list[str] = []
     at = _after(text, 0, "[")
     while text[at] != "]":
         _, end = _SYNTAX.raw_decode(text, at)
-        found.append(text[at:end])
+        elements.append(text[at:end])
         at = _behind_blanks(text, end)
         if text[at] == ",":
             at = _after(text, at, ",")
-    return found
+    return elements
 
 
-def _fields(text: str, kept: str) -> dict[str, Value]:
+def _fields(text: str, raw_field: str) -> dict[str, Value]:
     pairs: list[tuple[str, Value]] = []
     at = _after(text, 0, "{")
     while text[at] != "}":
@@ -55,7 +55,7 @@ def _fields(text: str, kept: str) -> dict[str, Value]:
             raise ValueError(f"no name at {at}")
         name, at = cast("tuple[str, int]", _VALUES.raw_decode(text, at))
         begin = _after(text, at, ":")
-        value, end = (_SYNTAX if name == kept else _VALUES).raw_decode(text, begin)
+        value, end = (_SYNTAX if name == raw_field else _VALUES).raw_decode(text, begin)
         pairs.append((name, Value(value, text[begin:end])))
         at = _behind_blanks(text, end)
         if text[at] != "}":
@@ -76,8 +76,8 @@ def _after(text: str, at: int, mark: str) -> int:
 
 
 def _behind_blanks(text: str, at: int) -> int:
-    found = _BLANKS.match(text, at)
-    return at if found is None else found.end()
+    blanks = _BLANKS.match(text, at)
+    return at if blanks is None else blanks.end()
 
 
 def _once(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:

@@ -19,20 +19,20 @@ class Utf8Text:
         self._head: bytes | None = b""
         self._decoder: codecs.IncrementalDecoder | None = None
 
-    def part(self, got: bytes) -> bytes:
+    def part(self, chunk: bytes) -> bytes:
         """The next part; ``got`` is empty at the end. An empty result before the end means that more is needed.
         CommandError for text that begins as UTF-16 and is none."""
         if self._head is not None:
-            self._head += got
-            if got and any(mark.startswith(self._head) and mark != self._head for mark in MARKS):
+            self._head += chunk
+            if chunk and any(mark.startswith(self._head) and mark != self._head for mark in MARKS):
                 return b""
-            got, self._head = self._begun(self._head), None
-            if not got and self._decoder is None:
-                return got
+            chunk, self._head = self._begun(self._head), None
+            if not chunk and self._decoder is None:
+                return chunk
         if self._decoder is None:
-            return got
+            return chunk
         try:
-            return self._decoder.decode(got, final=not got).encode()
+            return self._decoder.decode(chunk, final=not chunk).encode()
         except UnicodeError:
             raise CommandError(
                 f"{self._source} begins with the mark of UTF-16 and has other bytes; convert it to UTF-8",

@@ -49,9 +49,9 @@ def decision_rows(decision: Mapping[str, Any]) -> list[list[str]]:
 def _numbers(values: object) -> dict[str, float]:
     if not isinstance(values, dict):
         return {}
-    found = cast("dict[str, object]", values)
+    decision = cast("dict[str, object]", values)
     return {
         name: value
-        for name, value in found.items()
+        for name, value in decision.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST
     }

@@ -37,10 +37,10 @@ def payload_of(raw: bytes) -> Json:
     except UnicodeDecodeError:
         return {"payload_base64": base64.b64encode(raw).decode()}
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        document = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         return {"text": text}
-    return {"payload": value} if _has_few_levels(value) else {"text": text}
+    return {"payload": document} if _has_few_levels(document) else {"text": text}
 
 
 def _no_number(name: str) -> None:
@@ -48,70 +48,75 @@ def _no_number(name: str) -> None:
 
 
 def _finite(number: str) -> float:
-    value = float(number)
-    if not isfinite(value):
+    finite = float(number)
+    if not isfinite(finite):
         raise ValueError(f"{number[:40]} is beyond the range of a double")
-    return value
+    return finite
 
 
-def _has_few_levels(value: object) -> bool:
+def _has_few_levels(document: object) -> bool:
     """Whether each encoder can write it: those of JSON and YAML call themselves for each level."""
-    return next(islice(levels_of(value), _LEVELS, None), None) is None
+    return next(islice(levels_of(document), _LEVELS, None), None) is None
 
 
-def options_of(one: Item) -> Json:
+def options_of(source: Item) -> Json:
     """The options that its producer gave."""
-    return {option.name: option.of(one) for option in ITEM_OPTIONS}
+    return {option.name: option.of(source) for option in ITEM_OPTIONS}
 
 
-def item(one: Item, *, is_exact: bool = False) -> Json:
+def item(source: Item, *, is_exact: bool = False) -> Json:
     """An item. ``is_exact``: with the payload as ``payload_base64``, which can be decoded to the same bytes."""
-    exact = {"payload_base64": base64.b64encode(one.payload).decode()} if is_exact else None
+    exact = {"payload_base64": base64.b64encode(source.payload).decode()} if is_exact else None
     return {
-        "id": one.id,
-        **(exact or payload_of(one.payload)),
-        "client": one.client,
-        **options_of(one),
-        "first_enqueued_at": one.first_enqueued_at,
-        "enqueued_at": one.enqueued_at,
-        "requeue_count": one.requeue_count,
-        "fail_count": one.fail_count,
-        "crash_count": one.crash_count,
-        "interrupted_count": one.interrupted_count,
-        "given_up_count": one.given_up_count,
-        "last_error": one.last_error,
-        "error_detail": one.error_detail,
-        "history": list(map(asdict, one.history)),
+        "id": source.id,
+        **(exact or payload_of(source.payload)),
+        "client": source.client,
+        **options_of(source),
+        "first_enqueued_at": source.first_enqueued_at,
+        "enqueued_at": source.enqueued_at,
+        "requeue_count": source.requeue_count,
+        "fail_count": source.fail_count,
+        "crash_count": source.crash_count,
+        "interrupted_count": source.interrupted_count,
+        "given_up_count": source.given_up_count,
+        "last_error": source.last_error,
+        "error_detail": source.error_detail,
+        "history": list(map(asdict, source.history)),
     }
 
 
-def located(one: Located, *, is_exact: bool = False) -> Json:
+def located(source: Located, *, is_exact: bool = False) -> Json:
     """An item, as :func:`item`, and its state. Fields that do not apply to the state are null."""
     return {
-        "state": one.state.value,
-        "name": one.name or one.item.id,
-        "worker": one.worker,
-        "claimed_at": one.claimed_at,
-        "lease_until": one.lease_until,
-        "due_at": one.due_at,
-        "failed_at": one.failed_at,
-        "item": item(one.item, is_exact=is_exact),
+        "state": source.state.value,
+        "name": source.name or source.item.id,
+        "worker": source.worker,
+        "claimed_at": source.claimed_at,
+        "lease_until": source.lease_until,
+        "due_at": source.due_at,
+        "failed_at": source.failed_at,
+        "item": item(source.item, is_exact=is_exact),
     }
 
 
-def removed(one: RemovedItem, *, is_exact: bool = False) -> Json:
+def removed(source: RemovedItem, *, is_exact: bool = False) -> Json:
     """An entry of the log of removed items: the first part of the payload, and its whole size."""
     return {
-        "removed_at": one.removed_at,
-        "reason": one.reason,
-        "payload_size": one.payload_size,
-        "item": item(one.item, is_exact=is_exact),
+        "removed_at": source.removed_at,
+        "reason": source.reason,
+        "payload_size": source.payload_size,
+        "item": item(source.item, is_exact=is_exact),
     }
 
 
-def enqueued(queue: str, one: Enqueued) -> Json:
+def enqueued(queue: str, result_of_call: Enqueued) -> Json:
     """The result of an enqueue."""
-    return {"queue": queue, "ids": list(one.ids), "length": one.length, "duplicates": list(one.duplicates)}
+    return {
+        "queue": queue,
+        "ids": list(result_of_call.ids),
+        "length": result_of_call.length,
+        "duplicates": list(result_of_call.duplicates),
+    }
 
 
 def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> Json:

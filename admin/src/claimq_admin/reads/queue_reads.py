@@ -44,12 +44,12 @@ def walking(doing: str) -> BoundedRead:
 async def workers_of(queue: ReadableQueue) -> list[WorkerInfo]:
     """The workers that hold claims or were seen within the last hour. A command or a web page that acts on an item is
     among them only while it holds it."""
-    return [one for one in await queue.workers() if one.busy or not is_by_hand(one.worker)]
+    return [worker for worker in await queue.workers() if worker.busy or not is_by_hand(worker.worker)]
 
 
 def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
     """Those that hold claims or have asked for some within LIVE_SECONDS."""
-    return [one for one in workers if one.busy or one.last_seen_at > now - LIVE_SECONDS]
+    return [worker for worker in workers if worker.busy or worker.last_seen_at > now - LIVE_SECONDS]
 
 
 async def status_of(queue: ReadableQueue) -> tuple[Snapshot, list[WorkerInfo]]:
@@ -75,21 +75,21 @@ async def items_within_bytes(
 
     Reads one item first, and more at a time if it is small.
     """
-    found: list[Located] = []
+    items: list[Located] = []
     used, size = 0, _FIRST
     with reading(queue, "items"):
         while begin < end:
             size = min(size, end - begin)
             page = await _read(queue, state, size, end - size if backward else begin, client)
-            found += reversed(page) if backward else page
-            used += sum(bytes_of(one.item) for one in page)
+            items += reversed(page) if backward else page
+            used += sum(bytes_of(located.item) for located in page)
             begin, end = (begin, end - size) if backward else (begin + size, end)
             if len(page) < size and not backward:
                 break
             if used >= MOST_BYTES:
-                return found, begin < end
-            size = max(1, min(_LARGEST, (MOST_BYTES - used) * len(found) // max(1, used)))
-    return found, False
+                return items, begin < end
+            size = max(1, min(_LARGEST, (MOST_BYTES - used) * len(items) // max(1, used)))
+    return items, False
 
 
 async def _read(
@@ -97,7 +97,7 @@ async def _read(
 ) -> Sequence[Located]:
     if client is None:
         return await queue.items(state, count, offset=offset)
-    return [Located(one, State.MAIN) for one in await queue.peek(count, offset=offset, client=client)]
+    return [Located(item, State.MAIN) for item in await queue.peek(count, offset=offset, client=client)]
 
 
 async def newest_failed(
@@ -111,14 +111,16 @@ async def newest_failed(
 
 async def longest_claims(queue: ReadableQueue, number: int, length: int) -> list[Located]:
     """The oldest claims of a queue with ``length`` busy items; those whose instant is unknown come last."""
-    found: dict[str, Located] = {}
+    oldest: dict[str, Located] = {}
     offset = 0
     with reading(queue, "longest claims"):
         while page := (await items_within_bytes(queue, State.BUSY, offset, min(offset + _PAGE, length)))[0]:
-            by_token = found | {one.name: one for one in page}
-            found = {one.name: one for one in heapq.nsmallest(number, by_token.values(), key=_claim_order)}
+            by_token = oldest | {claim.name: claim for claim in page}
+            oldest = {
+                claim.name: claim for claim in heapq.nsmallest(number, by_token.values(), key=_claim_order)
+            }
             offset += len(page)
-    return list(found.values())
+    return list(oldest.values())
 
 
 async def page_of(queue: ReadableQueue, state: State, begin: int, client: str | None = None) -> list[Located]:
@@ -133,31 +135,33 @@ async def first_matching(
 ) -> list[Located]:
     """The failed items that match, oldest failure first, after the first ``offset`` of these. Items that leave failed
     during the search can hide others."""
-    found: list[Located] = []
+    matching: list[Located] = []
     start = 0
     with reading(queue, "failed items that match"):
-        while len(found) < offset + number and (page := await page_of(queue, State.FAILED, start)):
-            found += filter(matches, page)
+        while len(matching) < offset + number and (page := await page_of(queue, State.FAILED, start)):
+            matching += filter(matches, page)
             start += len(page)
-    return found[offset : offset + number]
+    return matching[offset : offset + number]
 
 
-def _claim_order(one: Located) -> tuple[float, int]:
-    return (float("inf") if one.claimed_at is None else one.claimed_at, number_of(one.name))
+def _claim_order(claim: Located) -> tuple[float, int]:
+    return (float("inf") if claim.claimed_at is None else claim.claimed_at, number_of(claim.name))
 
 
-def local_decisions(data: Path | None) -> dict[str, dict[str, Any]]:
+def local_decisions(directory: Path | None) -> dict[str, dict[str, Any]]:
     """The last scaling decisions of the running local modes by queue, each with the ``source`` that it was read from.
 
-    With ``data`` only of the one with this state directory. If several run a queue, the nearest one counts.
+    With ``directory`` only of the one with this state directory. If several run a queue, the nearest one counts.
     """
-    places = [data] if data else [*local_mode.running_near(), *local_mode.running_anywhere()]
-    found: dict[str, dict[str, Any]] = {}
+    places = [directory] if directory else [*local_mode.running_near(), *local_mode.running_anywhere()]
+    decisions_by_queue: dict[str, dict[str, Any]] = {}
     for place in places:
         state = local_mode.read_state(place) if local_mode.is_running(place) else None
         decisions: Mapping[str, dict[str, Any]] = (state or {}).get("decisions") or {}
-        found = {name: {"source": str(place), **one} for name, one in decisions.items()} | found
-    return found
+        decisions_by_queue = {
+            name: {"source": str(place), **decision} for name, decision in decisions.items()
+        } | decisions_by_queue
+    return decisions_by_queue
 
 
 def bytes_of(item: Item) -> int:

@@ -28,6 +28,6 @@ class RecentSnapshots:
         if not self._kept:
             return 0.0
         last = self._kept[-1]
-        first = next(one for one in self._kept if last.now - one.now <= self.seconds)
+        first = next(snapshot for snapshot in self._kept if last.now - snapshot.now <= self.seconds)
         seconds = last.now - first.now
         return (last.counters[counter] - first.counters[counter]) / seconds if seconds > 0 else 0.0

@@ -25,7 +25,7 @@ def item_of(document: Json) -> Item:
     """An item whose payload is in base64."""
     fields: Json = {name: document[name] for name in _ITEM}
     options = {option.field: option.read(document.get(option.name)) for option in ITEM_OPTIONS}
-    history = tuple(value_of(HistoryEntry, one) for one in document["history"])
+    history = tuple(value_of(HistoryEntry, entry) for entry in document["history"])
     payload = base64.b64decode(document["payload_base64"])
     return Item(**fields, payload=payload, history=history, **options)
 
@@ -39,16 +39,18 @@ def document_of(new: NewItem) -> Json:
     """The document of an item to enqueue: its payload in base64, and the options that are not the defaults. A page
     refuses those that it does not know."""
     _, *options = dataclasses.fields(NewItem)
-    given = {one.name: value for one in options if (value := getattr(new, one.name)) != one.default}
-    if isinstance(given.get("deadline"), timedelta):
-        given["expires_in"] = given.pop("deadline").total_seconds()
-    return {"payload_base64": base64.b64encode(payload_bytes(new.payload)).decode(), **given}
+    options_set = {
+        field.name: value for field in options if (value := getattr(new, field.name)) != field.default
+    }
+    if isinstance(options_set.get("deadline"), timedelta):
+        options_set["expires_in"] = options_set.pop("deadline").total_seconds()
+    return {"payload_base64": base64.b64encode(payload_bytes(new.payload)).decode(), **options_set}
 
 
-def value_of(kind: type[T], document: Json, **others: object) -> T:
-    """A value of the library from its fields. ``others``: those that have another form in the document."""
-    names = (one.name for one in dataclasses.fields(cast("Any", kind)))
-    return kind(**{name: document[name] for name in names if name not in others}, **others)
+def value_of(kind: type[T], document: Json, **more_fields: object) -> T:
+    """A value of the library from its fields. ``more_fields``: those that have another form in the document."""
+    names = (field.name for field in dataclasses.fields(cast("Any", kind)))
+    return kind(**{name: document[name] for name in names if name not in more_fields}, **more_fields)
 
 
 def snapshot_of(document: Json) -> Snapshot:

@@ -52,9 +52,9 @@ class PageApi:
 
     async def names(self) -> list[str]:
         """The queues that the user may see, as commands name them."""
-        listed: list[str] = (await self._request("GET", "queues"))["queues"]
+        names: list[str] = (await self._request("GET", "queues"))["queues"]
         begin = self.name_on_page("")
-        return [name.removeprefix(begin) for name in listed if name.startswith(begin)]
+        return [name.removeprefix(begin) for name in names if name.startswith(begin)]
 
     async def get(self, queue: str, path: str, **query: object) -> Json:
         """What a read of a queue finds. CommandError with the page's message if it refuses."""
@@ -92,9 +92,9 @@ def _answer(place: Place, method: str, path: str, kind: str, body: str) -> Json:
         headers["Authorization"] = f"Bearer {place.token}"
     if kind:
         headers["Content-Type"] = kind
-    made = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    connection_class = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     try:
-        connection = made(place.host, timeout=_SECONDS)
+        connection = connection_class(place.host, timeout=_SECONDS)
         try:
             connection.request(method, path, body or None, headers)
             response = connection.getresponse()
@@ -109,11 +109,11 @@ def _answer(place: Place, method: str, path: str, kind: str, body: str) -> Json:
 
 
 def _read(status: int, text: bytes) -> Json:
-    found: object = None
+    body: object = None
     if len(text) <= _MOST_BYTES:
         with suppress(ValueError):
-            found = json.loads(text)
-    document = cast("Json", found) if isinstance(found, dict) else {}
+            body = json.loads(text)
+    document = cast("Json", body) if isinstance(body, dict) else {}
     if status == 200 and document:
         return document
     if status == 422:

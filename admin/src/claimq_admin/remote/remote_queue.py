@@ -42,7 +42,7 @@ class RemoteQueue:
     async def status(self) -> tuple[Snapshot, list[WorkerInfo]]:
         """Its snapshot and its live workers."""
         document = await self._get("status")
-        return snapshot_of(document), [value_of(WorkerInfo, one) for one in document["workers"]]
+        return snapshot_of(document), [value_of(WorkerInfo, worker) for worker in document["workers"]]
 
     async def snapshot(self) -> Snapshot:
         """``seq`` and ``due_soon`` are 0."""
@@ -54,20 +54,22 @@ class RemoteQueue:
 
     async def client_length(self, client: str) -> int:
         """How many items of a client are in main."""
-        (found,) = await self.clients(client)
-        return found.length
+        (info,) = await self.clients(client)
+        return info.length
 
     async def clients(self, client: str | None = None) -> list[ClientInfo]:
         """The clients with items in main, or one client."""
-        return [value_of(ClientInfo, one) for one in (await self._get("clients", client=client))["clients"]]
+        return [
+            value_of(ClientInfo, entry) for entry in (await self._get("clients", client=client))["clients"]
+        ]
 
     async def workers(self) -> list[WorkerInfo]:
         """Its workers."""
-        return [value_of(WorkerInfo, one) for one in (await self._get("workers"))["workers"]]
+        return [value_of(WorkerInfo, worker) for worker in (await self._get("workers"))["workers"]]
 
     async def peek(self, count: int = 1, *, offset: int = 0, client: str | None = None) -> list[Item]:
         """The next items."""
-        return [one.item for one in await self._items(count, offset, client=client)]
+        return [located.item for located in await self._items(count, offset, client=client)]
 
     async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
         """Items of a state."""
@@ -79,8 +81,8 @@ class RemoteQueue:
 
     async def find(self, id: str, **query: str) -> Located | None:  # noqa: A002 - as in the library
         """An item in any state."""
-        found = (await self._get("item", id=id, **query))["found"]
-        return located_of(found) if found else None
+        document = (await self._get("item", id=id, **query))["found"]
+        return located_of(document) if document else None
 
     async def failed_item(self, name: str) -> Located | None:
         """A failed item."""
@@ -88,21 +90,21 @@ class RemoteQueue:
 
     async def removed_items(self, count: int = 100, *, offset: int = 0) -> list[RemovedItem]:
         """The log of removed items."""
-        found = (await self._get("removed", limit=count, offset=offset))["items"]
-        return [value_of(RemovedItem, one, item=item_of(one["item"])) for one in found]
+        documents = (await self._get("removed", limit=count, offset=offset))["items"]
+        return [value_of(RemovedItem, document, item=item_of(document["item"])) for document in documents]
 
     async def audit_log(self, count: int = 100, *, offset: int = 0) -> list[AuditRecord]:
         """The audit log."""
-        found = (await self._get("audit", limit=count, offset=offset))["records"]
-        return [value_of(AuditRecord, one) for one in found]
+        documents = (await self._get("audit", limit=count, offset=offset))["records"]
+        return [value_of(AuditRecord, document) for document in documents]
 
     async def enqueue_many(self, items: Sequence[NewItem]) -> Enqueued:
         """Adds items, in a request for each call of the library. After an error, the items of earlier requests are
         stored; with the exit code UNAVAILABLE those of the last one may be too. NotTaken before the first request for
         an item that is too large."""
-        documents = [json.dumps(document_of(one)) for one in items]
-        for index, one in enumerate(documents):
-            if len(one) > _MOST_BYTES:
+        documents = [json.dumps(document_of(item)) for item in items]
+        for index, document in enumerate(documents):
+            if len(document) > _MOST_BYTES:
                 raise NotTaken(_TOO_LARGE, index)
         done = Enqueued((), 0)
         for batch in batches_of(items):
@@ -113,12 +115,12 @@ class RemoteQueue:
 
     async def _enqueue(self, part: list[str]) -> Enqueued:
         try:
-            found = await self._page.enqueue(self.name, part)
+            reply = await self._page.enqueue(self.name, part)
         except (ItemTooLarge, NotTaken) as error:
             if 0 <= error.index < len(part):
                 raise
             raise CommandError(f"the web page: {error}", REFUSED) from error
-        done = Enqueued(tuple(found["ids"]), found["length"], tuple(found["duplicates"]))
+        done = Enqueued(tuple(reply["ids"]), reply["length"], tuple(reply["duplicates"]))
         if len(done.ids) != len(part):
             raise CommandError("the web page names another number of items than were sent", UNAVAILABLE)
         return done
@@ -128,12 +130,12 @@ class RemoteQueue:
 
     async def _items(self, count: int, offset: int, **query: object) -> list[Located]:
         """So many items, in several requests where they are large."""
-        found: list[Located] = []
+        items: list[Located] = []
         with BoundedRead("items", DEFAULT_BOUNDS, parses=False):
-            while len(found) < count:
-                limit, begin = count - len(found), offset + len(found)
+            while len(items) < count:
+                limit, begin = count - len(items), offset + len(items)
                 page = (await self._get("items", limit=limit, offset=begin, **query))["items"]
                 if not page:
                     break
-                found += map(located_of, page)
-        return found
+                items += map(located_of, page)
+        return items

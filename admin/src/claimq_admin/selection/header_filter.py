@@ -20,12 +20,12 @@ class HeaderFilter:
 
     def passes(self, item: Item) -> bool:
         """Whether the item has the header."""
-        found = item.headers.get(self.name)
-        return found is not None and self.value in (None, found)
+        text_of_header = item.headers.get(self.name)
+        return text_of_header is not None and self.value in (None, text_of_header)
 
 
 def parse_header_filter(text: str) -> HeaderFilter:
     """Reads ``NAME`` or ``NAME=VALUE``. Raises ValueError with the fix."""
-    name, has_value, value = text.partition("=")
-    checked_headers({name: value})
-    return HeaderFilter(name, value if has_value else None)
+    name, has_value, expected = text.partition("=")
+    checked_headers({name: expected})
+    return HeaderFilter(name, expected if has_value else None)

@@ -22,9 +22,9 @@ _MOST_GIVEN_UP = 1_000_000_000
 _DIGITS = re.compile(r"[0-9]+")
 
 
-def reason_of(one: Located) -> str:
+def reason_of(located: Located) -> str:
     """The first line of the error, with ``#`` for numbers, so that equal failures have equal reasons."""
-    first = (one.item.last_error or "no error was given").strip().partition("\n")[0]
+    first = (located.item.last_error or "no error was given").strip().partition("\n")[0]
     return _DIGITS.sub("#", first[:_LONGEST_REASON])
 
 
@@ -38,7 +38,7 @@ class FailureGroup:
 
 def groups_of(items: Iterable[Located]) -> list[FailureGroup]:
     """The reasons with their numbers of items, most items first."""
-    return [FailureGroup(*one) for one in Counter(map(reason_of, items)).most_common()]
+    return [FailureGroup(*pair) for pair in Counter(map(reason_of, items)).most_common()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,44 +80,44 @@ def _count(least: int) -> Callable[[str], int]:
 FILTERS = (
     Filter(
         "error", "error contains {!r}".format, "TEXT", "items whose last error has this text, in any case.",
-        lambda text, one, _: text.casefold() in (one.item.last_error or "").casefold(),
+        lambda text, located, _: text.casefold() in (located.item.last_error or "").casefold(),
     ),
     Filter(
         "reason", "reason {!r}".format, "TEXT",
         "items with this reason, as on the web page: the first line of the error, # for numbers.",
-        lambda reason, one, _: reason == reason_of(one),
+        lambda reason, located, _: reason == reason_of(located),
     ),
     Filter(
         "client", "client {}".format, "CLIENT", "the items of this client.",
-        lambda client, one, _: client == one.item.client,
+        lambda client, located, _: client == located.item.client,
     ),
     Filter(
         "header", "header {}".format, "NAME[=VALUE]", "items that have this header, or have it with VALUE.",
-        lambda header, one, _: header.passes(one.item), parse_header_filter,
+        lambda header, located, _: header.passes(located.item), parse_header_filter,
     ),
     Filter(
         "min_age", lambda seconds: f"{age(seconds)} old or older", "DURATION",
         "items that failed or, if they have not, were enqueued at least this long ago.",
-        lambda seconds, one, now: entered_at(one) <= now - seconds, parse_duration, format_duration,
+        lambda seconds, located, now: entered_at(located) <= now - seconds, parse_duration, format_duration,
     ),
     Filter(
         "min_given_up_count", "given up {} times or more".format, "N",
         "items that were given up at least this often.",
-        lambda least, one, _: one.item.given_up_count >= least, _count(0),
+        lambda least, located, _: located.item.given_up_count >= least, _count(0),
     ),
     Filter(
         "max_given_up_count", "given up {} times or less".format, "N",
         "items that were given up at most this often.",
-        lambda most, one, _: one.item.given_up_count <= most, _count(1),
+        lambda most, located, _: located.item.given_up_count <= most, _count(1),
     ),
     Filter(
         "payload", lambda payload: f"payload has {payload.text}", "PATH[=VALUE]",
         "items in whose payload this JSONPath finds something, or VALUE ($.order.country=DE).",
-        lambda payload, one, _: payload.passes(one.item.payload), parse_payload_filter, flag="--json",
+        lambda payload, located, _: payload.passes(located.item.payload), parse_payload_filter, flag="--json",
     ),
 )  # fmt: skip
 """All filters, the cheapest first."""
-PAGE_FILTERS = {one.name: one for one in FILTERS if one.name != "payload"}
+PAGE_FILTERS = {filter_.name: filter_ for filter_ in FILTERS if filter_.name != "payload"}
 """Those of the web page: a JSONPath of one user could keep it from answering the others."""
 
 
@@ -141,27 +141,27 @@ class ItemFilter:
 
     def values(self) -> Iterator[tuple[Filter, Any]]:
         """The filters that are set, with their values."""
-        for one in FILTERS:
-            if (value := getattr(self, one.name)) is not None:
-                yield one, value
+        for filter_ in FILTERS:
+            if (bound := getattr(self, filter_.name)) is not None:
+                yield filter_, bound
 
     def passes(self, item: Located, now: float) -> bool:
         """Whether the item passes. ``now``: by the clock of its queue."""
-        return all(one.passes(value, item, now) for one, value in self.values())
+        return all(filter_.passes(bound, item, now) for filter_, bound in self.values())
 
     def only(self, *names: str) -> bool:
         """Whether no filter but these is set."""
-        return all(one.name in names for one, _ in self.values())
+        return all(filter_.name in names for filter_, _ in self.values())
 
     def __str__(self) -> str:
-        return ", ".join(one.words(value) for one, value in self.values()) or "all"
+        return ", ".join(filter_.words(bound) for filter_, bound in self.values()) or "all"
 
 
-def entered_at(one: Located) -> float:
+def entered_at(located: Located) -> float:
     """The instant of its failure; of an item that has not failed, when it was enqueued."""
-    return (one.failed_at or 0.0) if one.state is State.FAILED else one.item.enqueued_at
+    return (located.failed_at or 0.0) if located.state is State.FAILED else located.item.enqueued_at
 
 
-def fields_of(wanted: ItemFilter) -> dict[str, str]:
+def fields_of(selector: ItemFilter) -> dict[str, str]:
     """The fields of a form with this filter."""
-    return {one.name: one.show(value) for one, value in wanted.values()}
+    return {filter_.name: filter_.show(bound) for filter_, bound in selector.values()}

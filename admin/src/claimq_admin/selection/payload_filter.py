@@ -33,13 +33,13 @@ class PayloadFilter:
         from jsonpath import JSONPathError
 
         try:
-            found = self.path.finditer(json.loads(payload))  # one after another: all could fill the memory
-            return any(self._is_wanted(one.value) for one in found)
+            nodes = self.path.finditer(json.loads(payload))  # one after another: all could fill the memory
+            return any(self._is_wanted(node.value) for node in nodes)
         except (ValueError, RecursionError, JSONPathError):
             return False
 
-    def _is_wanted(self, found: object) -> bool:
-        return not self.values or any(_equals(found, value) for value in self.values)
+    def _is_wanted(self, actual: object) -> bool:
+        return not self.values or any(_equals(actual, expected) for expected in self.values)
 
 
 def parse_payload_filter(text: str) -> PayloadFilter:
@@ -65,6 +65,6 @@ def _values(text: str) -> tuple[object, ...]:
         return (text,)
 
 
-def _equals(found: object, value: object) -> bool:
+def _equals(actual: object, expected: object) -> bool:
     """Whether two JSON values are equal. ``True`` is not 1."""
-    return found == value and isinstance(found, bool) == isinstance(value, bool)
+    return actual == expected and isinstance(actual, bool) == isinstance(expected, bool)

@@ -117,11 +117,11 @@ class SelectedItems(Selected):
         """See :class:`Selected`."""
         size = 0
 
-        async def stays(one: Located, _: int) -> bool:
+        async def stays(located: Located, _: int) -> bool:
             nonlocal size
             if len(self.samples) < _MOST_SAMPLES and size < MOST_BYTES:
-                self.samples.append(one)
-                size += bytes_of(one.item)
+                self.samples.append(located)
+                size += bytes_of(located.item)
             return True
 
         await self._each(stays, UNLIMITED, stop)
@@ -134,8 +134,8 @@ class SelectedItems(Selected):
         for name in dict.fromkeys(names):
             before = self.changed
             await records.item(name)
-            found = await self.queue.failed_item(name)
-            if found is None or not await self._try(steps, found, 0):
+            located = await self.queue.failed_item(name)
+            if located is None or not await self._try(steps, located, 0):
                 missing.append(name)
             if self.changed == before:
                 await records.item_not_done(name)
@@ -148,9 +148,9 @@ class SelectedItems(Selected):
     async def carry_out(self, change: Change, stop: asyncio.Event) -> None:
         """Makes a change of the items, see :meth:`run`."""
 
-        async def stays(one: Located, position: int) -> bool:
+        async def stays(located: Located, position: int) -> bool:
             before = self.problem_count
-            is_there = await self._try(change, one, position)
+            is_there = await self._try(change, located, position)
             return self.problem_count > before or (is_there and change.is_to_head)
 
         pace = Pace(self.rate)
@@ -164,10 +164,10 @@ class SelectedItems(Selected):
         finally:
             await records.selection_ended(str(self.wanted), self.changed)
 
-    async def _try(self, change: Change, found: Located, position: int) -> bool:
+    async def _try(self, change: Change, located: Located, position: int) -> bool:
         """Changes an item; False if it is not there any more. Notes why it must stay, if so."""
         try:
-            is_changed = bool(await change.one(found, position))
+            is_changed = bool(await change.one(located, position))
         except (CommandError, ItemTooLarge, ItemOutOfReach) as error:
             self.problem_count += 1
             if len(self.problems) < _MOST_PROBLEMS:
@@ -191,19 +191,19 @@ class SelectedItems(Selected):
                 page = await page_of(self.queue, self.state, staying.total(), client)
             if not page:
                 return
-            for one in page:
+            for located in page:
                 if stop.is_set() or self.matched == self.limit or self.looked_at == self.total:
                     return
-                owner = one.item.client if self.state is State.MAIN else None
-                if entered_at(one) > begin.now:
+                owner = located.item.client if self.state is State.MAIN else None
+                if entered_at(located) > begin.now:
                     if self.state is State.FAILED:  # and so are all that follow
                         return
                     staying[owner] += 1
                     continue
                 self.looked_at += 1
-                if one.item.id != BARE_ID and self.wanted.passes(one, begin.now):
+                if located.item.id != BARE_ID and self.wanted.passes(located, begin.now):
                     self.matched += 1
-                    staying[owner] += await stays(one, staying[owner])
+                    staying[owner] += await stays(located, staying[owner])
                     await pace.wait(1, stop)
                 else:
                     staying[owner] += 1

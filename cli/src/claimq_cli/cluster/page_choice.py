@@ -27,7 +27,7 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
     ``namespace``: of the ReliableQueues; empty for that of kubectl's configuration, None for names as on the page.
     """
     kubectl = Kubectl(kube_context or "", namespace or "")
-    shown = kubectl.current_namespace if namespace == "" else namespace or ""
+    namespace_text = kubectl.current_namespace if namespace == "" else namespace or ""
     token = os.environ.get(_TOKEN, "").strip()
     if not address.startswith("svc/"):
         place = _place_of(address, token)
@@ -36,7 +36,7 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
             return place
 
         with _readable(address):
-            yield PageApi(known, shown)
+            yield PageApi(known, namespace_text)
         return
     match address.split("/"):
         case [_, where, name] if where and name:
@@ -52,7 +52,7 @@ async def page_at(address: str, namespace: str | None, kube_context: str | None)
 
     try:
         with _readable(address):
-            yield PageApi(forwarded, shown)
+            yield PageApi(forwarded, namespace_text)
     finally:
         await forwards.close()
 

@@ -93,7 +93,7 @@ def environment_for(outer: Mapping[str, str], queue: str, item: Item) -> dict[st
     for counter in ("requeue_count", "fail_count", "crash_count", "interrupted_count", "given_up_count"):
         env[_ITEM + counter.upper()] = str(getattr(item, counter))
     texts = {"client": item.client} | {
-        one.name: one.of(item) for one in ITEM_OPTIONS if one.form is not Form.HEADERS
+        option.name: option.of(item) for option in ITEM_OPTIONS if option.form is not Form.HEADERS
     }
     env |= {_ITEM + name.upper(): str(value) for name, value in texts.items() if value is not None}
     headers = {name.upper().replace("-", "_"): value for name, value in item.header_pairs}

@@ -12,7 +12,7 @@ from claimq_control.decide.status import build
 from claimq_control.fault import OWNED_BY_ANOTHER
 from claimq_control.manifest import QueueSpec
 from claimq_control.scale_down import Marks, Step
-from claimq_control.scaling import Decision, Estimates, ScalingState, Seen, decide, observation
+from claimq_control.scaling import Decision, Estimates, Observation, ScalingState, decide, observe
 
 CONTEST_SECONDS = 600.0
 """How long another owner of the number of workers is reported after it set the number last."""
@@ -110,13 +110,13 @@ def _continued(observed: Observed, memory: Memory) -> ScalingState:
     return replace(memory.scaling, estimates=Estimates.from_json(stored)) if stored else memory.scaling
 
 
-def seen_for_scaling(observed: Observed, slots: int, now: float) -> Seen | None:
+def seen_for_scaling(observed: Observed, slots: int, now: float) -> Observation | None:
     """The input of the scaling rule; None while the queue is unknown. ``now``: Unix seconds."""
     workers = observed.workers
     if observed.snapshot is None:
         return None
     starting_for = tuple(now - worker.created_at for worker in workers.live if not worker.is_ready)
-    return observation(
+    return observe(
         observed.snapshot,
         replicas=workers.replicas,
         ready=workers.ready,
@@ -167,5 +167,5 @@ def _wait(step: Step) -> str:
     """Why a scale-down waits, as an addition to its reason; empty if it does not."""
     if not step.held_by:
         return ""
-    shown = ", ".join(step.held_by[:3]) + (" and others" if len(step.held_by) > 3 else "")
-    return f"; no worker is removed until the items of {shown} end: busy workers that are not ready would go first"
+    names = ", ".join(step.held_by[:3]) + (" and others" if len(step.held_by) > 3 else "")
+    return f"; no worker is removed until the items of {names} end: busy workers that are not ready would go first"

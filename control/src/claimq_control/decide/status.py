@@ -10,7 +10,7 @@ from typing import Any
 
 from claimq.model import Snapshot, State
 from claimq_control.decide.conditions import View, all_conditions, with_transition_times
-from claimq_control.scaling import Decision, Seen, document
+from claimq_control.scaling import Decision, Observation, document
 from claimq_control.worker_counts import ready_summary
 from claimq_process.timestamps import format_time
 
@@ -18,7 +18,7 @@ _AGES = (State.MAIN, State.BUSY, State.FAILED)
 Json = dict[str, Any]
 
 
-def build(view: View, inputs: Seen | None, *, now: float) -> Json:
+def build(view: View, inputs: Observation | None, *, now: float) -> Json:
     """The whole status. ``now``: Unix seconds. Numbers that are unknown in this pass keep their last value."""
     observed = view.observed
     resource, before = observed.resource, observed.resource.status
@@ -81,7 +81,7 @@ def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
     return numbers
 
 
-def _scaling(decision: Decision, inputs: Seen | None, last: Mapping[str, Any], now_text: str) -> Json:
+def _scaling(decision: Decision, inputs: Observation | None, last: Mapping[str, Any], now_text: str) -> Json:
     is_same = last.get("rule") == decision.rule.value and last.get("replicas") == decision.replicas
     scaling = {**document(decision, inputs), "at": last["at"] if is_same and "at" in last else now_text}
     if inputs is None and "estimates" in last:  # the next operator continues from them

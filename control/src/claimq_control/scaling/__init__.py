@@ -12,16 +12,16 @@ were enough, never below the workers that hold claims; to zero when idle. An unk
 from claimq_control.scaling.decision import LONGEST_GAP, decide
 from claimq_control.scaling.estimates import Estimates
 from claimq_control.scaling.explanation import document
-from claimq_control.scaling.observation import observation
+from claimq_control.scaling.observation import observe
 from claimq_control.scaling.values import (
     MOST_WANTED,
     NOT_AUTO,
     Decision,
     Explanation,
     Limit,
+    Observation,
     ScalingRule,
     ScalingState,
-    Seen,
     StepPeriod,
 )
 
@@ -33,11 +33,11 @@ __all__ = [
     "Estimates",
     "Explanation",
     "Limit",
+    "Observation",
     "ScalingRule",
     "ScalingState",
-    "Seen",
     "StepPeriod",
     "decide",
     "document",
-    "observation",
+    "observe",
 ]

@@ -10,7 +10,7 @@ from claimq_control.scaling.demand import Demand, demand
 from claimq_control.scaling.estimates import Estimates
 from claimq_control.scaling.explanation import explained
 from claimq_control.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
-from claimq_control.scaling.values import Decision, Limit, ScalingRule, ScalingState, Seen
+from claimq_control.scaling.values import Decision, Limit, Observation, ScalingRule, ScalingState
 from claimq_process.duration import format_duration, readable_duration
 
 LONGEST_GAP = 60.0
@@ -24,32 +24,37 @@ _SPARE_AGE = 0.2
 """Share of the target after which a second worker is ordered if the first may start too late."""
 
 
-def decide(spec: ScalingSpec, seen: Seen | None, state: ScalingState, now: float) -> Decision:
+def decide(spec: ScalingSpec, observation: Observation | None, state: ScalingState, now: float) -> Decision:
     """How many workers there should be now.
 
-    ``seen`` is None when the queue or its workers could not be observed: then nothing changes. ``now`` is
+    ``observation`` is None when the queue or its workers could not be observed: then nothing changes. ``now`` is
     in seconds of any clock that does not go back while the process runs; if it does go back, the instants in the
     state are ignored. A change of max, ``suspend`` or a lower number in the mode Manual removes workers even while
     they hold claims (they drain first); nothing else does.
     """
-    fixed = _fixed(spec, seen)
+    fixed = _fixed(spec, observation)
     if fixed is not None:
         return Decision(*fixed, ScalingState(estimates=state.estimates))
-    if seen is None:
+    if observation is None:
         unknown = replace(state, seen_at=None, idle_since=None, wanted=())
         reason = "the queue could not be observed; the workers stay as they are"
         return Decision(None, ScalingRule.UNKNOWN, reason, unknown)
     is_new = state.seen_at is None and not state.estimates.ended
-    state = _remembered(spec, seen, state, now)
-    need = demand(spec.target_age, seen, state.estimates)
-    unbounded = _wanted(spec, seen, state, now, need, is_new=is_new)
-    decision = _decided(spec, seen, state, now, need, unbounded)
-    explanation = explained(spec, seen, state.estimates, need, unbounded.replicas)
+    state = _remembered(spec, observation, state, now)
+    need = demand(spec.target_age, observation, state.estimates)
+    unbounded = _wanted(spec, observation, state, now, need, is_new=is_new)
+    decision = _decided(spec, observation, state, now, need, unbounded)
+    explanation = explained(spec, observation, state.estimates, need, unbounded.replicas)
     return replace(decision, explanation=explanation)
 
 
 def _decided(
-    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, need: Demand, unbounded: Wish
+    spec: ScalingSpec,
+    observation: Observation,
+    state: ScalingState,
+    now: float,
+    need: Demand,
+    unbounded: Wish,
 ) -> Decision:
     """The result of the rules within the bounds, the steps and the windows."""
     if _may_go_to_zero(spec, state, now):
@@ -57,14 +62,14 @@ def _decided(
         return Decision(0, ScalingRule.IDLE, reason, state)
     wish = within_bounds(spec, unbounded)
     state = replace(state, wanted=noted(state.wanted, now, wish.replicas, window(spec, state)))
-    move = up if wish.replicas > seen.replicas else down
-    decision = _with_limit(spec, seen, move(spec, seen, state, now, wish), unbounded, need)
-    if decision.replicas == seen.replicas:
+    move = up if wish.replicas > observation.replicas else down
+    decision = _with_limit(spec, observation, move(spec, observation, state, now, wish), unbounded, need)
+    if decision.replicas == observation.replicas:
         return decision
     return replace(decision, state=replace(decision.state, changed_at=now))
 
 
-def _fixed(spec: ScalingSpec, seen: Seen | None) -> tuple[int | None, ScalingRule, str] | None:
+def _fixed(spec: ScalingSpec, observation: Observation | None) -> tuple[int | None, ScalingRule, str] | None:
     """The number in the modes in which the queue does not determine it: suspended, Manual, External."""
     if spec.suspended:
         return 0, ScalingRule.SUSPENDED, "suspend is true: no claims, no workers"
@@ -72,44 +77,46 @@ def _fixed(spec: ScalingSpec, seen: Seen | None) -> tuple[int | None, ScalingRul
         reason = f"mode is Manual: {workers(spec.replicas or 0)}, as replicas says"
         return spec.replicas, ScalingRule.MANUAL, reason
     if spec.mode is ScalingMode.EXTERNAL:
-        number, reason = _external(spec.replicas, seen)
+        number, reason = _external(spec.replicas, observation)
         return number, ScalingRule.EXTERNAL, reason
     return None
 
 
-def _external(replicas: int | None, seen: Seen | None) -> tuple[int | None, str]:
+def _external(replicas: int | None, observation: Observation | None) -> tuple[int | None, str]:
     """The number that an autoscaler has set, and the reason. It sees the items that wait and not those in progress, so
     workers that hold claims stay until they have ended."""
     if replicas is None:
         return None, "mode is External: the number of workers is left alone"
     reason = f"mode is External: {workers(replicas)}, as the scale of this queue was set"
-    if seen is None:
+    if observation is None:
         return None, f"{reason}; the queue could not be observed, so the workers stay as they are"
-    busy = min(seen.busy_workers, seen.replicas)
+    busy = min(observation.busy_workers, observation.replicas)
     if busy > replicas:
         return busy, f"{reason}; {workers(busy)} hold claims"
     return replicas, reason
 
 
-def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) -> ScalingState:
+def _remembered(spec: ScalingSpec, observation: Observation, state: ScalingState, now: float) -> ScalingState:
     """The state with this observation; after a gap or a step back of the clock it begins with what is there
     now."""
     last = state.seen_at
     if last is not None and now < last:
         state, last = ScalingState(estimates=replace(state.estimates, at=None, arrivals=())), None
     if last is None or now - last > max(LONGEST_GAP, window(spec, state)):
-        state = replace(state, idle_since=None, wanted=((now, seen.replicas),))
+        state = replace(state, idle_since=None, wanted=((now, observation.replicas),))
     estimates = state.estimates.after(
         now,
-        main=seen.waiting,
-        busy=seen.busy,
-        claimed=seen.claimed,
-        ready=seen.ready,
-        starting_for=seen.starting_for,
+        main=observation.waiting,
+        busy=observation.busy,
+        claimed=observation.claimed,
+        ready=observation.ready,
+        starting_for=observation.starting_for,
         horizon=spec.target_age,
     )
-    is_used = seen.load > 0 or seen.busy_workers > 0 or estimates.claimed != state.estimates.claimed
-    is_idle = not is_used and not _is_due_soon(seen, estimates)
+    is_used = (
+        observation.load > 0 or observation.busy_workers > 0 or estimates.claimed != state.estimates.claimed
+    )
+    is_idle = not is_used and not _is_due_soon(observation, estimates)
     if state.changed_at is not None and state.estimates.ended < _KNOWN <= estimates.ended:
         state = replace(state, wanted=(), changed_at=None)
     idle_since = (now if state.idle_since is None else state.idle_since) if is_idle else None
@@ -117,76 +124,90 @@ def _remembered(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float) 
 
 
 def _wanted(
-    spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, need: Demand, *, is_new: bool
+    spec: ScalingSpec,
+    observation: Observation,
+    state: ScalingState,
+    now: float,
+    need: Demand,
+    *,
+    is_new: bool,
 ) -> Wish:
     """The number of workers for the items, before bounds, window and steps: the larger of the two rules."""
     if state.idle_since is not None:
-        if seen.replicas == 0 or spec.min_replicas > 0:
+        if observation.replicas == 0 or spec.min_replicas > 0:
             return Wish(0, ScalingRule.IDLE, "idle: no item and no claim")
         remaining = readable_duration(idle_after(spec, state) - (now - state.idle_since))
         reason = f"idle; scales to 0 in {remaining}"
         return Wish(1, ScalingRule.IDLE_WAIT, reason)
-    if seen.is_paused:
-        reason = f"the queue is paused; {_items(seen)}"
-        return Wish(max(1, seen.replicas), ScalingRule.PAUSED, reason)
-    for_target = _for_target(spec, seen, state.estimates, need)
-    wishes = [_careful(seen, for_target) if is_new else for_target]
+    if observation.is_paused:
+        reason = f"the queue is paused; {_items(observation)}"
+        return Wish(max(1, observation.replicas), ScalingRule.PAUSED, reason)
+    for_target = _for_target(spec, observation, state.estimates, need)
+    wishes = [_careful(observation, for_target) if is_new else for_target]
     if spec.items_per_replica is not None:
-        enough = -(-seen.load // spec.items_per_replica)
-        reason = f"{_items(seen)} at {spec.items_per_replica} per worker need {workers(enough)}"
-        if not seen.waiting:  # items in progress already have a worker, even if it is stopping
-            enough = min(enough, seen.replicas)
+        enough = -(-observation.load // spec.items_per_replica)
+        reason = f"{_items(observation)} at {spec.items_per_replica} per worker need {workers(enough)}"
+        if not observation.waiting:  # items in progress already have a worker, even if it is stopping
+            enough = min(enough, observation.replicas)
         wishes.insert(0, Wish(enough, ScalingRule.ITEMS_PER_REPLICA, reason))
     wish = max(wishes, key=lambda wish: wish.replicas)
-    is_due = _is_due_soon(seen, state.estimates)
-    if seen.replicas == 0 and wish.replicas <= 1 and (seen.waiting or is_due):
-        return Wish(1, ScalingRule.FROM_ZERO, f"{_items(seen)} and no worker; starting 1")
+    is_due = _is_due_soon(observation, state.estimates)
+    if observation.replicas == 0 and wish.replicas <= 1 and (observation.waiting or is_due):
+        return Wish(1, ScalingRule.FROM_ZERO, f"{_items(observation)} and no worker; starting 1")
     return wish
 
 
-def _careful(seen: Seen, wish: Wish) -> Wish:
+def _careful(observation: Observation, wish: Wish) -> Wish:
     """The first decision with workers that another process ordered, before any estimate of the items."""
-    most = 2 * seen.replicas
-    if wish.rule is not ScalingRule.TARGET_AGE or seen.replicas == 0 or wish.replicas <= most:
+    most = 2 * observation.replicas
+    if wish.rule is not ScalingRule.TARGET_AGE or observation.replicas == 0 or wish.replicas <= most:
         return wish
     reason = f"{wish.reason}; at most twice as many until a service time is known"
     return replace(wish, replicas=most, reason=reason)
 
 
-def _is_due_soon(seen: Seen, estimates: Estimates) -> bool:
+def _is_due_soon(observation: Observation, estimates: Estimates) -> bool:
     """Whether a delayed item becomes due before a worker that is ordered now could claim it."""
-    return seen.delayed_soon > 0 or (
-        seen.next_due_in is not None and seen.next_due_in <= estimates.slow_start
+    return observation.delayed_soon > 0 or (
+        observation.next_due_in is not None and observation.next_due_in <= estimates.slow_start
     )
 
 
-def _for_target(spec: ScalingSpec, seen: Seen, estimates: Estimates, need: Demand) -> Wish:
+def _for_target(spec: ScalingSpec, observation: Observation, estimates: Estimates, need: Demand) -> Wish:
     """The workers that start every item within the target."""
-    if not seen.waiting and not seen.delayed_soon and seen.replicas <= seen.busy_workers:
-        return Wish(seen.replicas, ScalingRule.WORK_LEFT, f"no item waits; {_items(seen)}")
+    if (
+        not observation.waiting
+        and not observation.delayed_soon
+        and observation.replicas <= observation.busy_workers
+    ):
+        return Wish(observation.replicas, ScalingRule.WORK_LEFT, f"no item waits; {_items(observation)}")
     count = need.replicas
-    if not seen.waiting and not seen.delayed_soon:  # nothing to start: no reason to add workers
-        count = min(count, seen.replicas)
-    old = "" if seen.oldest_age is None else f", the oldest {readable_duration(seen.oldest_age)} old"
+    if not observation.waiting and not observation.delayed_soon:  # nothing to start: no reason to add workers
+        count = min(count, observation.replicas)
+    old = (
+        ""
+        if observation.oldest_age is None
+        else f", the oldest {readable_duration(observation.oldest_age)} old"
+    )
     takes = readable_duration(need.service)
     if need.more and estimates.doubt >= _DOUBTED:
         takes += f" (maybe {readable_duration(need.service * estimates.doubt)}: that was learned long ago)"
     reason = (
-        f"{_items(seen)}{old}; {need.rate:.3g} arrive per second, an item takes {takes}: "
+        f"{_items(observation)}{old}; {need.rate:.3g} arrive per second, an item takes {takes}: "
         f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
     )
-    if _needs_spare(spec, seen, estimates):
+    if _needs_spare(spec, observation, estimates):
         longest = readable_duration(estimates.start + 2.5 * math.sqrt(estimates.start_variance))
         reason += f"; 2, since a worker may take {longest} to start"
         return Wish(max(2, count), ScalingRule.TARGET_AGE, reason)
     return Wish(max(1, count), ScalingRule.TARGET_AGE, reason, need.patience)
 
 
-def _needs_spare(spec: ScalingSpec, seen: Seen, estimates: Estimates) -> bool:
+def _needs_spare(spec: ScalingSpec, observation: Observation, estimates: Estimates) -> bool:
     """Whether the oldest item waits for the only worker to start, and one start in a hundred takes longer than they may
     wait."""
-    is_old = (seen.oldest_age or 0.0) >= _SPARE_AGE * spec.target_age
-    is_single = seen.ready == 0 and 1 <= seen.replicas <= 2
+    is_old = (observation.oldest_age or 0.0) >= _SPARE_AGE * spec.target_age
+    is_single = observation.ready == 0 and 1 <= observation.replicas <= 2
     return is_old and is_single and estimates.may_start_late(spec.target_age)
 
 
@@ -195,10 +216,16 @@ def _may_go_to_zero(spec: ScalingSpec, state: ScalingState, now: float) -> bool:
     return spec.min_replicas == 0 and is_idle
 
 
-def _with_limit(spec: ScalingSpec, seen: Seen, decision: Decision, unbounded: Wish, need: Demand) -> Decision:
+def _with_limit(
+    spec: ScalingSpec, observation: Observation, decision: Decision, unbounded: Wish, need: Demand
+) -> Decision:
     """The decision with the reason why the target cannot be met, if it cannot."""
     is_by_items = unbounded.rule in (ScalingRule.TARGET_AGE, ScalingRule.ITEMS_PER_REPLICA)
-    if is_by_items and (seen.waiting or seen.delayed_soon) and need.replicas > spec.max_replicas:
+    if (
+        is_by_items
+        and (observation.waiting or observation.delayed_soon)
+        and need.replicas > spec.max_replicas
+    ):
         limit = Limit.LONG_ITEMS if need.service > spec.target_age else Limit.MAX_REPLICAS
         return replace(decision, limit=limit, needed=need.replicas)
     start = decision.state.estimates
@@ -207,10 +234,10 @@ def _with_limit(spec: ScalingSpec, seen: Seen, decision: Decision, unbounded: Wi
     return decision
 
 
-def _items(seen: Seen) -> str:
+def _items(observation: Observation) -> str:
     parts: list[str] = []
-    if seen.waiting:
-        parts.append(f"{seen.waiting:,} {'item' if seen.waiting == 1 else 'items'} waiting")
-    if seen.delayed_soon:
-        parts.append(f"{seen.delayed_soon:,} due soon")
-    return ", ".join([*parts, f"{seen.busy:,} in progress"])
+    if observation.waiting:
+        parts.append(f"{observation.waiting:,} {'item' if observation.waiting == 1 else 'items'} waiting")
+    if observation.delayed_soon:
+        parts.append(f"{observation.delayed_soon:,} due soon")
+    return ", ".join([*parts, f"{observation.busy:,} in progress"])

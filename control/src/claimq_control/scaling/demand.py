@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from claimq_control.scaling.estimates import Estimates
-from claimq_control.scaling.values import Seen
+from claimq_control.scaling.values import Observation
 
 _MARGIN = 0.85
 """Items are planned to start within this share of the target, since observations are old when they take effect."""
@@ -62,23 +62,27 @@ class Demand:
         return min(max(self.fewest + self.more, self.balance), max(self.most, 1))
 
 
-def demand(target: float, seen: Seen, estimates: Estimates) -> Demand:
+def demand(target: float, observation: Observation, estimates: Estimates) -> Demand:
     """The demand of the items. ``target``: seconds within which an item should be started. Pure arithmetic,
     O(groups log workers)."""
     service = estimates.service(min(_ASSUMED * target, _LONGEST_ASSUMED))
     rate, start = estimates.arrival_rate, estimates.slow_start
-    supply = _Supply.of(seen, service * estimates.doubt, start)
-    waiting, expected = _deadlines(target, seen, estimates), _expected(target, seen, rate)
+    supply = _Supply.of(observation, service * estimates.doubt, start)
+    waiting, expected = _deadlines(target, observation, estimates), _expected(target, observation, rate)
     soon = [deadline for deadline in expected if deadline.within - start <= _SOON * target]
     more, patience = _missing([*waiting, *soon], supply, start)
-    fewest = seen.replicas if more else _fewest([*waiting, *expected], supply, seen.replicas)
-    little = rate * service / seen.slots
-    surplus = (seen.waiting - rate * _STEERED_AGE * target) * service / seen.slots
+    fewest = observation.replicas if more else _fewest([*waiting, *expected], supply, observation.replicas)
+    little = rate * service / observation.slots
+    surplus = (observation.waiting - rate * _STEERED_AGE * target) * service / observation.slots
     least = _LEAST_BALANCE if little > _FEW else 0.0
     exact = max(little + surplus / (_CORRECTION * target), least * little)
-    is_near = seen.replicas > 0 and abs(exact - seen.replicas) <= max(1.0, 0.6 * math.sqrt(seen.replicas))
-    balance = seen.replicas if is_near else round(exact)
-    useful = math.ceil((seen.load + seen.delayed_soon + math.ceil(rate * start)) / seen.slots)
+    is_near = observation.replicas > 0 and abs(exact - observation.replicas) <= max(
+        1.0, 0.6 * math.sqrt(observation.replicas)
+    )
+    balance = observation.replicas if is_near else round(exact)
+    useful = math.ceil(
+        (observation.load + observation.delayed_soon + math.ceil(rate * start)) / observation.slots
+    )
     return Demand(more, fewest, balance, useful, service, rate, patience)
 
 
@@ -90,30 +94,30 @@ class _Deadline:
     items: float
 
 
-def _deadlines(target: float, seen: Seen, estimates: Estimates) -> list[_Deadline]:
+def _deadlines(target: float, observation: Observation, estimates: Estimates) -> list[_Deadline]:
     """Those of the items that wait or are due soon."""
     within, count = _MARGIN * target, 0.0
     deadlines: list[_Deadline] = []
-    for age, items in _ages(seen, estimates):
+    for age, items in _ages(observation, estimates):
         count += items
         deadlines.append(_Deadline(within - age, count))
-    if seen.delayed_soon:
-        count += seen.delayed_soon
+    if observation.delayed_soon:
+        count += observation.delayed_soon
         deadlines.append(_Deadline(within, count))
     return deadlines
 
 
-def _expected(target: float, seen: Seen, rate: float) -> list[_Deadline]:
+def _expected(target: float, observation: Observation, rate: float) -> list[_Deadline]:
     """Those of items that have not arrived."""
-    count = seen.waiting + seen.delayed_soon
+    count = observation.waiting + observation.delayed_soon
     return [_Deadline(_MARGIN * target + ahead, count + rate * ahead) for ahead in _AHEAD]
 
 
-def _ages(seen: Seen, estimates: Estimates) -> list[tuple[float, int]]:
+def _ages(observation: Observation, estimates: Estimates) -> list[tuple[float, int]]:
     """(age, items) of what waits, oldest first. The newest arrivals are those that wait; what came before
     the first that is remembered counts as old as the oldest item."""
-    now, remaining = estimates.at or 0.0, seen.waiting
-    oldest = max(0.0, seen.oldest_age or 0.0)
+    now, remaining = estimates.at or 0.0, observation.waiting
+    oldest = max(0.0, observation.oldest_age or 0.0)
     groups: list[tuple[float, int]] = []
     for since, came in reversed(estimates.arrivals):
         if remaining <= 0:
@@ -140,12 +144,20 @@ class _Supply:
     rests: tuple[float, ...]
 
     @classmethod
-    def of(cls, seen: Seen, service: float, start: float) -> _Supply:
+    def of(cls, observation: Observation, service: float, start: float) -> _Supply:
         """What is there. A worker whose age is unknown needs the whole time."""
-        known_rests = sorted(max(1.0, start - waited) for waited in seen.starting_for)
-        unknown = max(0, seen.replicas - seen.ready - len(known_rests))
+        known_rests = sorted(max(1.0, start - waited) for waited in observation.starting_for)
+        unknown = max(0, observation.replicas - observation.ready - len(known_rests))
         rests = (*known_rests, *[start] * unknown)
-        return cls(seen.replicas, seen.ready, seen.slots, seen.busy, service, start, rests)
+        return cls(
+            observation.replicas,
+            observation.ready,
+            observation.slots,
+            observation.busy,
+            service,
+            start,
+            rests,
+        )
 
     def within(self, seconds: float, replicas: int) -> float:
         """Items that are started within so many seconds by so many of the workers that are there."""

@@ -8,14 +8,16 @@ from typing import Any
 from claimq_control.manifest.scaling_spec import ScalingSpec
 from claimq_control.scaling.demand import Demand
 from claimq_control.scaling.estimates import Estimates
-from claimq_control.scaling.values import Decision, Estimate, Explanation, Seen
+from claimq_control.scaling.values import Decision, Estimate, Explanation, Observation
 
 Json = dict[str, Any]
 
 
-def explained(spec: ScalingSpec, seen: Seen, estimates: Estimates, need: Demand, workers: int) -> Explanation:
+def explained(
+    spec: ScalingSpec, observation: Observation, estimates: Estimates, need: Demand, workers: int
+) -> Explanation:
     """The explanation of a decision. ``workers``: the number of workers before limits."""
-    for_items = None if spec.items_per_replica is None else -(-seen.load // spec.items_per_replica)
+    for_items = None if spec.items_per_replica is None else -(-observation.load // spec.items_per_replica)
     is_fast = need.rate != estimates.slow
     span = estimates.span / 4 if is_fast else estimates.span
     return Explanation(
@@ -32,35 +34,35 @@ def explained(spec: ScalingSpec, seen: Seen, estimates: Estimates, need: Demand,
     )
 
 
-def document(decision: Decision, seen: Seen | None) -> Json:
+def document(decision: Decision, observation: Observation | None) -> Json:
     """The decision as JSON: ``status.scaling`` of a ReliableQueue, and what `claimq why` prints."""
     fields: Json = {"rule": decision.rule.value, "reason": decision.reason}
     if decision.replicas is not None:
         fields["replicas"] = decision.replicas
     if decision.limit is not None:
         fields |= {"limit": decision.limit.value, "needed": decision.needed}
-    if seen is not None:
-        fields["inputs"] = _inputs(seen)
+    if observation is not None:
+        fields["inputs"] = _inputs(observation)
         fields["estimates"] = decision.state.estimates.to_json()
     if decision.explanation is not None:
         fields["demand"] = _demand(decision.explanation)
     return fields
 
 
-def _inputs(seen: Seen) -> Json:
+def _inputs(observation: Observation) -> Json:
     inputs: Json = {
-        "main": seen.main,
-        "busy": seen.busy,
-        "delayedDue": seen.delayed_due,
-        "replicas": seen.replicas,
-        "ready": seen.ready,
-        "starting": seen.starting,
-        "busyWorkers": seen.busy_workers,
+        "main": observation.main,
+        "busy": observation.busy,
+        "delayedDue": observation.delayed_due,
+        "replicas": observation.replicas,
+        "ready": observation.ready,
+        "starting": observation.starting,
+        "busyWorkers": observation.busy_workers,
     }
-    if seen.delayed_soon:
-        inputs["delayedSoon"] = seen.delayed_soon
-    if seen.oldest_age is not None:
-        inputs["oldestAge"] = round(seen.oldest_age, 1)
+    if observation.delayed_soon:
+        inputs["delayedSoon"] = observation.delayed_soon
+    if observation.oldest_age is not None:
+        inputs["oldestAge"] = round(observation.oldest_age, 1)
     return inputs
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from claimq_control.manifest.scaling_spec import ScalingSpec
-from claimq_control.scaling.values import MOST_WANTED, Decision, ScalingRule, ScalingState, Seen, StepPeriod
+from claimq_control.scaling.values import (
+    MOST_WANTED,
+    Decision,
+    Observation,
+    ScalingRule,
+    ScalingState,
+    StepPeriod,
+)
 from claimq_process.duration import format_duration, readable_duration
 
 _SMALL_STEP = 0.3
@@ -56,18 +63,24 @@ def within_bounds(spec: ScalingSpec, wish: Wish) -> Wish:
     return wish
 
 
-def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
+def up(spec: ScalingSpec, observation: Observation, state: ScalingState, now: float, wish: Wish) -> Decision:
     """Moves from the present number up to the wish, within the step limit. Small steps are at least a sixth of the
     target age apart."""
-    is_above_min = seen.replicas >= spec.min_replicas
-    if wish.rule is ScalingRule.TARGET_AGE and is_above_min and _can_wait(spec, seen, state, now, wish):
-        return Decision(seen.replicas, wish.rule, f"{wish.reason}; waiting for a larger step", state)
+    is_above_min = observation.replicas >= spec.min_replicas
+    if (
+        wish.rule is ScalingRule.TARGET_AGE
+        and is_above_min
+        and _can_wait(spec, observation, state, now, wish)
+    ):
+        return Decision(observation.replicas, wish.rule, f"{wish.reason}; waiting for a larger step", state)
     step, period = spec.scale_up.max_step, spec.scale_up.period
     allowed, last = wish.replicas, None
     if step is not None:
         is_running = state.up is not None and now - state.up.since < period
-        last = state.up if is_running and state.up is not None else StepPeriod(now, seen.replicas)
-        allowed = min(wish.replicas, max(seen.replicas, min(seen.replicas, last.replicas) + step))
+        last = state.up if is_running and state.up is not None else StepPeriod(now, observation.replicas)
+        allowed = min(
+            wish.replicas, max(observation.replicas, min(observation.replicas, last.replicas) + step)
+        )
     allowed = max(allowed, spec.min_replicas)
     state = replace(state, up=last)
     if allowed == wish.replicas:
@@ -76,20 +89,24 @@ def up(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wis
     return Decision(allowed, ScalingRule.STEP_UP, reason, state)
 
 
-def _can_wait(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> bool:
-    more, pause = wish.replicas - seen.replicas, spec.target_age / 6
-    if 0 < more <= max(1, _SMALL_STEP * seen.replicas) and wish.patience > pause:
-        return seen.replicas > 0
-    return 0 < more <= max(1, seen.replicas) and _changed_within(state, now, pause)
+def _can_wait(
+    spec: ScalingSpec, observation: Observation, state: ScalingState, now: float, wish: Wish
+) -> bool:
+    more, pause = wish.replicas - observation.replicas, spec.target_age / 6
+    if 0 < more <= max(1, _SMALL_STEP * observation.replicas) and wish.patience > pause:
+        return observation.replicas > 0
+    return 0 < more <= max(1, observation.replicas) and _changed_within(state, now, pause)
 
 
-def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: Wish) -> Decision:
+def down(
+    spec: ScalingSpec, observation: Observation, state: ScalingState, now: float, wish: Wish
+) -> Decision:
     """Moves from the present number down to the wish, within the window, the busy workers and the step limit."""
-    current = min(seen.replicas, spec.max_replicas)
+    current = min(observation.replicas, spec.max_replicas)
     target, rule, reason = wish.replicas, wish.rule, wish.reason
-    if seen.replicas > spec.max_replicas and target == current:
+    if observation.replicas > spec.max_replicas and target == current:
         rule = ScalingRule.MAX_REPLICAS
-        reason = f"maxReplicas is {spec.max_replicas}, and there are {seen.replicas}"
+        reason = f"maxReplicas is {spec.max_replicas}, and there are {observation.replicas}"
     recent = min(current, max(count for _, count in state.wanted))
     if target < recent:
         span = readable_duration(window(spec, state))
@@ -98,10 +115,10 @@ def down(spec: ScalingSpec, seen: Seen, state: ScalingState, now: float, wish: W
     if target < current and _changed_within(state, now, _pause(spec, state, current, target)):
         target, rule = current, ScalingRule.STABILIZING
         reason = f"{wish.reason}; waiting, since the last change was recent"
-    busy = min(current, seen.busy_workers)
+    busy = min(current, observation.busy_workers)
     if target < busy:
         target, rule = busy, ScalingRule.BUSY_WORKERS
-        reason = f"{wish.reason}; {workers(seen.busy_workers)} hold claims"
+        reason = f"{wish.reason}; {workers(observation.busy_workers)} hold claims"
     step, period, last = spec.scale_down.max_step, spec.scale_down.period, None
     if step is not None and target < current:
         is_running = state.down is not None and now - state.down.since < period

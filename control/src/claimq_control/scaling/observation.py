@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from claimq.model import Snapshot, State
-from claimq_control.scaling.values import Seen
+from claimq_control.scaling.values import Observation
 
 
-def observation(
+def observe(
     snapshot: Snapshot,
     *,
     replicas: int,
@@ -15,7 +15,7 @@ def observation(
     slots: int,
     starting_for: tuple[float, ...],
     ahead: int,
-) -> Seen:
+) -> Observation:
     """The input of :func:`claimq_control.scaling.decide`. Workers that are stopping are left out.
 
     ``replicas``: workers ordered now: ready, starting, or not there yet. ``ready``: those that can claim.
@@ -28,7 +28,7 @@ def observation(
     a second.
     """
     ahead = min(ahead, snapshot.lengths[State.BUSY])
-    return Seen(
+    return Observation(
         main=snapshot.lengths[State.MAIN] + ahead,
         busy=snapshot.lengths[State.BUSY] - ahead,
         replicas=replicas,

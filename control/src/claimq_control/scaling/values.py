@@ -44,8 +44,8 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One observation of a queue and its workers, all at the same moment: see :func:`observation`. Failed items do not
+class Observation:
+    """One observation of a queue and its workers, all at the same moment: see :func:`observe`. Failed items do not
     count, and neither do delayed items that are not due soon.
     """
 

@@ -54,13 +54,13 @@ def members_of(group: int, variable: str) -> list[Identity]:
     """The processes of a group that started with this variable, given as ``NAME=VALUE``: it shows that the id of the
     group was not reused. Those without any environment count too: one has cleared it, or is in the middle of an exec.
     """
-    found: list[Identity] = []
+    members: list[Identity] = []
     for pid in _process_ids():
         if group_of(pid) == group and (environment := _environment(pid)) is not None:
-            one = identify(pid)
-            if one is not None and (not environment or variable.encode() in environment):
-                found.append(one)
-    return found
+            identity = identify(pid)
+            if identity is not None and (not environment or variable.encode() in environment):
+                members.append(identity)
+    return members
 
 
 def marked(mark: str) -> Iterator[Identity]:
@@ -72,9 +72,9 @@ def with_variable(variable: str) -> Iterator[Identity]:
     """All processes that started with this variable, given as ``NAME=VALUE``, except this one."""
     for pid in _process_ids():
         if pid != os.getpid() and has_variable(pid, variable):
-            found = identify(pid)
-            if found is not None:
-                yield found
+            identity = identify(pid)
+            if identity is not None:
+                yield identity
 
 
 def send(target: Identity, number: signal.Signals) -> bool:
@@ -94,14 +94,14 @@ def send(target: Identity, number: signal.Signals) -> bool:
     return True
 
 
-def end_all(left: Callable[[], Iterable[Identity]]) -> list[Identity]:
-    """Kills the processes that ``left`` finds until it finds none; returns those that remain after 10 s."""
+def end_all(list_processes: Callable[[], Iterable[Identity]]) -> list[Identity]:
+    """Kills the processes that ``list_processes`` finds until it finds none; returns those that remain after 10 s."""
     deadline = time.monotonic() + _LONGEST_WAIT
-    while found := list(left()):
+    while alive := list(list_processes()):
         if time.monotonic() > deadline:
-            return found
-        for one in found:
-            send(one, signal.SIGKILL)
+            return alive
+        for identity in alive:
+            send(identity, signal.SIGKILL)
         time.sleep(0.01)
     return []
 

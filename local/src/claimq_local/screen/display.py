@@ -235,8 +235,8 @@ def _decisions(board: Board) -> Table:
             arrow = _text(f"-> {row.replicas}", "dim")
             grid.add_row(_text(row.at, "dim"), arrow, _text(row.rule, "dim"), _text(row.reason, "dim"))
         if queue.decision is not None:
-            wanted = "unchanged" if queue.decision.replicas is None else str(queue.decision.replicas)
-            now = _text(wanted, "bold")
+            target = "unchanged" if queue.decision.replicas is None else str(queue.decision.replicas)
+            now = _text(target, "bold")
             grid.add_row(
                 _text("now", "bold"),
                 now,

@@ -41,5 +41,5 @@ def merged(pages: Iterable[tuple[Mapping[str, str], str | None]]) -> str:
             elif family is not None and (sample := _SAMPLE.fullmatch(line)) is not None:
                 name, more, value = sample.groups()
                 family.samples.append(f"{name}{{{own}{',' if more else ''}{more or ''}}} {value}")
-    lines = (line for one in families.values() for line in (*one.comments.values(), *one.samples))
+    lines = (line for family in families.values() for line in (*family.comments.values(), *family.samples))
     return "".join(f"{line}\n" for line in lines)

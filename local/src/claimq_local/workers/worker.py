@@ -135,14 +135,14 @@ class Worker:
 
     def state(self, busy: int, now: float, wall: float) -> WorkerState:
         """Its state as input of a pass. ``now``: monotonic seconds; ``wall``: the same instant in Unix seconds."""
-        seen = self.seen()
+        state = self.seen()
         problem = WorkerProblem("Restarting", self._failure, f"worker {self.name}")
         return WorkerState(
             name=self.name,
-            is_ready=seen.is_ready,
+            is_ready=state.is_ready,
             is_terminating=self.drain is not None,
             created_at=wall - (now - self.ordered_at),
-            problem=problem if seen.waits_to_restart(now) else None,
+            problem=problem if state.waits_to_restart(now) else None,
             hint=f"; if this persists, see the files {self.name}.*.log in {self.context.logs}",
             busy=busy,
         )
@@ -197,12 +197,12 @@ class Worker:
         """Kills the app, as a kubelet does, if the sidecar reports that it has worked on an item for too long."""
         if not self._is_sidecar_ready or self.app is None:
             return
-        asked = self.app
+        child = self.app
         try:
             status, body = await sidecar_client.get(self._health_port, "/worker/livez")
         except sidecar_client.NoAnswer:
             return
-        if status == sidecar_client.UNAVAILABLE and self.app is asked and not self.is_stuck:
+        if status == sidecar_client.UNAVAILABLE and self.app is child and not self.is_stuck:
             self.is_stuck = True
             self._note(f"{self.name}: {json.loads(body)['why']}; killing the app")
             self.context.changed()

@@ -244,8 +244,8 @@ def _rate(form: Form) -> float | None:
     return rate
 
 
-def _path(name: str, rest: str = "") -> str:
-    return f"/queues/{name}" + (f"/{rest}" if rest else "")
+def _path(name: str, suffix: str = "") -> str:
+    return f"/queues/{name}" + (f"/{suffix}" if suffix else "")
 
 
 def _carried_out(request: Request, text: str, path: str, **fields: object) -> Response:

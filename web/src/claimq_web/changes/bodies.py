@@ -60,7 +60,7 @@ class Bodies:
             sizes[one.group] += one.size
         while sizes.total() > self._most_bytes:
             [(group, _)] = sizes.most_common(1)
-            largest = max((one for one in self._bodies if one.group == group), key=lambda one: one.size)
+            largest = max((body for body in self._bodies if body.group == group), key=lambda body: body.size)
             self._bodies.discard(largest)
             sizes[group] -= largest.size
             largest.end.reschedule(asyncio.get_running_loop().time())

@@ -32,15 +32,15 @@ def items_of(body: bytes) -> list[NewItem]:
     """The items of ``{"items": [...]}``. ValueError with what is wrong, InvalidItem with which of them; then nothing
     is enqueued."""
     try:
-        fields = fields_of(body.decode(), kept="items") or {}
+        fields = fields_of(body.decode(), raw_field="items") or {}
     except UnicodeDecodeError:
         fields = {}
     if "items" not in fields or not isinstance(fields["items"].value, list) or len(fields) > 1:
         raise ValueError('send {"items": [...]} as JSON, without other fields')
-    listed = elements_of(fields["items"].text)
-    if not 1 <= len(listed) <= _MOST_ITEMS:
-        raise ValueError(f"a request has 1 to {_MOST_ITEMS:,} items, not {len(listed):,}; send several")
-    return [_item(number, one) for number, one in enumerate(listed)]
+    elements = elements_of(fields["items"].text)
+    if not 1 <= len(elements) <= _MOST_ITEMS:
+        raise ValueError(f"a request has 1 to {_MOST_ITEMS:,} items, not {len(elements):,}; send several")
+    return [_item(number, element) for number, element in enumerate(elements)]
 
 
 def _item(number: int, text: str) -> NewItem:
@@ -66,9 +66,9 @@ def _item(number: int, text: str) -> NewItem:
 
 
 def _seconds(item: Mapping[str, Any], name: str) -> float | None:
-    given = item.get(name)
-    if given is None:
+    text = item.get(name)
+    if text is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if isinstance(text, bool) or not isinstance(text, int | float):
         raise ValueError(f"{name} is not a number of seconds")
-    return seconds(name, given)
+    return seconds(name, text)

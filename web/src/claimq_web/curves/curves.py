@@ -19,8 +19,8 @@ _LEVELS = {
 """Curves whose values are those of a sample, by plot, and the fields of samples."""
 
 
-def _count(value: float) -> str:
-    return f"{value:,.1f}".removesuffix(".0")
+def _count(number: float) -> str:
+    return f"{number:,.1f}".removesuffix(".0")
 
 
 _PLOTS: Mapping[str, tuple[str, Callable[[float], str]]] = {
@@ -47,5 +47,8 @@ def latest_rates(samples: Sequence[Sample]) -> dict[str, float]:
 
 def plots_of(curves: Curves) -> list[plot.Plot]:
     """The plots of curves; none for fewer than two instants."""
-    made = (plot.plot_of(title, [*curves[name].items()], shown) for name, (title, shown) in _PLOTS.items())
-    return [one for one in made if one is not None]
+    plots = (
+        plot.plot_of(title, [*curves[name].items()], number_text)
+        for name, (title, number_text) in _PLOTS.items()
+    )
+    return [plot_or_none for plot_or_none in plots if plot_or_none is not None]

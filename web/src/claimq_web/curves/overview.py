@@ -13,17 +13,17 @@ PAGE = 50
 _MOST_REASONS, _MOST_NAMES, _MOST_NAMESPACES = 20, 10, 500
 SHOW = {"all": "all", "waiting": "with waiting items", "failed": "with failed items", "paused": "paused"}
 _COLUMNS: Mapping[str, Callable[[Sample], float]] = {
-    "main": lambda one: one.main,
-    "busy": lambda one: one.busy,
-    "delayed": lambda one: one.delayed,
-    "failed": lambda one: one.failed,
-    "oldest": lambda one: one.oldest_age,
+    "main": lambda row: row.main,
+    "busy": lambda row: row.busy,
+    "delayed": lambda row: row.delayed,
+    "failed": lambda row: row.failed,
+    "oldest": lambda row: row.oldest_age,
 }
 _SHOWN: Mapping[str, Callable[[Sample], bool]] = {
     "all": lambda _: True,
-    "waiting": lambda one: one.main > 0,
-    "failed": lambda one: one.failed > 0,
-    "paused": lambda one: bool(one.is_paused),
+    "waiting": lambda row: row.main > 0,
+    "failed": lambda row: row.failed > 0,
+    "paused": lambda row: bool(row.is_paused),
 }
 
 
@@ -120,34 +120,38 @@ def namespace_of(name: str) -> str:
 
 def namespaces_of(names: Iterable[str]) -> Sequence[str]:
     """The namespaces to choose from; none if there is no choice, or too many to list."""
-    found = sorted({namespace_of(name) for name in names} - {""})
-    return found if 1 < len(found) <= _MOST_NAMESPACES else []
+    namespaces = sorted({namespace_of(name) for name in names} - {""})
+    return namespaces if 1 < len(namespaces) <= _MOST_NAMESPACES else []
 
 
 def warnings_of(sample: Sample, target: float | None, live_workers: int) -> Sequence[str]:
     """Warnings about a queue, each in a few words."""
-    found: list[str] = []
+    notes: list[str] = []
     if sample.is_paused:
-        found.append("paused")
+        notes.append("paused")
     if target is not None and sample.oldest_age > target:
-        found.append("oldest item is over the target")
+        notes.append("oldest item is over the target")
     if sample.main and not live_workers and not sample.is_paused:
-        found.append("no worker")
+        notes.append("no worker")
     if sample.failed:
-        found.append("failed items")
-    return found
+        notes.append("failed items")
+    return notes
 
 
 def notes_of(status: Mapping[str, Any]) -> Sequence[str]:
     """What the conditions of a ReliableQueue say that its numbers do not, each in a few words."""
-    found = ["suspended"] if status.get("suspend") else []
+    notes = ["suspended"] if status.get("suspend") else []
     conditions: list[Mapping[str, Any]] = status.get("conditions") or []
-    for one in conditions:
-        kind, state, reason = str(one.get("type")), one.get("status"), str(one.get("reason"))
+    for condition in conditions:
+        kind, state, reason = (
+            str(condition.get("type")),
+            condition.get("status"),
+            str(condition.get("reason")),
+        )
         is_unusual = (kind, state) in (("Ready", "False"), ("ScalingLimited", "True"))
-        if is_unusual and not (found and reason == "Suspended"):
-            found.append(f"{kind}: {reason}")
-    return found
+        if is_unusual and not (notes and reason == "Suspended"):
+            notes.append(f"{kind}: {reason}")
+    return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +168,8 @@ def grouped(problems: Mapping[str, str]) -> Sequence[Unreadable]:
     by_reason: dict[str, list[str]] = {}
     for name in sorted(problems):
         by_reason.setdefault(problems[name], []).append(name)
-    found = [Unreadable(why, names[:_MOST_NAMES], len(names)) for why, names in by_reason.items()]
-    return sorted(found, key=lambda one: -one.count)[:_MOST_REASONS]
+    groups = [Unreadable(why, names[:_MOST_NAMES], len(names)) for why, names in by_reason.items()]
+    return sorted(groups, key=lambda group: -group.count)[:_MOST_REASONS]
 
 
 def positive(text: str) -> int:

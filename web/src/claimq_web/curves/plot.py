@@ -50,8 +50,10 @@ class Plot:
     summary: str
 
 
-def plot_of(title: str, curves: Sequence[tuple[str, Points]], shown: Callable[[float], str]) -> Plot | None:
-    """A plot of curves over the same time. ``shown``: a value as text. None for fewer than two points."""
+def plot_of(
+    title: str, curves: Sequence[tuple[str, Points]], number_text: Callable[[float], str]
+) -> Plot | None:
+    """A plot of curves over the same time. ``number_text``: a value as text. None for fewer than two points."""
     thinned = [(label, _thinned(points)) for label, points in curves]
     if any(len(points) < 2 for _, points in thinned):
         return None
@@ -59,23 +61,23 @@ def plot_of(title: str, curves: Sequence[tuple[str, Points]], shown: Callable[[f
     top = max(value for _, points in thinned for _, value in points)
     written = _clock if end - begin < _HALF_A_DAY else _day_and_clock
     drawn = tuple(
-        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), shown(_height(points[-1])))
+        Curve(label, number, path_of(points, top, WIDTH, HEIGHT), number_text(_height(points[-1])))
         for number, (label, points) in enumerate(thinned, 1)
     )
-    words = "; ".join(f"{one.label} now {one.now}" for one in drawn)
+    words = "; ".join(f"{curve.label} now {curve.now}" for curve in drawn)
     return Plot(
         title,
         drawn,
-        tuple(_stretches(curves, shown, written)),
-        (shown(top), shown(top / 2), shown(0.0)) if top else ("", "", shown(0.0)),
+        tuple(_stretches(curves, number_text, written)),
+        (number_text(top), number_text(top / 2), number_text(0.0)) if top else ("", "", number_text(0.0)),
         written(begin),
         written(end),
-        f"{title} from {written(begin)} to {written(end)}: {words}; highest {shown(top)}",
+        f"{title} from {written(begin)} to {written(end)}: {words}; highest {number_text(top)}",
     )
 
 
 def _stretches(
-    curves: Sequence[tuple[str, Points]], shown: Callable[[float], str], written: Callable[[float], str]
+    curves: Sequence[tuple[str, Points]], number_text: Callable[[float], str], written: Callable[[float], str]
 ) -> Iterator[Stretch]:
     instants = [at for at, _ in curves[0][1]]
     begin, size = instants[0], -(-len(instants) // _MOST_STRETCHES)
@@ -84,7 +86,7 @@ def _stretches(
     across = WIDTH / ((instants[-1] - begin) or 1.0)
     for n, (left, right) in zip(starts, pairwise([begin, *inner, instants[-1]]), strict=True):
         highest = [
-            (label, shown(_height(max(points[n : n + size], key=_height)))) for label, points in curves
+            (label, number_text(_height(max(points[n : n + size], key=_height)))) for label, points in curves
         ]
         values = ", ".join(f"{label} {value}" for label, value in highest)
         yield Stretch((left - begin) * across, (right - left) * across, f"{written(instants[n])}: {values}")
@@ -100,7 +102,7 @@ def path_of(points: Points, top: float, width: float, height: float) -> str:
 
 def spark_path(samples: Sequence[Sample], width: float, height: float) -> str:
     """A small curve of the length of main without labels; empty for fewer than two samples."""
-    points = _thinned([(one.at, one.main) for one in samples], 60)
+    points = _thinned([(sample.at, sample.main) for sample in samples], 60)
     if len(points) < 2:
         return ""
     return path_of(points, max(value for _, value in points), width, height)
@@ -108,7 +110,7 @@ def spark_path(samples: Sequence[Sample], width: float, height: float) -> str:
 
 def values(samples: Sequence[Sample], field: str) -> Points:
     """The points of a field."""
-    return [(one.at, float(getattr(one, field))) for one in samples]
+    return [(sample.at, float(getattr(sample, field))) for sample in samples]
 
 
 def rates(samples: Sequence[Sample], counter: str) -> Points:
@@ -121,8 +123,8 @@ def _thinned(points: Points, most: int = _MOST_POINTS) -> Points:
     if len(points) <= most:
         return points
     size = -(-len(points) // most)
-    found = [max(points[n : n + size], key=_height) for n in range(0, len(points), size)]
-    return [*found[:-1], points[-1]]
+    peaks = [max(points[n : n + size], key=_height) for n in range(0, len(points), size)]
+    return [*peaks[:-1], points[-1]]
 
 
 def _height(point: tuple[float, float]) -> float:

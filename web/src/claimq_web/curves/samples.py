@@ -85,10 +85,10 @@ class Ring:
 
     def samples(self) -> list[Sample]:
         """The samples in the order of time; the last one is the latest."""
-        found = [Sample(*self._values[n : n + WIDTH]) for n in range(0, len(self._values), WIDTH)]
-        if self.latest is not None and self.latest != found[-1]:
-            found.append(self.latest)
-        return found
+        samples = [Sample(*self._values[n : n + WIDTH]) for n in range(0, len(self._values), WIDTH)]
+        if self.latest is not None and self.latest != samples[-1]:
+            samples.append(self.latest)
+        return samples
 
     def _step(self) -> float:
         """Seconds between two samples: as they come while they reach back less far than the ring can, then evenly."""
@@ -144,8 +144,8 @@ class Samples:
         ring.add(sample)
 
     def _capacity(self, queues: int) -> int:
-        each = self._most_bytes // max(1, queues) - _OVERHEAD
-        return max(_LEAST_SAMPLES, min(_MOST_SAMPLES, each // (WIDTH * 8)))
+        bytes_of_queue = self._most_bytes // max(1, queues) - _OVERHEAD
+        return max(_LEAST_SAMPLES, min(_MOST_SAMPLES, bytes_of_queue // (WIDTH * 8)))
 
 
 def recent(samples: Sequence[Sample], seconds: float = 60.0) -> tuple[Sample, Sample] | None:
@@ -153,7 +153,7 @@ def recent(samples: Sequence[Sample], seconds: float = 60.0) -> tuple[Sample, Sa
     if len(samples) < 2:
         return None
     latest = samples[-1]
-    earlier = (one for one in reversed(samples[:-1]) if latest.at - one.at >= seconds)
+    earlier = (sample for sample in reversed(samples[:-1]) if latest.at - sample.at >= seconds)
     return next(earlier, samples[0]), latest
 
 
@@ -171,5 +171,5 @@ def mean_seconds(samples: Sequence[Sample], length: str, counter: str) -> float 
     weighted = 0.0
     for earlier, later in pairwise(samples):
         weighted += (getattr(earlier, length) + getattr(later, length)) / 2 * (later.at - earlier.at)
-    left = getattr(samples[-1], counter) - getattr(samples[0], counter) if samples else 0.0
-    return float(weighted / left) if left > 0 else None
+    growth = getattr(samples[-1], counter) - getattr(samples[0], counter) if samples else 0.0
+    return float(weighted / growth) if growth > 0 else None

@@ -59,13 +59,13 @@ class ChangeEvents:
     def _has_room(self, user: str, of_user: Rate, namespace: str, of_namespace: Rate) -> bool:
         now = self._clock()
         budgets = [self._budget(user, of_user, now), self._budget(namespace, of_namespace, now)]
-        if any(one.seconds_to_wait(now) > 0 for one in budgets):
+        if any(budget.seconds_to_wait(now) > 0 for budget in budgets):
             return False
-        for one in budgets:
-            one.left -= 1.0
+        for budget in budgets:
+            budget.left -= 1.0
         return True
 
     def _budget(self, key: str, rate: Rate, now: float) -> Budget:
-        found = self._budgets.get(key) or Budget.full(rate, now)
-        remember(self._budgets, key, found, _MOST_BUDGETS)
-        return found
+        budget = self._budgets.get(key) or Budget.full(rate, now)
+        remember(self._budgets, key, budget, _MOST_BUDGETS)
+        return budget

@@ -153,22 +153,22 @@ class ClusterQueues:
 
     async def names(self) -> Sequence[str]:
         """The names of the queues that can be read, sorted."""
-        return sorted(name for name, known in self._known.items() if known.queue is not None)
+        return sorted(name for name, entry in self._known.items() if entry.queue is not None)
 
     def queue(self, name: str) -> claimq.ReliableQueue | None:
         """The queue of a ReliableQueue; None if there is none or it cannot be read."""
-        known = self._known.get(name)
-        return None if known is None else known.queue
+        entry = self._known.get(name)
+        return None if entry is None else entry.queue
 
     async def check(self, name: str) -> None:
         """Returns if the server has, or had seconds ago, the object on record as the queue's owner. ClaimqError."""
-        known = self._known.get(name)
-        if known is None or known.queue is None or known.named is None:
+        entry = self._known.get(name)
+        if entry is None or entry.queue is None or entry.named is None:
             raise ForeignQueue(f"{name} cannot be read")
         named, at = self._checked.get(name, (None, 0.0))
-        if named != known.named or time.monotonic() - at > _OWNER_SECONDS:
-            await check_owner(known.queue, known.named)
-            self._checked[name] = (known.named, time.monotonic())
+        if named != entry.named or time.monotonic() - at > _OWNER_SECONDS:
+            await check_owner(entry.queue, entry.named)
+            self._checked[name] = (entry.named, time.monotonic())
 
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error, if it shows that the server has accepted the queue's user; otherwise one text for all causes.
@@ -182,26 +182,26 @@ class ClusterQueues:
 
     def unreadable(self) -> Mapping[str, str]:
         """The ReliableQueues that cannot be read, and why."""
-        return {name: known.problem for name, known in self._known.items() if known.queue is None}
+        return {name: entry.problem for name, entry in self._known.items() if entry.queue is None}
 
     def decisions(self) -> Mapping[str, Json]:
         """The targets, and the last decisions of the operator where there are some."""
         return {
             name: {
                 "source": "ReliableQueue",
-                **part(part(known.body, "status"), "scaling"),
-                "targetAge": known.target,
+                **part(part(entry.body, "status"), "scaling"),
+                "targetAge": entry.target,
             }
-            for name, known in self._known.items()
-            if known.queue is not None
+            for name, entry in self._known.items()
+            if entry.queue is not None
         }
 
     def status(self, name: str) -> Json:
         """The status of the object and ``suspend`` of its spec; empty for an unknown one."""
-        known = self._known.get(name)
-        if known is None:
+        entry = self._known.get(name)
+        if entry is None:
             return {}
-        return {**part(known.body, "status"), "suspend": bool(part(known.body, "spec").get("suspend"))}
+        return {**part(entry.body, "status"), "suspend": bool(part(entry.body, "spec").get("suspend"))}
 
     def servers(self) -> Iterable[claimq.Server]:
         """None: the condition RedisReachable has their warnings, for the users who may see it."""
@@ -209,12 +209,12 @@ class ClusterQueues:
 
     async def events(self, name: str) -> list[Json]:
         """The latest Events about a queue, newest first; none if they cannot be read."""
-        known = self._known.get(name)
-        if known is None:
+        entry = self._known.get(name)
+        if entry is None:
             return []
-        metadata = known.body["metadata"]
+        metadata = entry.body["metadata"]
         try:
-            found = await self._cluster.list(
+            events = await self._cluster.list(
                 EVENTS,
                 metadata["namespace"],
                 keep=_kept_event,
@@ -223,8 +223,8 @@ class ClusterQueues:
         except ClusterError as error:
             _log.warning("the Events of %s cannot be read: %s", name, error)
             return []
-        found.sort(key=lambda one: one.get("lastTimestamp") or "", reverse=True)
-        return found[:MOST_EVENTS]
+        events.sort(key=lambda event: event.get("lastTimestamp") or "", reverse=True)
+        return events[:MOST_EVENTS]
 
     def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
         """Records actions of a user in the audit log of the queue and as an Event about its object."""
@@ -235,8 +235,8 @@ class ClusterQueues:
                 await queue.record_action(actor, action, target, count=count, adds=adds)
             what = " ".join(word for word in (action, target) if word)
             number = "" if count is None else f" ({counted(count)})"
-            if (known := self._known.get(name)) is not None:
-                await self._events.emit(known.body["metadata"], actor, f"{what}{number}")
+            if (entry := self._known.get(name)) is not None:
+                await self._events.emit(entry.body["metadata"], actor, f"{what}{number}")
 
         return record
 
@@ -251,10 +251,10 @@ class ClusterQueues:
         Workers choose their own names, so the pod has to be one of this queue by its labels as well.
         """
         namespace, _, resource = name.partition(".")
-        found = pod_of_worker(worker)
-        if found is None:
+        pod_and_uid = pod_of_worker(worker)
+        if pod_and_uid is None:
             raise CommandError(f"{worker} does not run in a pod of Kubernetes; stop it where it runs")
-        pod, uid = found
+        pod, uid = pod_and_uid
         try:
             body = await self._cluster.get(PODS, namespace, pod)
             labels = part(body["metadata"], "labels")
@@ -280,39 +280,40 @@ class ClusterQueues:
     async def _updated(self, body: Json, old: _Known | None, read: dict[_SecretKey, Json]) -> _Known:
         # Not all at the same time: each pass reads the Secrets of a part.
         read_at = time.monotonic() - _SETTINGS_SECONDS * random.uniform(0.0, 0.5)  # noqa: S311 - no secret
-        kept = old if old is not None and old.queue and _generation(old.body) == _generation(body) else None
+        former = old if old is not None and old.queue and _generation(old.body) == _generation(body) else None
         if not is_used_by_the_operator(body):
-            if kept and _reason(body) == "Unreachable":
-                return replace(kept, body=body)
+            if former and _reason(body) == "Unreachable":
+                return replace(former, body=body)
             return _Known(body, None, None, _message(body), read_at)
-        if kept and time.monotonic() - kept.read_at < _SETTINGS_SECONDS:
-            return replace(kept, body=body)
+        if former and time.monotonic() - former.read_at < _SETTINGS_SECONDS:
+            return replace(former, body=body)
         try:
             manifest = parse_manifest(body, stored=True)
             self._check_name(manifest)
-            data = {
-                one: await self._secret(manifest.namespace, one, keys, read)
-                for one, keys in secrets_of(manifest).items()
+            entries = {
+                secret: await self._secret(manifest.namespace, secret, keys, read)
+                for secret, keys in secrets_of(manifest).items()
             }
-            others = self._files(manifest.namespace, without=_name_of(body))
-            found = queue_of(
+            other_paths = self._files(manifest.namespace, without=_name_of(body))
+            description = queue_of(
                 manifest,
                 body,
-                data,
+                entries,
                 self._certificates,
-                others=others,
+                other_paths=other_paths,
                 hosts=self._grants.password_hosts,
                 retry_for=_RETRY_SECONDS,
             )
         except (CommandError, InvalidSpec, ClusterError) as error:
-            if kept and isinstance(error, ClusterUnavailable):  # go on with the Secrets that were read before
-                return replace(kept, body=body)
+            if former and isinstance(error, ClusterUnavailable):
+                # Go on with the Secrets that were read before.
+                return replace(former, body=body)
             return _Known(body, None, None, "; ".join(lines_of(error)), read_at)
-        settings = replace(found.settings, largest_reply=_LARGEST_REPLY, read_bounds=_READ_BOUNDS)
+        settings = replace(description.settings, largest_reply=_LARGEST_REPLY, read_bounds=_READ_BOUNDS)
         if settings not in self._servers:
             self._servers[settings] = claimq.connect(settings=settings)
-        queue = self._servers[settings].queue(found.queue_name, worker=name_by_hand())
-        named, target = replace(found, settings=settings), manifest.spec.scaling.target_age
+        queue = self._servers[settings].queue(description.queue_name, worker=name_by_hand())
+        named, target = replace(description, settings=settings), manifest.spec.scaling.target_age
         return _Known(body, queue, named, "", read_at, target)
 
     def _check_name(self, manifest: Manifest) -> None:
@@ -325,9 +326,9 @@ class ClusterQueues:
         """The certificates that the queues of a namespace or of all use, but for one of them."""
         return {
             file
-            for name, known in self._known.items()
-            if known.settings and name != without and namespace in ("", name.partition(".")[0])
-            for file in known.settings.files
+            for name, entry in self._known.items()
+            if entry.settings and name != without and namespace in ("", name.partition(".")[0])
+            for file in entry.settings.files
         }
 
     async def _secret(
@@ -336,20 +337,23 @@ class ClusterQueues:
         """The entries with these keys, and only them: tenants choose the size of the rest."""
         key = (namespace, name, keys)
         if key not in read:
-            data = part(await self._cluster.get(SECRETS, namespace, name), "data")
-            kept = kept_entries(data, keys)
+            entries = part(await self._cluster.get(SECRETS, namespace, name), "data")
+            needed_entries = kept_entries(entries, keys)
             try:
                 check_room(
-                    name, namespace, kept, (one for other, one in read.items() if other[0] == namespace)
+                    name,
+                    namespace,
+                    needed_entries,
+                    (secret_entries for other, secret_entries in read.items() if other[0] == namespace),
                 )
             except InvalidSecretEntry as error:
                 raise CommandError(str(error)) from error
-            read[key] = kept
+            read[key] = needed_entries
         return read[key]
 
     async def _close_unused(self) -> None:
-        used = {known.settings for known in self._known.values()}
-        for settings in [one for one in self._servers if one not in used]:
+        used = {entry.settings for entry in self._known.values()}
+        for settings in [unused for unused in self._servers if unused not in used]:
             await self._servers.pop(settings).close()
 
 
@@ -378,9 +382,9 @@ def _message(body: Json) -> str:
 
 def _kept_event(body: Json) -> Json:
     """What the page shows of an Event."""
-    found: Json = {name: body[name] for name in ("lastTimestamp", "count") if name in body}
+    fields: Json = {name: body[name] for name in ("lastTimestamp", "count") if name in body}
     texts = {name: str(body.get(name) or "")[:_LONGEST_TEXT] for name in ("reason", "message")}
-    return {**found, **texts}
+    return {**fields, **texts}
 
 
 def _kept(body: Json) -> Json:

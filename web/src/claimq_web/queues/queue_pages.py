@@ -35,7 +35,7 @@ async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None
     """Lengths, rates, times, plots, workers and the scaling decision."""
     workers = live_workers(await workers_of(queue), sample.at)
     samples = samples_of(sample, ring)
-    last_minutes = [one for one in samples if one.at >= sample.at - _RECENT_SECONDS]
+    last_minutes = [earlier for earlier in samples if earlier.at >= sample.at - _RECENT_SECONDS]
     target = target_of(decision)
     return {
         "sample": sample,
@@ -47,7 +47,7 @@ async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None
         "plots": plots_of(curves_of(samples)),
         "workers": workers[:_MOST_WORKERS],
         "worker_count": len(workers),
-        "busy_workers": sum(one.busy > 0 for one in workers),
+        "busy_workers": sum(worker.busy > 0 for worker in workers),
         "decision": decision,
         "decision_rows": decision_rows(decision),
     }
@@ -55,15 +55,15 @@ async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None
 
 def target_of(decision: Mapping[str, Any]) -> float | None:
     """The target of the age of waiting items in seconds, if the decision has it."""
-    found = decision.get("targetAge")
-    return float(found) if isinstance(found, int | float) else None
+    target_age = decision.get("targetAge")
+    return float(target_age) if isinstance(target_age, int | float) else None
 
 
 def ready_workers(status: Mapping[str, Any]) -> str:
     """How many workers of a ReliableQueue are ready; empty if its status has no numbers."""
     workers = part(status, "workers")
-    ready, wanted = workers.get("ready"), workers.get("desired")
-    return ready_text(ready, wanted) if isinstance(ready, int) and isinstance(wanted, int) else ""
+    ready, desired = workers.get("ready"), workers.get("desired")
+    return ready_text(ready, desired) if isinstance(ready, int) and isinstance(desired, int) else ""
 
 
 def samples_of(sample: Sample, ring: Ring | None) -> Sequence[Sample]:
@@ -114,22 +114,22 @@ async def failed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
     """
     total = await queue.length(State.FAILED)
     grouped, _ = await newest_failed(queue, total, 0, _MOST_GROUPED)
-    reason, asked = query.get("reason", ""), positive(query.get("page", ""))
-    found: list[Located]
+    reason, page_number = query.get("reason", ""), positive(query.get("page", ""))
+    items: list[Located]
     if reason:
-        matching = [one for one in grouped if reason_of(one) == reason]
-        page, is_cut = Page.of(asked, len(matching)), False
-        found = matching[page.begin : page.begin + PAGE]
+        matching = [located for located in grouped if reason_of(located) == reason]
+        page, is_cut = Page.of(page_number, len(matching)), False
+        items = matching[page.begin : page.begin + PAGE]
     else:
-        page = Page.of(asked, total)
-        found, is_cut = await newest_failed(queue, total, page.begin, PAGE)
+        page = Page.of(page_number, total)
+        items, is_cut = await newest_failed(queue, total, page.begin, PAGE)
     return {
         "page_link": _link(reason=reason),
         "total": total,
         "grouped_count": len(grouped),
         "groups": groups_of(grouped)[:_MOST_CLIENTS],
         "reason": reason,
-        "items": found,
+        "items": items,
         "is_cut": is_cut,
         "page": page,
     }

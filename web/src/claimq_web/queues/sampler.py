@@ -79,11 +79,15 @@ class Sampler:
         await self._sample_each([name for name in sampled if name not in late], results, math.inf)
         known = set(sampled)
         self._logged = {name: text for name, text in self._logged.items() if name in known}
-        left = await self._sample_each([name for name in late if name in known], results, _SECONDS_FOR_LATE)
-        self._late = [*left, *self._late]
-        self.samples.keep_only({name for name, result in results.items() if result is not None} | {*left})
-        errors = {name: result for name, result in results.items() if isinstance(result, ClaimqError)}
-        self.problems = {name: before[name] for name in left if name in before} | {
+        unfinished = await self._sample_each(
+            [name for name in late if name in known], results, _SECONDS_FOR_LATE
+        )
+        self._late = [*unfinished, *self._late]
+        self.samples.keep_only(
+            {name for name, outcome in results.items() if outcome is not None} | {*unfinished}
+        )
+        errors = {name: outcome for name, outcome in results.items() if isinstance(outcome, ClaimqError)}
+        self.problems = {name: before[name] for name in unfinished if name in before} | {
             name: str(errors[name]) for name in errors
         }
         if errors and len(self.problems) == len(sampled):
@@ -100,11 +104,11 @@ class Sampler:
                 return names[begin:]
             page = names[begin : begin + _AT_ONCE]
             timed = dict(zip(page, await asyncio.gather(*map(self._timed_sample, page)), strict=True))
-            results.update((name, result) for name, (result, _) in timed.items())
+            results.update((name, outcome) for name, (outcome, _) in timed.items())
             late = {
                 name
-                for name, (result, took) in timed.items()
-                if isinstance(result, ClaimqError) or took > _LATE_SECONDS
+                for name, (outcome, took) in timed.items()
+                if isinstance(outcome, ClaimqError) or took > _LATE_SECONDS
             }
             self._late = [*self._late, *(name for name in page if name in late)]
             self._prompt_seconds += max(
@@ -123,11 +127,11 @@ class Sampler:
             async with answering(name, _SAMPLE_SECONDS):
                 sample = await self.sample(name)
         except ClaimqError as error:
-            shown = self._queues.shown(error)
-            if shown is not error and self._logged.get(name) != str(error):
+            message = self._queues.shown(error)
+            if message is not error and self._logged.get(name) != str(error):
                 self._logged[name] = str(error)
                 _log.warning("%s: its server cannot be used: %s", name, error)
-            return shown
+            return message
         self._logged.pop(name, None)
         return sample
 
@@ -150,4 +154,6 @@ class Sampler:
             return
         self._warned_at = now
         reports = [await server.report() for server in self._queues.servers()]
-        self.warnings = tuple(dict.fromkeys(one.message for report in reports for one in report.warnings))
+        self.warnings = tuple(
+            dict.fromkeys(warning.message for report in reports for warning in report.warnings)
+        )

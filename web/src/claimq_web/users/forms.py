@@ -42,12 +42,12 @@ async def read_form(request: Request) -> Form:
 def fields_once(pairs: Iterable[tuple[str, str]]) -> Form:
     """The fields of a form or a query. Answers with status 400 to one that is given twice: one of two filters would
     not count, and more items would pass."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, text in pairs:
-        if name in found:
+        if name in fields:
             raise HTTPException(400, f"{name[:100]!r} is given twice; give it once")
-        found[name] = text
-    return found
+        fields[name] = text
+    return fields
 
 
 async def read_body(request: Request, seconds: float, arrived: Callable[[int], None] | None = None) -> bytes:

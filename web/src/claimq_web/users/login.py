@@ -159,8 +159,8 @@ class Logins:
         ``peer``: the address of the client. Raises TooManyChecks.
         """
         key = _digest(f"token {token}")
-        if known := self._find(key):
-            return known
+        if session := self._find(key):
+            return session
         user = await self._authenticate(token, peer) if token else None
         if user is None:
             return None
@@ -175,8 +175,10 @@ class Logins:
 
     def _begin(self, key: str, user: User) -> Session:
         # By name: each token of a service account has an id of its own in `extra`.
-        own = [one for one, known in self._sessions.items() if known.user == user.name]
-        for oldest in own[: max(0, len(own) + 1 - _MOST_OF_A_USER)]:
+        keys_of_user = [
+            key_of_user for key_of_user, session in self._sessions.items() if session.user == user.name
+        ]
+        for oldest in keys_of_user[: max(0, len(keys_of_user) + 1 - _MOST_OF_A_USER)]:
             del self._sessions[oldest]
         if len(self._sessions) >= _MOST_SESSIONS:
             self._end_one_of_the_largest_group()
@@ -185,9 +187,9 @@ class Logins:
 
     def _end_one_of_the_largest_group(self) -> None:
         """Ends the session that was unused for longest, of the group of users that has most sessions."""
-        groups = Counter(group_of(known.user) for known in self._sessions.values())
+        groups = Counter(group_of(session.user) for session in self._sessions.values())
         largest = groups.most_common(1)[0][0]
-        oldest = next(key for key, known in self._sessions.items() if group_of(known.user) == largest)
+        oldest = next(key for key, session in self._sessions.items() if group_of(session.user) == largest)
         del self._sessions[oldest]
 
     def _find(self, key: str) -> Session | None:
@@ -204,11 +206,11 @@ class Logins:
 
 def by_tokens(users: Mapping[str, str]) -> Authenticate:
     """Finds users by their tokens. ``users``: token -> name."""
-    known = {_digest(token): User(name) for token, name in users.items()}
+    users_by_digest = {_digest(token): User(name) for token, name in users.items()}
 
     async def authenticate(token: str, peer: str) -> User | None:  # noqa: ARG001 - as the type has it
         # Found by its digest, so that the time says nothing about the token.
-        return known.get(_digest(token))
+        return users_by_digest.get(_digest(token))
 
     return authenticate
 
@@ -250,23 +252,23 @@ class ProxyHeaders:
         name = self.user_prefix + headers.get(self.user_header, "").strip()
         if name == self.user_prefix or name.startswith("system:"):
             return None
-        listed = headers.get(self.group_header, "") if self.group_header else ""
-        groups = (one.strip() for one in listed.split(","))
-        named = tuple(self.group_prefix + one for one in groups if one)
-        return User(name, tuple(one for one in named if not one.startswith("system:")))
+        header = headers.get(self.group_header, "") if self.group_header else ""
+        groups = (group.strip() for group in header.split(","))
+        named = tuple(self.group_prefix + group for group in groups if group)
+        return User(name, tuple(group for group in named if not group.startswith("system:")))
 
 
 def networks(texts: Iterable[str]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """The networks of addresses and ranges such as ``10.0.0.0/8``. CommandError for anything else."""
-    found: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
+    networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_network(text))
+            networks.append(ipaddress.ip_network(text))
         except ValueError as error:
             raise CommandError(
                 f"--trust-proxy {text}: {error}; give an IP address or a range", USAGE
             ) from error
-    return tuple(found)
+    return tuple(networks)
 
 
 def read_users(path: Path) -> dict[str, str]:

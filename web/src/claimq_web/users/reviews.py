@@ -101,13 +101,13 @@ class ReviewedAccess:
         allowed = await asyncio.gather(
             *(self._reviewed(session.identity, Right.LOOK, namespace, "") for namespace in by_namespace)
         )
-        found: set[str] = set()
+        visible: set[str] = set()
         single: list[str] = []
         for members, is_allowed in zip(by_namespace.values(), allowed, strict=True):
-            found.update(members) if is_allowed else single.extend(members)
+            visible.update(members) if is_allowed else single.extend(members)
         reviewed = single[:_MOST_SINGLE]
         answers = await asyncio.gather(*(self.may(session, Right.LOOK, name) for name in reviewed))
-        return found.union(name for name, answer in zip(reviewed, answers, strict=True) if answer)
+        return visible.union(name for name, answer in zip(reviewed, answers, strict=True) if answer)
 
     async def _reviewed(self, user: User, right: Right, namespace: str, name: str) -> bool:
         """An empty namespace or name stands for all of them."""
@@ -152,7 +152,7 @@ def _expires_at(token: str) -> float:
     try:
         middle = token.split(".")[1]
         claims = cast("Json", json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4))))
-        left = float(claims["exp"]) - time.time()  # noqa: TID251 - tokens of Kubernetes have the wall clock
+        remaining = float(claims["exp"]) - time.time()  # noqa: TID251 - tokens of Kubernetes have the wall clock
     except (IndexError, KeyError, TypeError, ValueError):
-        left = _MOST_SECONDS
-    return time.monotonic() + min(left, _MOST_SECONDS)
+        remaining = _MOST_SECONDS
+    return time.monotonic() + min(remaining, _MOST_SECONDS)

@@ -129,7 +129,9 @@ class Guarded:
             if address is None:
                 return None
             return self._logins.session(address, HTTPConnection(scope).cookies.get(address.cookie, ""))
-        counts = [len(headers.getlist(one)) for one in (self._proxy.user_header, self._proxy.group_header)]
+        counts = [
+            len(headers.getlist(header)) for header in (self._proxy.user_header, self._proxy.group_header)
+        ]
         if not self._proxy.trusts(peer_of(scope)) or counts[0] != 1 or counts[1] > 1:
             return None  # of two headers one may be the user's own
         user = self._proxy.user(headers)
@@ -137,7 +139,9 @@ class Guarded:
 
     def _refusal(self, method: str, path: str, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or not any(is_own_host(host, own) for own in self._hosts):
+        if len(headers.getlist("host")) != 1 or not any(
+            is_own_host(host, own_name) for own_name in self._hosts
+        ):
             # A name that resolves to this address can belong to a page of another site (DNS rebinding).
             return PlainTextResponse(
                 "open this page by its IP address, as localhost, or by a name given with --hostname\n", 421
@@ -171,9 +175,9 @@ class Guarded:
         if scope["method"] not in _READS:
             return PlainTextResponse("log in first\n", 403)
         query = scope["query_string"].decode("latin-1")
-        wanted = quote(path) + ("?" + query if query else "")
+        target = quote(path) + ("?" + query if query else "")
         ended = f"&ended={address.key}" if address else ""
-        return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}{ended}", 303)
+        return RedirectResponse(f"{LOGIN}?next={quote(target, safe='')}{ended}", 303)
 
 
 def _guarded(send: Send, path: str, state: Mapping[str, Any]) -> Send:
@@ -202,8 +206,8 @@ def peer_of(scope: Scope) -> str:
 def _in_json(refusal: Response) -> Response:
     """A refusal as the other answers of the API are."""
     names = ("allow", "retry-after", "www-authenticate")
-    kept = {name: refusal.headers[name] for name in names if name in refusal.headers}
-    return JSONResponse({"message": bytes(refusal.body).decode().strip()}, refusal.status_code, kept)
+    headers = {name: refusal.headers[name] for name in names if name in refusal.headers}
+    return JSONResponse({"message": bytes(refusal.body).decode().strip()}, refusal.status_code, headers)
 
 
 def _refused_body(headers: Headers, content_type: str, longest: int) -> Response | None:

@@ -74,17 +74,17 @@ class TokenChecks:
         if is_known:
             return
         budgets = (self._budget_of(peer, now), self._in_total)
-        wait = max(one.seconds_to_wait(now) for one in budgets)
+        wait = max(budget.seconds_to_wait(now) for budget in budgets)
         if wait > 0:
             raise TooManyChecks(math.ceil(wait))
-        for one in budgets:
-            one.left -= 1.0
+        for budget in budgets:
+            budget.left -= 1.0
 
     def _budget_of(self, peer: str, now: float) -> Budget:
         key = _network_of(peer)
-        found = self._peers.get(key) or Budget.full(self._per_peer, now)
-        remember(self._peers, key, found, _MOST_REMEMBERED)
-        return found
+        budget = self._peers.get(key) or Budget.full(self._per_peer, now)
+        remember(self._peers, key, budget, _MOST_REMEMBERED)
+        return budget
 
     async def _check(self, key: str, token: str) -> User | None:
         user = await self._authenticate(token)

@@ -137,8 +137,8 @@ async def delete(context: Context, name: str, if_empty: bool, yes: bool) -> None
 
 
 def _not_empty(name: str, lengths: Mapping[State, int]) -> str:
-    found = ", ".join(f"{number:,} in {state.value}" for state, number in lengths.items() if number)
+    counts = ", ".join(f"{number:,} in {state.value}" for state, number in lengths.items() if number)
     return (
-        f"{name} is not empty ({found or 'it had items a moment ago'}), so it was not deleted; wait until it is empty, "
-        "or omit --if-empty to remove its items too"
+        f"{name} is not empty ({counts or 'it had items a moment ago'}), so it was not deleted; wait until it is "
+        "empty, or omit --if-empty to remove its items too"
     )

@@ -32,11 +32,11 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     new_queue: NewQueue | None = None
     if changes:
         async with context.filled_admin(name) as (admin, new_queue):
-            found = await admin.change_queue("policy", changes=" ".join(changes))
+            changes_made = await admin.change_queue("policy", changes=" ".join(changes))
     else:
         async with context.admin(name) as admin:
-            found = await admin.policy()
-    now, owner, changed = found["policy"], found["owner"], found.get("changed", [])
+            changes_made = await admin.policy()
+    now, owner, changed = changes_made["policy"], changes_made["owner"], changes_made.get("changed", [])
     document = {"queue": name, "policy": now, "owner": owner, "changed": changed}
     if changes:
         document["created"] = new_queue is not None
@@ -44,8 +44,8 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     context.answers.give_table(document, ["field", "value"], rows)
     if new_queue:
         terminal.say_error(f"{name} is a new queue{new_queue.hint}")
-    if changed and owner is not None and (known := read_owner(owner)):
-        terminal.say_error(_warning(name, known))
+    if changed and owner is not None and (parsed_owner := read_owner(owner)):
+        terminal.say_error(_warning(name, parsed_owner))
 
 
 def _warning(name: str, owner: Owner) -> str:

@@ -64,12 +64,12 @@ async def _change_each(
     """Changes each item. Errors of single items are printed, and the others go on; exit code 1 if there are any."""
     lines: dict[str, str] = {}
     unchanged: list[str] = []
-    for one in dict.fromkeys(ids):
+    for item_id in dict.fromkeys(ids):
         try:
-            lines[one] = f"{name}: {await admin.change_item(one, change)}"
+            lines[item_id] = f"{name}: {await admin.change_item(item_id, change)}"
         except CommandError as error:
             terminal.say_error(str(error))
-            unchanged.append(one)
+            unchanged.append(item_id)
     context.answers.give({"queue": name, "changed": [*lines], "unchanged": unchanged}, *lines.values())
     return NOT_DONE if unchanged else 0
 
@@ -88,9 +88,9 @@ def _show(context: Context, name: str, change: ItemChange, items: Selected, miss
 
 
 def _removal(name: str, chosen: Selection, owner: str) -> str:
-    one = _one_of(chosen.state)
+    noun = _one_of(chosen.state)
     is_filtered = chosen.wanted != ItemFilter()
-    which = f"all {one.replace('item', 'items')} that match the filters" if is_filtered else f"every {one}"
+    which = f"all {noun.replace('item', 'items')} that match the filters" if is_filtered else f"every {noun}"
     return f"this removes {which} of {name}{owner} permanently"
 
 
@@ -117,10 +117,10 @@ def _show_dry_run(context: Context, name: str, chosen: Selection, items: Selecte
             "queue": name,
             "dry_run": True,
             "matching": items.matched,
-            "samples": [documents.located(one) for one in items.samples],
+            "samples": [documents.located(located) for located in items.samples],
         },
         COLUMNS[chosen.state],
-        [row_of(one) for one in items.samples],
+        [row_of(located) for located in items.samples],
         nothing=f"{name}: no {_one_of(chosen.state)} passes the filters",
     )
     terminal.say_error(f"{name}: {count(items.matched)} would be changed; nothing was (--dry-run)")
@@ -135,11 +135,11 @@ def _one_of(state: State) -> str:
     return "failed item" if state is State.FAILED else f"item in {state.value}"
 
 
-def row_of(one: Located) -> list[str]:
+def row_of(located: Located) -> list[str]:
     """An item in a table with the COLUMNS of its state."""
-    item = one.item
+    item = located.item
     return [
-        one.name or item.id, instant(entered_at(one)), str(item.requeue_count), str(item.given_up_count),
+        located.name or item.id, instant(entered_at(located)), str(item.requeue_count), str(item.given_up_count),
         item.last_error or "-", payload(item),
     ]  # fmt: skip
 

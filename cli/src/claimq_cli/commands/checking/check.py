@@ -41,11 +41,11 @@ class CheckCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """The context of the command; ends the command with UNKNOWN if its arguments are wrong."""
-        given = list(args)
+        arguments = list(args)
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            if not self._names_a_queue(given):
+            if not self._names_a_queue(arguments):
                 raise
             text = " ".join(error.format_message().split())
             click.echo(Finding(Result.UNKNOWN, f"{text} (see `claimq check --help`)").line)
@@ -69,8 +69,8 @@ class CheckCommand(click.Command):
 
 def _threshold_options(command: Command) -> Command:
     for name, (kind, above) in reversed(_OPTIONS.items()):
-        for prefix, result in (("crit", Result.CRITICAL), ("warn", Result.WARNING)):
-            add = click.option(f"--{prefix}-{name}", type=kind, help=f"{result.name} for {above}.")
+        for prefix, severity in (("crit", Result.CRITICAL), ("warn", Result.WARNING)):
+            add = click.option(f"--{prefix}-{name}", type=kind, help=f"{severity.name} for {above}.")
             command = add(command)
     return command
 
@@ -92,34 +92,34 @@ async def check(context: Context, /, name: str | None, **limits: float | None) -
     claimq check thumbnails --warn-length 1000 --crit-length 10000 --warn-age 1m --crit-age 10m
     claimq check thumbnails --warn-failed 0 --warn-memory 80 --crit-memory 95
     """
-    if name is None and not any(one is not None for one in limits.values()):
+    if name is None and not any(limit is not None for limit in limits.values()):
         return await _report(context)
-    found = await _checked(context, name, limits)
+    report = await _checked(context, name, limits)
     document = {
         "queue": name,
-        "result": found.result.name,
-        "text": found.text,
-        "values": {one.label: one.value for one in found.measures},
+        "result": report.result.name,
+        "text": report.text,
+        "values": {measure.label: measure.value for measure in report.measures},
     }
-    context.answers.give(document, found.line)
-    return found.result
+    context.answers.give(document, report.line)
+    return report.result
 
 
 async def _report(context: Context) -> int:
     async with claimq.connect(settings=(await context.chosen(None)).settings) as server:
-        found = await server_report(server, tries_scripts=True)
-    lines = [f"{found.flavour} {found.version}, {found.mode}"]
-    lines += [f"  {warning.code}: {warning.message}" for warning in found.warnings] or [
+        report = await server_report(server, tries_scripts=True)
+    lines = [f"{report.flavour} {report.version}, {report.mode}"]
+    lines += [f"  {warning.code}: {warning.message}" for warning in report.warnings] or [
         "  no unsafe settings"
     ]
-    context.answers.give(asdict(found), *lines)
-    return NOT_DONE if found.warnings else 0
+    context.answers.give(asdict(report), *lines)
+    return NOT_DONE if report.warnings else 0
 
 
 async def _checked(context: Context, name: str | None, limits: Mapping[str, float | None]) -> Finding:
     """The result for a queue; UNKNOWN for every error, whose usual exit code would be another result."""
     try:
-        thresholds = {one: _thresholds(one, limits) for one in _OPTIONS}
+        thresholds = {option: _thresholds(option, limits) for option in _OPTIONS}
         if name is None:
             raise CommandError("the thresholds are for one queue; give its name too", USAGE)
         return await _measured(context, name, thresholds)
@@ -130,10 +130,10 @@ async def _checked(context: Context, name: str | None, limits: Mapping[str, floa
 
 
 def _thresholds(name: str, limits: Mapping[str, float | None]) -> Thresholds:
-    found = Thresholds(limits[f"warn_{name}"], limits[f"crit_{name}"])
-    if found.warn is not None and found.crit is not None and found.warn > found.crit:
+    thresholds = Thresholds(limits[f"warn_{name}"], limits[f"crit_{name}"])
+    if thresholds.warn is not None and thresholds.crit is not None and thresholds.warn > thresholds.crit:
         raise CommandError(f"--warn-{name} is above --crit-{name}; swap them, or omit one", USAGE)
-    return found
+    return thresholds
 
 
 async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresholds]) -> Finding:

@@ -54,8 +54,8 @@ class Wanted:
 
     def item(self, number: int, payload: bytes) -> NewItem:
         """The item of one line. ValueError with what is wrong."""
-        own = None if self.id_prefix is None else check_name("id", f"{self.id_prefix}{number}")
-        return new_item(payload, {**self.options, "id": own})
+        item_id = None if self.id_prefix is None else check_name("id", f"{self.id_prefix}{number}")
+        return new_item(payload, {**self.options, "id": item_id})
 
 
 class RefusedLine(NamedTuple):
@@ -102,9 +102,9 @@ class Loaded:
     @property
     def summary(self) -> str:
         """How many items were enqueued, and how many were known already."""
-        known = f", {count(self.known)} known already" if self.known else ""
+        duplicates_text = f", {count(self.known)} known already" if self.known else ""
         refused = f", {count(self.refused_count, 'line')} refused" if self.refused_count else ""
-        return f"{count(self.enqueued)} enqueued{known}{refused}"
+        return f"{count(self.enqueued)} enqueued{duplicates_text}{refused}"
 
     def document(self, queue: str) -> dict[str, object]:
         """The JSON document of a load."""
@@ -116,7 +116,7 @@ class Loaded:
             "enqueued": self.enqueued,
             "duplicate_count": self.known,
             "last_line": self.last_line,
-            "refused": [one._asdict() for one in self.refused],
+            "refused": [line._asdict() for line in self.refused],
             "refused_count": self.refused_count,
             "cut_count": self.cut_count,
         }
@@ -222,8 +222,8 @@ def too_large(size: int, limit: int) -> str:
     return f"the payload has {size} bytes and the queue takes at most {limit}"
 
 
-def _position(loaded: Loaded, wanted: Wanted) -> str:
+def _position(loaded: Loaded, options: Wanted) -> str:
     resume = f"--from-line {loaded.last_line + 1}"
-    if wanted.id_prefix is not None:
-        resume += f" --id-prefix {wanted.id_prefix}"
+    if options.id_prefix is not None:
+        resume += f" --id-prefix {options.id_prefix}"
     return f"stopped after line {loaded.last_line}, {loaded.enqueued:,} enqueued; continue with {resume}"

@@ -59,15 +59,15 @@ async def enqueue(
     _check_source(items, lines, file, item_id)
     if "delay" in options and "at" in options:
         raise CommandError("--delay and --at exclude each other; give only one of them", USAGE)
-    wanted = Wanted(options)
+    template = Wanted(options)
     if lines is not None:
         return await _enqueue_lines(
-            context, name, lines, replace(wanted, id_prefix=lines.id_prefix, from_line=lines.from_line)
+            context, name, lines, replace(template, id_prefix=lines.id_prefix, from_line=lines.from_line)
         )
-    payloads = [os.fsencode(one) for one in items] if file is None else [await _file(file)]
-    new = [replace(wanted.item(0, one), id=item_id) for one in payloads]
+    payloads = [os.fsencode(text) for text in items] if file is None else [await _file(file)]
+    new = [replace(template.item(0, payload), id=item_id) for payload in payloads]
     async with context.filled_admin(name) as (admin, new_queue):
-        due_at, delayed = await _delay(admin.queue, wanted)
+        due_at, delayed = await _delay(admin.queue, template)
         enqueued = await admin.queue.enqueue_many(new)
     loaded = Loaded()
     loaded.add(enqueued)
@@ -88,12 +88,12 @@ def _check_source(
         raise CommandError("--id is for one item; with --lines use --id-prefix", USAGE)
 
 
-async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted: Wanted) -> int:
+async def _enqueue_lines(context: Context, name: str, lines: LineOptions, template: Wanted) -> int:
     with InputSource(lines.source) as opened:
         async with stopping() as stop, context.filled_admin(name) as (admin, new_queue):
-            done = await load(admin.queue, opened, lines.end, wanted, stop)
+            done = await load(admin.queue, opened, lines.end, template, stop)
     document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
-    at, delay = _due(wanted.options)
+    at, delay = _due(template.options)
     delayed = "" if at is None else f"delayed until {iso_instant(at)}"
     if delay is not None:
         delayed = f"each delayed by {format_duration(delay)}"
@@ -106,9 +106,9 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, wanted
     return NOT_DONE if done.refused_count else 0
 
 
-async def _delay(queue: ReadableQueue, wanted: Wanted) -> tuple[float | None, str]:
+async def _delay(queue: ReadableQueue, template: Wanted) -> tuple[float | None, str]:
     """When delayed items are due by the server's clock, and a text with it; None and an empty text without a delay."""
-    at, delay = _due(wanted.options)
+    at, delay = _due(template.options)
     if delay is None and at is None:
         return None, ""
     now = (await queue.snapshot()).now

@@ -56,8 +56,8 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
         queue: ReadableQueue, pace: Pace, stop: asyncio.Event, removes: bool
     ) -> AsyncGenerator[list[Located]]:
         for state in chosen:
-            async with aclosing(portions_of(queue, state, pace, stop, removes=removes)) as found:
-                async for portion in found:
+            async with aclosing(portions_of(queue, state, pace, stop, removes=removes)) as portions:
+                async for portion in portions:
                     yield portion
 
     await export(context, name, target, portions)
@@ -68,7 +68,7 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
 @filters()
 @target_options
 @with_context
-async def export_failed(context: Context, name: str, wanted: ItemFilter, target: Target) -> None:
+async def export_failed(context: Context, name: str, selector: ItemFilter, target: Target) -> None:
     """Write failed items of the queue NAME to a file, oldest failure first.
 
     JSON lines have the last error and the counters of each item. `claimq import` reads them.
@@ -83,12 +83,12 @@ async def export_failed(context: Context, name: str, wanted: ItemFilter, target:
     ) -> AsyncGenerator[list[Located]]:
         now = (await queue.snapshot()).now
 
-        def matches(one: Located) -> bool:
-            return wanted.passes(one, now)
+        def matches(located: Located) -> bool:
+            return selector.passes(located, now)
 
         failed = portions_of(queue, State.FAILED, pace, stop, matches, removes=removes)
-        async with aclosing(failed) as found:
-            async for portion in found:
+        async with aclosing(failed) as portions:
+            async for portion in portions:
                 yield portion
 
     await export(context, name, target, portions)

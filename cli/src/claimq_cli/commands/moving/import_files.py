@@ -29,9 +29,9 @@ class ItemLines(Wanted):
     def item(self, number: int, payload: bytes) -> NewItem:
         """The item that a line describes. ValueError with what is wrong."""
         try:
-            found = item_of_json(payload) if self.csv is None else self.csv.item(payload)
+            line_item = item_of_json(payload) if self.csv is None else self.csv.item(payload)
             usual = super().item(number, b"")
-            item = replace(found, id=found.id or usual.id, client=found.client or usual.client)
+            item = replace(line_item, id=line_item.id or usual.id, client=line_item.client or usual.client)
             check_new_item(item)
         except TypeError as error:
             raise ValueError(str(error)) from error
@@ -49,13 +49,13 @@ class Tally:
     problem_count: int = 0
     samples: tuple[NewItem, ...] = ()
 
-    def add(self, item: NewItem, known: set[str]) -> None:
-        """Counts an item. ``known``: ids that the queue knows."""
-        if item.id is not None and item.id in known:
+    def add(self, item: NewItem, known_ids: set[str]) -> None:
+        """Counts an item. ``known_ids``: ids that the queue knows."""
+        if item.id is not None and item.id in known_ids:
             self.known += 1
             return
         if item.id is not None:
-            known.add(item.id)  # a second item of this id in the file
+            known_ids.add(item.id)  # a second item of this id in the file
         self.count += 1
         self.delayed += item.at is not None
         if len(self.samples) < SAMPLES:
@@ -73,15 +73,15 @@ class CsvLines:
         """Yields records as they arrive. A portion ends with its last whole record."""
         done = number = 0
         async for portion in self._source.portions(end, stop, trims=False):
-            found: list[tuple[int, bytes]] = []
+            lines: list[tuple[int, bytes]] = []
             last = done
             for number, line in portion.lines:
                 record = self._csv.record(number, line)
                 if record is not None:
-                    found.append(record)
+                    lines.append(record)
                     last = number
-            if found:
-                yield Portion(done + 1, last, tuple(found))
+            if lines:
+                yield Portion(done + 1, last, tuple(lines))
                 done = last
         if not stop.is_set() and (record := self._csv.rest()):
             yield Portion(done + 1, number, (record,))
@@ -109,9 +109,9 @@ class ItemFile:
         async for portion in self._lines.portions(b"\n", stop):
             lines = [line for line in portion.lines if line[0] >= self._wanted.from_line]
             items = [item for line in lines if (item := self._checked(tally, *line, largest)) is not None]
-            known = await internals(queue).known_ids([item.id for item in items if item.id is not None])
+            known_ids = await internals(queue).known_ids([item.id for item in items if item.id is not None])
             for item in items:
-                tally.add(item, known)
+                tally.add(item, known_ids)
         return tally
 
     def _checked(self, tally: Tally, number: int, line: bytes, largest: int) -> NewItem | None:

@@ -134,10 +134,10 @@ async def import_items(
         raise CommandError(
             "--copy, --pending, --limit and --new-ids are for other queue systems, not files", USAGE
         )
-    own: ItemOptions = {} if client is None else {"client": client}
-    wanted = Wanted(own, id_prefix=id_prefix or content_prefix(origin), from_line=from_line)
+    client_option: ItemOptions = {} if client is None else {"client": client}
+    load = Wanted(client_option, id_prefix=id_prefix or content_prefix(origin), from_line=from_line)
     with InputSource(origin) as opened:
-        file = ItemFile(opened, form, wanted)
+        file = ItemFile(opened, form, load)
         return await (_check_file(context, name, file) if dry_run else _from_file(context, name, file, rate))
 
 
@@ -166,8 +166,10 @@ async def _check_file(context: Context, name: str, file: ItemFile) -> int:
         "problem_count": tally.problem_count,
         "problems": problems,
     }
-    known = f", {count(tally.known)} known already" if tally.known else ""
-    lines = [f"{name}: {count(tally.count)} would be enqueued, {tally.delayed:,} of them delayed{known}"]
+    duplicates_text = f", {count(tally.known)} known already" if tally.known else ""
+    lines = [
+        f"{name}: {count(tally.count)} would be enqueued, {tally.delayed:,} of them delayed{duplicates_text}"
+    ]
     lines += [_sample_text(item) for item in tally.samples]
     lines += [f"{count(tally.problem_count, 'line')} cannot be imported:"] if problems else []
     context.answers.give(document, *lines, *(f"  {problem}" for problem in problems))
@@ -195,11 +197,18 @@ async def _from_server(context: Context, name: str, layout: Layout, options: Opt
                 moved = await mover.move(options.pending)
         finally:
             progress.clear()
-        left = await source.left_alone()
-        is_empty = moved.is_nothing and all(one.is_shared for one in left) and not stop.is_set()
+        left_alone = await source.left_alone()
+        is_empty = moved.is_nothing and all(place.is_shared for place in left_alone) and not stop.is_set()
         if is_empty and not await source.is_known():
             raise CommandError(no_queue(layout, await source.queues()))
-    _report(context, name, moved, {one.label: length for one, length in left.items()}, options, new_queue)
+    _report(
+        context,
+        name,
+        moved,
+        {place.label: length for place, length in left_alone.items()},
+        options,
+        new_queue,
+    )
     if stop.is_set():
         raise CommandError("interrupted; run the same command again to continue", INTERRUPTED)
     return NOT_DONE if moved.kept else 0
@@ -209,7 +218,7 @@ def _report(
     context: Context,
     name: str,
     moved: Moved,
-    left: dict[str, int],
+    left_alone: dict[str, int],
     options: Options,
     new_queue: NewQueue | None,
 ) -> None:
@@ -225,18 +234,20 @@ def _report(
         "by_place": dict(moved.by_place),
         "samples": [_sample(item) for item in moved.samples] if options.dry_run else [],
         "kept": dict(moved.kept),
-        "not_touched": left,
+        "not_touched": left_alone,
         "created": bool(new_queue and moved.enqueued) and not options.dry_run,
     }
     verb = "would be enqueued" if options.dry_run else "enqueued"
-    known = f", {count(moved.known)} known already" if moved.known else ""
+    duplicates_text = f", {count(moved.known)} known already" if moved.known else ""
     parts = ", ".join(f"{number:,} {label}" for label, number in moved.by_place.items())
     new = new_queue.text(moved.enqueued) if new_queue and not options.dry_run else ""
-    lines = [f"{name}: {count(moved.enqueued)} {verb}{known}" + (f": {parts}" if parts else "") + new]
+    lines = [
+        f"{name}: {count(moved.enqueued)} {verb}{duplicates_text}" + (f": {parts}" if parts else "") + new
+    ]
     if options.dry_run:
         lines += [_sample_text(item) for item in moved.samples]
     lines += _of_earlier_import(moved)
-    lines += [f"not touched: {number:,} {label}" for label, number in left.items()]
+    lines += [f"not touched: {number:,} {label}" for label, number in left_alone.items()]
     context.answers.give(document, *lines)
     for why, number in moved.kept.items():
         say_error(f"{number:,} not imported: {why} (for example {moved.examples[why]})")

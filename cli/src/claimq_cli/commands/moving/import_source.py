@@ -16,9 +16,9 @@ _LISTED = 10
 KINDS = ("list", "fifo", "sidekiq", "rq", "bullmq")
 
 
-def layout_of(value: str, *, prefix: str, next_end: str) -> Layout | None:
+def layout_of(text: str, *, prefix: str, next_end: str) -> Layout | None:
     """The layout of ``KIND:NAME``; None for a file. CommandError for options that the kind does not have."""
-    kind, _, name = value.partition(":")
+    kind, _, name = text.partition(":")
     is_known = kind in KINDS and bool(name)
     if prefix and not (is_known and kind in ("sidekiq", "bullmq")):
         raise CommandError("--prefix needs --from sidekiq:NAME or bullmq:NAME", USAGE)
@@ -41,15 +41,15 @@ def layout_of(value: str, *, prefix: str, next_end: str) -> Layout | None:
 
 def form_of(source: str, form: str | None) -> str:
     """The form of a file: as given, or by its name. CommandError if it is unknown."""
-    found = form or _SUFFIXES.get(PurePath(source).suffix.lower())
-    if found is None:
+    file_form = form or _SUFFIXES.get(PurePath(source).suffix.lower())
+    if file_form is None:
         kinds = ", ".join(f"{kind}:NAME" for kind in KINDS)
         raise CommandError(
             f'--from "{source}" is neither one of {kinds} nor a file .jsonl or .csv; for another file or - add '
             "--format jsonl or csv",
             USAGE,
         )
-    return found
+    return file_form
 
 
 def no_queue(layout: Layout, queues: Sequence[tuple[str, str]]) -> str:
@@ -57,8 +57,8 @@ def no_queue(layout: Layout, queues: Sequence[tuple[str, str]]) -> str:
     prefixes."""
     prefixes = {f"{name} --prefix {prefix}" if prefix else name for name, prefix in queues}
     names = sorted(prefixes - {layout.name}) if layout.kind != "bullmq" else sorted(prefixes)
-    listed = ", ".join(f"{layout.kind}:{name}" for name in names[:_LISTED])
-    has = f"it has {listed}" if names else f"it has no queue of the kind {layout.kind}"
+    examples = ", ".join(f"{layout.kind}:{name}" for name in names[:_LISTED])
+    has = f"it has {examples}" if names else f"it has no queue of the kind {layout.kind}"
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     meant = did_you_mean(layout.name, sorted({name for name, _ in queues}))
     return f"the server of the source has no queue {layout.kind}:{layout.name}; {has}{more}{meant}"

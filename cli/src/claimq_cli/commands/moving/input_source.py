@@ -82,20 +82,20 @@ class InputSource:
         except PermissionError:  # /dev/null and similar files cannot be polled, and never block
             self._never_waits = True
             return
-        waits = [asyncio.ensure_future(one.wait()) for one in (readable, stop)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (readable, stop)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             loop.remove_reader(self._handle)
-            for one in waits:
-                one.cancel()
+            for task in waits:
+                task.cancel()
 
     async def read_all(self, stop: asyncio.Event) -> bytes | None:
         """All bytes; None if ``stop`` is set."""
         parts: list[bytes] = []
-        while got := await self.read(stop):
-            parts.append(got)
-        return None if got is None else b"".join(parts)
+        while chunk := await self.read(stop):
+            parts.append(chunk)
+        return None if chunk is None else b"".join(parts)
 
     async def portions(
         self, end: bytes, stop: asyncio.Event, *, trims: bool = True
@@ -105,39 +105,39 @@ class InputSource:
         Lines that end with a newline are text: a byte order mark is left out, and UTF-16 becomes UTF-8. ``trims``: also
         leaves out empty lines, and the carriage return before a newline. Ends when ``stop`` is set.
         """
-        number, rest = 0, bytearray()
+        number, incomplete = 0, bytearray()
         text = Utf8Text(self._source) if end == b"\n" else None
-        got: bytes | None = None
-        while got != b"":
-            got = await self.read(stop)
-            if got is None:
+        chunk: bytes | None = None
+        while chunk != b"":
+            chunk = await self.read(stop)
+            if chunk is None:
                 return
-            part = got if text is None else text.part(got)
-            if got and not part:
+            part = chunk if text is None else text.part(chunk)
+            if chunk and not part:
                 continue
-            rest += part
-            if got and end not in part:
-                if len(rest) > LONGEST_LINE:
+            incomplete += part
+            if chunk and end not in part:
+                if len(incomplete) > LONGEST_LINE:
                     raise CommandError(
                         f"line {number + 1} is longer than the largest item; see --null", USAGE
                     )
                 continue
-            *whole, rest = rest.split(end)
-            if not got and rest:
-                whole.append(rest)
+            *whole, incomplete = incomplete.split(end)
+            if not chunk and incomplete:
+                whole.append(incomplete)
             for begin in range(0, len(whole), _MOST_LINES):
                 if stop.is_set():
                     return
-                some = whole[begin : begin + _MOST_LINES]
-                yield _portion(number + 1, some, trims=trims and end == b"\n")
-                number += len(some)
+                lines = whole[begin : begin + _MOST_LINES]
+                yield _portion(number + 1, lines, trims=trims and end == b"\n")
+                number += len(lines)
 
 
 def _portion(first: int, some: list[bytearray], *, trims: bool) -> Portion:
     lines = (bytes(line).removesuffix(b"\r") if trims else bytes(line) for line in some)
-    kept = tuple((first + n, line) for n, line in enumerate(lines) if line or not trims)
+    numbered = tuple((first + n, line) for n, line in enumerate(lines) if line or not trims)
     cut = (first + n for n, line in enumerate(some) if trims and (not line or line.endswith(b"\r")))
-    return Portion(first, first + len(some) - 1, kept, tuple(cut))
+    return Portion(first, first + len(some) - 1, numbered, tuple(cut))
 
 
 def _unreadable(source: str, why: str) -> CommandError:

@@ -113,16 +113,16 @@ class Context:
 
         async with self.sources(queue) as sources:
             results = await asyncio.gather(*map(read_one, sources))
-        errors = [result for result in results if isinstance(result, ClaimqError)]
+        errors = [answer for answer in results if isinstance(answer, ClaimqError)]
         if errors and len(errors) == len(sources):
             raise errors[0]
-        found: list[R] = []
-        for source, result in zip(sources, results, strict=True):
-            if isinstance(result, ClaimqError):
-                say_error(f"{', '.join(source.known)}: {result}")
+        answers: list[R] = []
+        for source, answer in zip(sources, results, strict=True):
+            if isinstance(answer, ClaimqError):
+                say_error(f"{', '.join(source.known)}: {answer}")
             else:
-                found += result
-        return found
+                answers += answer
+        return answers
 
     async def chosen(self, queue: str | None) -> Chosen:
         """Like :meth:`servers`, if there is only one; CommandError if there are several."""
@@ -195,10 +195,10 @@ def _direct(queue: claimq.ReliableQueue, destination: Destination | None = None)
 
 def servers_of(queues: Iterable[ClusterQueue]) -> list[Chosen]:
     """The servers that the queues of ReliableQueues use."""
-    found: dict[claimq.RedisSettings, dict[str, str]] = {}
-    for one in queues:
-        found.setdefault(one.settings, {})[one.name] = one.queue_name
-    return [Chosen(settings, names) for settings, names in found.items()]
+    servers: dict[claimq.RedisSettings, dict[str, str]] = {}
+    for queue in queues:
+        servers.setdefault(queue.settings, {})[queue.name] = queue.queue_name
+    return [Chosen(settings, names) for settings, names in servers.items()]
 
 
 def _cluster_access(kubectl: Kubectl) -> ClusterAccess:

@@ -20,7 +20,7 @@ def _headers(
 ) -> dict[str, str] | None:
     """The headers of ``NAME=VALUE`` words; None without any."""
     words = [pair.partition("=") for pair in pairs]
-    headers = {name: value for name, _, value in words}
+    headers = {name: text for name, _, text in words}
     if bare := [name for name, has_value, _ in words if not has_value]:
         raise click.BadParameter(f'"{bare[0]}" has no value; write NAME=VALUE', context, option)
     if len(headers) < len(words):
@@ -87,9 +87,9 @@ def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ``options``, a :class:`claimq.ItemOptions`."""
 
     @functools.wraps(command)
-    def choose(*args: Any, **given: Any) -> Any:
-        options = {name: given.pop(name) for name in OF_ENQUEUE if name in given}
+    def choose(*args: Any, **arguments: Any) -> Any:
+        options = {name: arguments.pop(name) for name in OF_ENQUEUE if name in arguments}
         options = {name: value for name, value in options.items() if value is not None}
-        return command(*args, options=options, **given)
+        return command(*args, options=options, **arguments)
 
     return cast("Callable[..., Any]", with_options(choose, _OPTIONS))

@@ -47,12 +47,12 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, text: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Seconds, or a usage error with the fix."""
-        if isinstance(value, float):
-            return value
+        if isinstance(text, float):
+            return text
         try:
-            return parse_duration(str(value))
+            return parse_duration(str(text))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

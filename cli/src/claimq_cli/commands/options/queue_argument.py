@@ -42,14 +42,14 @@ def _names(ctx: click.Context) -> list[str]:
     kubectl = None if url or data else selected(_given(ctx, "namespace"), _given(ctx, "kube_context"))
     if kubectl is None:
         return asyncio.run(known_queues(url, data))
-    return [one["metadata"]["name"] for one in kubectl.get(KIND)["items"]]
+    return [body["metadata"]["name"] for body in kubectl.get(KIND)["items"]]
 
 
 def _given(ctx: click.Context | None, option: str) -> Any:
     """The value of an option of the command, or before the command; None without."""
     while ctx is not None:
-        if (value := ctx.params.get(option)) is not None:
-            return value
+        if (setting := ctx.params.get(option)) is not None:
+            return setting
         ctx = ctx.parent
     return None
 

@@ -43,8 +43,8 @@ class OfServer:
 
     async def names(self) -> list[str]:
         """See :class:`Source`."""
-        others = [] if self._is_cluster else await self._server.queues()
-        return sorted({*self.known, *others})
+        more_names = [] if self._is_cluster else await self._server.queues()
+        return sorted({*self.known, *more_names})
 
     def queue(self, name: str) -> claimq.ReliableQueue:
         """See :class:`Source`."""

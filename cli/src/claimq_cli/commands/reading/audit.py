@@ -27,19 +27,19 @@ async def audit(context: Context, name: str, number: int, offset: int) -> None:
     claimq audit thumbnails --limit 100
     """
     async with context.read_queue(name) as queue:
-        found = await queue.audit_log(number, offset=offset)
+        records = await queue.audit_log(number, offset=offset)
     context.answers.give_table(
-        {"queue": name, "records": [asdict(one) for one in found]},
+        {"queue": name, "records": [asdict(record) for record in records]},
         ["at", "who", "action", "~target", ">items"],
         [
             [
-                instant(one.at),
-                one.actor,
-                one.action,
-                one.target or "-",
-                "-" if one.count is None else f"{one.count:,}",
+                instant(record.at),
+                record.actor,
+                record.action,
+                record.target or "-",
+                "-" if record.count is None else f"{record.count:,}",
             ]
-            for one in found
+            for record in records
         ],
         nothing=f"{name}: no change by hand is recorded",
         each="records",

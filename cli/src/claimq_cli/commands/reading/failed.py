@@ -35,7 +35,7 @@ for _command in (requeue, remove, move, export_failed):
 @offset_option
 @filters()
 @with_context
-async def list_failed(context: Context, name: str, number: int, offset: int, wanted: ItemFilter) -> None:
+async def list_failed(context: Context, name: str, number: int, offset: int, selector: ItemFilter) -> None:
     """List the failed items of the queue NAME, oldest failure first.
 
     With -o name only their ids are printed, for other commands:
@@ -45,16 +45,18 @@ async def list_failed(context: Context, name: str, number: int, offset: int, wan
     """
     async with context.read_queue(name) as queue:
         snapshot = await queue.snapshot()
-        if wanted == ItemFilter():
-            found = await queue.failed_items(number, offset=offset)
+        if selector == ItemFilter():
+            items = await queue.failed_items(number, offset=offset)
         else:
-            found = await first_matching(queue, lambda one: wanted.passes(one, snapshot.now), number, offset)
+            items = await first_matching(
+                queue, lambda located: selector.passes(located, snapshot.now), number, offset
+            )
         total = snapshot.lengths[State.FAILED]
-    is_filtered = total and wanted != ItemFilter()
+    is_filtered = total and selector != ItemFilter()
     context.answers.give_table(
-        {"queue": name, "length": total, "items": [documents.located(one) for one in found]},
+        {"queue": name, "length": total, "items": [documents.located(located) for located in items]},
         COLUMNS[State.FAILED],
-        [row_of(one) for one in found],
+        [row_of(located) for located in items],
         nothing=f"{name}: " + ("no failed item passes the filters" if is_filtered else "no failed items"),
         each="items",
     )
@@ -72,13 +74,19 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
     claimq failed removed thumbnails
     """
     async with context.read_queue(name) as queue:
-        found = await queue.removed_items(number, offset=offset)
+        items = await queue.removed_items(number, offset=offset)
     context.answers.give_table(
-        {"queue": name, "items": [documents.removed(one) for one in found]},
+        {"queue": name, "items": [documents.removed(item) for item in items]},
         ["id", "removed", "reason", "~error", "~payload"],
         [
-            [one.item.id, instant(one.removed_at), one.reason, one.item.last_error or "-", payload(one.item)]
-            for one in found
+            [
+                item.item.id,
+                instant(item.removed_at),
+                item.reason,
+                item.item.last_error or "-",
+                payload(item.item),
+            ]
+            for item in items
         ],
         nothing=f"{name}: no item was removed or dropped",
         each="items",
@@ -96,7 +104,7 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
     claimq failed show thumbnails order-4711
     """
     async with context.read_queue(name) as queue:
-        found = await queue.failed_item(id)
-    if found is None:
+        located = await queue.failed_item(id)
+    if located is None:
         raise CommandError(absent(name, [id]), NOT_DONE)
-    context.answers.give({"queue": name, **documents.located(found)}, *described(found))
+    context.answers.give({"queue": name, **documents.located(located)}, *described(located))

@@ -43,10 +43,10 @@ async def status(context: Context, name: str | None) -> None:
         names = [name] if name is not None else [*source.known] or await source.names()
         if not names:
             raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
-        return [(one, *await status_of(source.queue(one))) for one in names]
+        return [(queue_name, *await status_of(source.queue(queue_name))) for queue_name in names]
 
-    found = await context.from_sources(name, read)
-    statuses = [documents.status(*one) for one in found]
+    answers = await context.from_sources(name, read)
+    statuses = [documents.status(*answer) for answer in answers]
     columns = [
         "queue",
         *(f">{state.value}" for state in State),
@@ -59,7 +59,7 @@ async def status(context: Context, name: str | None) -> None:
     context.answers.give_table(
         statuses[0] if name is not None else {"queues": statuses},
         columns,
-        [_status_row(*one) for one in found],
+        [_status_row(*answer) for answer in answers],
         each="" if name is not None else "queues",
     )
 
@@ -77,13 +77,15 @@ async def queues(context: Context) -> None:
     """
 
     async def read(source: Source) -> list[tuple[str, Snapshot]]:
-        return [(one, await source.queue(one).snapshot()) for one in await source.names()]
+        return [
+            (queue_name, await source.queue(queue_name).snapshot()) for queue_name in await source.names()
+        ]
 
-    found = await context.from_sources(None, read)
+    answers = await context.from_sources(None, read)
     context.answers.give_table(
-        {"queues": [documents.lengths(*one) for one in found]},
+        {"queues": [documents.lengths(*answer) for answer in answers]},
         ["queue", *(f">{state.value}" for state in State)],
-        [[name, *(f"{one.lengths[state]:,}" for state in State)] for name, one in found],
+        [[name, *(f"{snapshot.lengths[state]:,}" for state in State)] for name, snapshot in answers],
         nothing="this server has no list of queues",
         each="queues",
     )
@@ -96,7 +98,7 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
         age(snapshot.ages[State.MAIN]),
         f"{snapshot.counters['done']:,}",
         f"{len(workers):,}",
-        f"{sum(one.busy > 0 for one in workers):,}",
+        f"{sum(worker.busy > 0 for worker in workers):,}",
         age(snapshot.next_due_in),
     ]
 
@@ -114,19 +116,24 @@ async def peek(context: Context, name: str, number: int, client: str | None) -> 
     claimq peek thumbnails --client acme --limit 100
     """
     async with context.read_queue(name) as queue:
-        found = await queue.peek(number, client=client)
+        items = await queue.peek(number, client=client)
         length = await (queue.length() if client is None else queue.client_length(client))
     context.answers.give_table(
-        {"queue": name, "client": client, "length": length, "items": [documents.item(one) for one in found]},
+        {
+            "queue": name,
+            "client": client,
+            "length": length,
+            "items": [documents.item(item) for item in items],
+        },
         ["id", "client", "enqueued", ">requeued", "~payload"],
-        [_item_row(one) for one in found],
+        [_item_row(item) for item in items],
         nothing=f"{name}: no items in main",
         each="items",
     )
 
 
-def _item_row(one: Item) -> list[str]:
-    return [one.id, one.client or "-", instant(one.enqueued_at), str(one.requeue_count), payload(one)]
+def _item_row(item: Item) -> list[str]:
+    return [item.id, item.client or "-", instant(item.enqueued_at), str(item.requeue_count), payload(item)]
 
 
 @click.command()
@@ -146,26 +153,26 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
     claimq items thumbnails main --limit 100 --offset 200 -o ndjson
     """
     async with context.read_queue(name) as queue:
-        found = await queue.items(state, number, offset=offset)
+        items = await queue.items(state, number, offset=offset)
     context.answers.give_table(
-        {"queue": name, "state": state, "items": [documents.located(one) for one in found]},
+        {"queue": name, "state": state, "items": [documents.located(located) for located in items]},
         ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
-        [_located_row(one) for one in found],
+        [_located_row(located) for located in items],
         nothing=f"{name}: no items in {state}",
         each="items",
     )
 
 
-def _located_row(one: Located) -> list[str]:
-    since = one.failed_at or one.claimed_at or one.item.enqueued_at
+def _located_row(located: Located) -> list[str]:
+    since = located.failed_at or located.claimed_at or located.item.enqueued_at
     return [
-        one.name if one.state is State.FAILED else one.item.id,
+        located.name if located.state is State.FAILED else located.item.id,
         instant(since),
-        instant(one.lease_until or one.due_at),
-        one.worker or "-",
-        str(one.item.requeue_count),
-        str(one.item.crash_count),
-        payload(one.item),
+        instant(located.lease_until or located.due_at),
+        located.worker or "-",
+        str(located.item.requeue_count),
+        str(located.item.crash_count),
+        payload(located.item),
     ]
 
 
@@ -185,13 +192,13 @@ async def busy(context: Context, name: str, number: int) -> None:
     """
     async with context.read_queue(name) as queue:
         snapshot = await queue.snapshot()
-        found = await longest_claims(queue, number, snapshot.lengths[State.BUSY])
+        claims = await longest_claims(queue, number, snapshot.lengths[State.BUSY])
     context.answers.give_table(
         {
             "queue": name,
             "state": State.BUSY.value,
             "now": snapshot.now,
-            "items": [documents.located(one) for one in found],
+            "items": [documents.located(claim) for claim in claims],
         },
         [
             "id",
@@ -204,20 +211,20 @@ async def busy(context: Context, name: str, number: int) -> None:
             ">interrupted",
             "~payload",
         ],
-        [_busy_row(one, snapshot.now) for one in found],
+        [_busy_row(claim, snapshot.now) for claim in claims],
         each="items",
         nothing=f"{name}: no items in busy",
     )
 
 
-def _busy_row(one: Located, now: float) -> list[str]:
-    item = one.item
+def _busy_row(claim: Located, now: float) -> list[str]:
+    item = claim.item
     counts = (item.requeue_count, item.fail_count, item.crash_count, item.interrupted_count)
     return [
         item.id,
-        one.worker or "-",
-        age(None if one.claimed_at is None else max(now - one.claimed_at, 0.0)),
-        instant(one.lease_until),
+        claim.worker or "-",
+        age(None if claim.claimed_at is None else max(now - claim.claimed_at, 0.0)),
+        instant(claim.lease_until),
         *(f"{count:,}" for count in counts),
         payload(item),
     ]
@@ -241,18 +248,18 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
     """
     async with context.read_queue(name) as queue:
         if client is None:
-            found = await queue.clients()
+            infos = await queue.clients()
         else:
-            found = [ClientInfo(client, await queue.client_length(client))]
-    shown = [one for one in found[:number] if one.length]
+            infos = [ClientInfo(client, await queue.client_length(client))]
+    rows = [info for info in infos[:number] if info.length]
     context.answers.give_table(
         {
             "queue": name,
-            "client_count": sum(one.client is not None and one.length > 0 for one in found),
-            "clients": [asdict(one) for one in found[:number]],
+            "client_count": sum(info.client is not None and info.length > 0 for info in infos),
+            "clients": [asdict(info) for info in infos[:number]],
         },
         ["client", ">items"],
-        [[one.client or "-", f"{one.length:,}"] for one in shown],
+        [[info.client or "-", f"{info.length:,}"] for info in rows],
         each="clients",
         nothing=f"{name}: no items in main" if client is None else f"{name}: no items of {client} in main",
     )
@@ -272,26 +279,26 @@ async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A00
     claimq item show thumbnails order-4711 -o json
     """
     async with context.read_queue(name) as queue:
-        found = await queue.find(id)
-    if found is None:
+        located = await queue.find(id)
+    if located is None:
         raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
-    context.answers.give({"queue": name, **documents.located(found)}, *described(found))
+    context.answers.give({"queue": name, **documents.located(located)}, *described(located))
     return None
 
 
-def described(found: Located) -> list[str]:
+def described(located: Located) -> list[str]:
     """All details of an item, as lines for people."""
-    item = found.item
+    item = located.item
     counts = f"requeued {item.requeue_count}, failed {item.fail_count}, crashed {item.crash_count}, "
     counts += f"interrupted {item.interrupted_count}, given up {item.given_up_count}"
     facts = {
         "id": item.id,
-        "state": found.state.value,
-        "held by": found.worker,
-        "claimed": instant(found.claimed_at) if found.claimed_at else None,
-        "lease until": instant(found.lease_until) if found.lease_until else None,
-        "due": instant(found.due_at) if found.due_at else None,
-        "failed": instant(found.failed_at) if found.failed_at else None,
+        "state": located.state.value,
+        "held by": located.worker,
+        "claimed": instant(located.claimed_at) if located.claimed_at else None,
+        "lease until": instant(located.lease_until) if located.lease_until else None,
+        "due": instant(located.due_at) if located.due_at else None,
+        "failed": instant(located.failed_at) if located.failed_at else None,
         "client": item.client,
         **option_texts(item),
         "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
@@ -303,7 +310,9 @@ def described(found: Located) -> list[str]:
     width = max(12, *map(len, shown)) + 1
     lines = [f"{name:<{width}}{value}" for name, value in shown.items()]
     headers = [f"{name}: {value}" for name, value in item.header_pairs]
-    history = [f"{instant(one.at)}  {one.kind}  {one.worker}  {one.error}".rstrip() for one in item.history]
+    history = [
+        f"{instant(entry.at)}  {entry.kind}  {entry.worker}  {entry.error}".rstrip() for entry in item.history
+    ]
     return (
         lines
         + _block("headers", headers)
@@ -331,11 +340,11 @@ async def workers(context: Context, name: str) -> None:
     claimq workers thumbnails
     """
     async with context.read_queue(name) as queue:
-        found = await workers_of(queue)
+        workers = await workers_of(queue)
     context.answers.give_table(
-        {"queue": name, "workers": [asdict(one) for one in found]},
+        {"queue": name, "workers": [asdict(worker) for worker in workers]},
         ["worker", ">busy", "last seen"],
-        [[one.worker, f"{one.busy:,}", instant(one.last_seen_at)] for one in found],
+        [[worker.worker, f"{worker.busy:,}", instant(worker.last_seen_at)] for worker in workers],
         nothing=f"{name}: no worker within the last hour",
         each="workers",
     )
@@ -359,11 +368,11 @@ async def url(context: Context, name: str | None, show_password: bool) -> None:
             "the server of a ReliableQueue can be reached only while a command forwards its port", USAGE
         )
     chosen = await context.chosen(name)
-    found = chosen.settings.url
-    if parse_url(found).password is not None and not show_password:
+    url = chosen.settings.url
+    if parse_url(url).password is not None and not show_password:
         raise CommandError("the URL contains a password; print it with --show-password", NOT_DONE)
     if name is not None:
         with suppress(ClaimqError):
             async with claimq.connect(settings=replace(chosen.settings, retry_for=0.001)) as server:
                 await check_exists(server, server.queue(chosen.queue_name(name)))
-    context.answers.give({"url": found}, found)
+    context.answers.give({"url": url}, url)

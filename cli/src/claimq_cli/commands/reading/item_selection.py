@@ -35,10 +35,10 @@ class FilterText(click.ParamType[Any]):
         self.name = "filter"
         self._read = read
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, text: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value, or a usage error with the fix."""
         try:
-            return self._read(str(value))
+            return self._read(str(text))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -46,27 +46,29 @@ class FilterText(click.ParamType[Any]):
 def filters(
     only: str = "Only", *, error: str = "--error"
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options of an :class:`ItemFilter`, which the command gets as ``wanted``. ``only``: how their help begins;
+    """The options of an :class:`ItemFilter`, which the command gets as ``selector``. ``only``: how their help begins;
     ``error``: the option for a part of the last error.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def filtered(**given: Any) -> Any:
-            values = {one.name: given.pop(f"only_{one.name}") for one in FILTERS}
-            return command(wanted=ItemFilter(**values), **given)
+        def filtered(**options: Any) -> Any:
+            values = {filter_.name: options.pop(f"only_{filter_.name}") for filter_ in FILTERS}
+            return command(selector=ItemFilter(**values), **options)
 
         return with_options(
             filtered,
             [
                 click.option(
-                    error if one.name == "error" else one.flag or f"--{one.name.replace('_', '-')}",
-                    f"only_{one.name}",
-                    type=FilterText(one.read),
-                    metavar=one.metavar,
-                    help=f"{only} {one.help}",
+                    error
+                    if filter_.name == "error"
+                    else filter_.flag or f"--{filter_.name.replace('_', '-')}",
+                    f"only_{filter_.name}",
+                    type=FilterText(filter_.read),
+                    metavar=filter_.metavar,
+                    help=f"{only} {filter_.help}",
                 )
-                for one in FILTERS
+                for filter_ in FILTERS
             ],
         )
 
@@ -112,12 +114,12 @@ def item_selection(
     return decorate
 
 
-def _selected(given: dict[str, Any], state: State) -> dict[str, Any]:
+def _selected(options: dict[str, Any], state: State) -> dict[str, Any]:
     """The options of a command, with ``chosen`` instead of those that select. CommandError if they contradict."""
-    names = ("ids", "wanted", "everything", "limit", "dry_run", "rate")
-    ids, wanted, everything, limit, dry_run, rate = (given.pop(name) for name in names)
+    names = ("ids", "selector", "everything", "limit", "dry_run", "rate")
+    ids, selector, everything, limit, dry_run, rate = (options.pop(name) for name in names)
     if bool(ids) == everything:
         raise CommandError("name the items by their ids, or give --all", USAGE)
-    if ids and (wanted != ItemFilter() or limit or dry_run or rate):
+    if ids and (selector != ItemFilter() or limit or dry_run or rate):
         raise CommandError("the filters, --dry-run and --rate need --all; omit them, or the ids", USAGE)
-    return {**given, "chosen": Selection(ids, wanted, state, limit, dry_run, rate)}
+    return {**options, "chosen": Selection(ids, selector, state, limit, dry_run, rate)}

@@ -102,14 +102,19 @@ async def _read(view: View, sources: Sequence[Source]) -> None:
             else:
                 names = (await source.names())[:_MOST_QUEUES]
                 if is_one:
-                    view.rows = {one: view.rows.get(one, QueueRow(one)) for one in names}
+                    view.rows = {
+                        queue_name: view.rows.get(queue_name, QueueRow(queue_name)) for queue_name in names
+                    }
             view.note = ""
         except (ClaimqError, CommandError) as error:
             view.note = text_of(error)
             names = names or list(view.rows)
         for start in range(0, len(names), _AT_ONCE):
             await asyncio.gather(
-                *(_read_one(view, source.queue(one), one) for one in names[start : start + _AT_ONCE])
+                *(
+                    _read_one(view, source.queue(queue_name), queue_name)
+                    for queue_name in names[start : start + _AT_ONCE]
+                )
             )
 
 

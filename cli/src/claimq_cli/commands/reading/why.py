@@ -43,9 +43,9 @@ def why(name: str, data: Path | None, namespace: str | None, kube_context: str |
     """
     kubectl = selected(namespace, kube_context)
     decisions = local_decisions(data) if kubectl is None else {}
-    found = _local(name, data, decisions) if kubectl is None else None
+    decision = _local(name, data, decisions) if kubectl is None else None
     try:
-        found = found or _on_cluster(name, kubectl or Kubectl())
+        decision = decision or _on_cluster(name, kubectl or Kubectl())
     except CommandError as error:
         if kubectl is not None:
             raise
@@ -54,7 +54,7 @@ def why(name: str, data: Path | None, namespace: str | None, kube_context: str |
             f"no running `claimq up` has the queue {name}{f'{hint} ({error})' if hint else f'; {error}'}"
         )
         raise CommandError(message, NOT_DONE if hint else error.exit_code) from error
-    _show(found, Answers(output))
+    _show(decision, Answers(output))
 
 
 def _local(name: str, data: Path | None, decisions: Mapping[str, Json]) -> Json | None:
@@ -77,32 +77,38 @@ def _on_cluster(name: str, kubectl: Kubectl) -> Json:
     body = kubectl.get(f"{KIND}/{name}")
     metadata, status = cast("Json", body["metadata"]), cast("Json", body.get("status") or {})
     decision: Json = status.get("scaling") or {}
-    listed: list[Json] = status.get("conditions") or []
-    limited = [one for one in listed if one["type"] == "ScalingLimited" and one["status"] == "True"]
-    found: Json = {
+    conditions: list[Json] = status.get("conditions") or []
+    limited = [
+        condition
+        for condition in conditions
+        if condition["type"] == "ScalingLimited" and condition["status"] == "True"
+    ]
+    document: Json = {
         "queue": f"{metadata['namespace']}/{metadata['name']}",
         "source": "ReliableQueue",
         **decision,
     }
     if limited:
-        found["limited"] = limited[0]["message"]
-    return found
+        document["limited"] = limited[0]["message"]
+    return document
 
 
-def _show(found: Json, answers: Answers) -> None:
-    if "rule" not in found:
-        message = f"{found['queue']}: {_NO_DECISION}; is the operator running?"
+def _show(document: Json, answers: Answers) -> None:
+    if "rule" not in document:
+        message = f"{document['queue']}: {_NO_DECISION}; is the operator running?"
         raise CommandError(message, UNAVAILABLE)
     if answers.is_document:
-        answers.give(found)
+        answers.give(document)
         return
-    wanted = count(found["replicas"], "worker") if "replicas" in found else "the number is not changed"
-    terminal.say(f"{found['queue']}: {wanted} ({found['rule']}), since {found.get('at', '-')}")
-    terminal.say(found.get("reason", ""))
-    if "limited" in found or "limit" in found:
-        needed = f"{found.get('limit')}: {count(found.get('needed', 0), 'worker')} would meet the target"
-        terminal.say(f"limited: {found.get('limited', needed)}")
-    rows = decision_rows(found)
+    target = count(document["replicas"], "worker") if "replicas" in document else "the number is not changed"
+    terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {document.get('at', '-')}")
+    terminal.say(document.get("reason", ""))
+    if "limited" in document or "limit" in document:
+        limit_text = (
+            f"{document.get('limit')}: {count(document.get('needed', 0), 'worker')} would meet the target"
+        )
+        terminal.say(f"limited: {document.get('limited', limit_text)}")
+    rows = decision_rows(document)
     if rows:
         terminal.say("")
         terminal.say_table(["what", ">value", ">±"], rows)

@@ -163,11 +163,11 @@ def _loader_of(lines: LineOptions, manifests: Sequence[Manifest], file: Path, lo
     if lines.source == str(file) == "-":
         raise CommandError("-f - and --lines - both read stdin; name a file for one of them", USAGE)
     source = InputSource(lines.source)
-    wanted = Wanted(id_prefix=lines.id_prefix, from_line=lines.from_line)
+    load_options = Wanted(id_prefix=lines.id_prefix, from_line=lines.from_line)
 
     async def loader(queue: claimq.ReliableQueue, stop: asyncio.Event, report: Report) -> str:
         with source:
-            loaded = await load(queue, source, lines.end, wanted, stop, report=report)
+            loaded = await load(queue, source, lines.end, load_options, stop, report=report)
         loads.append(loaded)
         return f"{queue.name}: {loaded.summary}"
 

@@ -51,11 +51,11 @@ class LocalQueues(QueuesWithoutObjects):
         lines = [line for line in reversed(self._board.lines) if line.queue == name]
         return [
             {
-                "lastTimestamp": one.at,
-                "reason": "Warning" if one.is_trouble else "Normal",
-                "message": one.text,
+                "lastTimestamp": line.at,
+                "reason": "Warning" if line.is_trouble else "Normal",
+                "message": line.text,
             }
-            for one in lines[:MOST_EVENTS]
+            for line in lines[:MOST_EVENTS]
         ]
 
     async def suspend(self, name: str, suspended: bool) -> None:

@@ -381,7 +381,7 @@ async def test_the_end_of_an_event_loop_ends_consume_before_a_call_has_begun(
 ) -> None:
     """It cancels all tasks, also those that have not made their first step."""
     await fill(queue, 3)
-    schedule_call, test = SharedDone._schedule_call, asyncio.current_task()
+    schedule_call, test = SharedDone[Claim]._schedule_call, asyncio.current_task()
 
     def schedule_and_end(self: SharedDone[Claim]) -> bool:
         if is_scheduled := schedule_call(self):

@@ -65,11 +65,12 @@ _FORMS: Mapping[type[Checked[Any, Any]], tuple[Callable[[str], Any], Callable[[A
 
 def _read(field: PolicyField, text: str) -> Any:
     declared = field.declared
+    read, _ = _FORMS[type(declared)]
     if declared.is_optional and text == NONE:
         return None
     if isinstance(declared, Choice) and text not in declared.members:
         raise ValueError(f"write one of {', '.join(declared.members)}")
-    return _FORMS[type(declared)][0](text)
+    return read(text)
 
 
 def read_changes(changes: Sequence[str]) -> PolicyChanges:

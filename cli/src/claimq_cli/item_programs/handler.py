@@ -58,8 +58,8 @@ class ItemHandler:
 
     async def _started(self, item: Item, tail: Tail) -> RunningProgram:
         arguments = self.command.arguments_for(item.payload)
-        name, value = self.guard.mark
-        env = {**environment_for(self.outer, self.queue, item), name: value}
+        name, mark = self.guard.mark
+        env = {**environment_for(self.outer, self.queue, item), name: mark}
         pipes = (OutputPipe(self.sinks[0], tail), OutputPipe(self.sinks[1], tail))
         try:
             stdin = self.command.stdin_for(item.payload)

@@ -139,7 +139,7 @@ class Pusher:
                 await self._claim_and_send(
                     slots,
                     CLAIM_SECONDS,
-                    lambda *request: self._sidecar.claim(request[0], self._gate, request[1]),
+                    lambda request, share: self._sidecar.claim(request, self._gate, share),
                 )
             except ClaimqError as error:
                 await self._wait_after(error)

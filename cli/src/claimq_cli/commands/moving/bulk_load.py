@@ -126,7 +126,7 @@ async def load(
     queue: Target,
     source: Lines,
     end: bytes,
-    wanted: Wanted,
+    options: Wanted,
     stop: asyncio.Event,
     pace: Pace = UNLIMITED,
     *,
@@ -138,15 +138,15 @@ async def load(
     nothing is written to stderr and no progress is shown.
     """
     # Before anything is read: the options that all lines share, and not what a subclass reads in a line.
-    check_new_item(Wanted.item(wanted, wanted.from_line, b""))
-    loaded = Loaded(last_line=wanted.from_line - 1, report=report or say_error)
+    check_new_item(Wanted.item(options, options.from_line, b""))
+    loaded = Loaded(last_line=options.from_line - 1, report=report or say_error)
     progress = Progress(is_shown=report is None and sys.stderr.isatty() and not source.is_terminal)
     try:
         async for portion in source.portions(end, stop):
-            lines = [line for line in portion.lines if line[0] >= wanted.from_line]
-            loaded.cut_count += sum(number >= wanted.from_line for number in portion.cut)
+            lines = [line for line in portion.lines if line[0] >= options.from_line]
+            loaded.cut_count += sum(number >= options.from_line for number in portion.cut)
             if lines:
-                step = _Step(queue, portion, loaded, wanted)
+                step = _Step(queue, portion, loaded, options)
                 await step.enqueue(lines)
             loaded.last_line = max(loaded.last_line, portion.last)
             progress.show(f"{loaded.last_line:,} lines, {loaded.enqueued:,} enqueued")
@@ -154,10 +154,10 @@ async def load(
     finally:
         progress.clear()
     if stop.is_set():
-        raise CommandError(f"interrupted; {_position(loaded, wanted)}", INTERRUPTED)
-    if loaded.refused_count and wanted.id_prefix is not None:
+        raise CommandError(f"interrupted; {_position(loaded, options)}", INTERRUPTED)
+    if loaded.refused_count and options.id_prefix is not None:
         loaded.report(
-            f"correct the refused lines where they stand, and repeat the command with --id-prefix {wanted.id_prefix}: "
+            f"correct the refused lines where they stand, and repeat the command with --id-prefix {options.id_prefix}: "
             "within the queue's idWindow the other lines are not added again"
         )
     return loaded

@@ -90,11 +90,11 @@ class CsvLines:
 class ItemFile:
     """Items in an open file, which the caller closes."""
 
-    def __init__(self, source: InputSource, form: str, wanted: Wanted) -> None:
+    def __init__(self, source: InputSource, form: str, options: Wanted) -> None:
         csv = CsvFile() if form == "csv" else None
         self._lines: Lines = source if csv is None else CsvLines(source, csv)
         self._wanted = ItemLines(
-            options=wanted.options, id_prefix=wanted.id_prefix, from_line=wanted.from_line, csv=csv
+            options=options.options, id_prefix=options.id_prefix, from_line=options.from_line, csv=csv
         )
 
     async def load(self, queue: claimq.ReliableQueue, stop: asyncio.Event, pace: Pace) -> Loaded:

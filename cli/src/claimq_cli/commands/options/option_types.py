@@ -47,12 +47,12 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
-    def convert(self, text: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Seconds, or a usage error with the fix."""
-        if isinstance(text, float):
-            return text
+        if isinstance(value, float):
+            return value
         try:
-            return parse_duration(str(text))
+            return parse_duration(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

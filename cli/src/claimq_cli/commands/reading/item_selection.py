@@ -35,10 +35,10 @@ class FilterText(click.ParamType[Any]):
         self.name = "filter"
         self._read = read
 
-    def convert(self, text: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value, or a usage error with the fix."""
         try:
-            return self._read(str(text))
+            return self._read(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

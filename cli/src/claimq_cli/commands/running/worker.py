@@ -167,7 +167,7 @@ def _report(context: Context, name: str, consumed: claimq.Consumed) -> None:
     if context.answers.is_document:
         context.answers.give(document)
     else:
-        rest = f"{consumed.failed:,} failed, {consumed.requeued:,} requeued, {consumed.lost:,} lost"
-        terminal.say_error(f"{name}: {count(consumed.done)} done, {rest}")
+        counts = f"{consumed.failed:,} failed, {consumed.requeued:,} requeued, {consumed.lost:,} lost"
+        terminal.say_error(f"{name}: {count(consumed.done)} done, {counts}")
     if consumed.stopped_by == "paused":
         raise CommandError(f"the queue {name} is paused; run `claimq resume {name}`", NOT_DONE)

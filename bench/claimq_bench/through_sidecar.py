@@ -56,8 +56,8 @@ class Rates:
 class Found:
     """Items per second that the app finished (claim and done); memory in MB; seconds from start to ready.
 
-    `loop`, `threads`, `tasks`: items one by one, in one loop and in 50. `loop_vs_lists`: the loop to lists in pipelines of
-    100.
+    `loop`, `threads`, `tasks`: items one by one, in one loop and in 50. `loop_vs_lists`: the loop to lists in
+    pipelines of 100.
     """
 
     batches: Spread

@@ -303,26 +303,8 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
     report.of_rounds(
         "socket_items_per_second_b100", "batches of 100", found.batches, unit="/s", least=20_000, limit=cpu
     )
-    report.of_rounds(
-        "worker_items_default_per_second",
-        "one by one, in a loop over `worker.items()`",
-        found.loop.items,
-        unit="/s",
-    )
-    report.of_rounds(
-        "worker_items_default_vs_lists_b100",
-        "the same, to lists in pipelines of 100",
-        found.loop_vs_lists,
-        least=0.16,
-        limit=cpu,
-    )
-    report.of_rounds(
-        "worker_items_default_sidecar_us_per_item",
-        "processor time of the sidecar",
-        found.loop.cpu_us,
-        unit="us",
-    )
     for name, says, rates, least in (
+        ("b1", "one by one", found.singly, 0.52),
         ("concurrent_50", "one by one in 50 threads", found.threads, 3.8),
         ("concurrent_50_tasks", "one by one in 50 tasks", found.tasks, 3.8),
     ):
@@ -340,6 +322,7 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
             rates.cpu_us,
             unit="us",
         )
+    _add_least(report, found)
     report.add(
         Figure(
             "sidecar_idle_rss_mb",
@@ -361,6 +344,16 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
         most=0.5,
         limit="starting Python and importing modules",
     )
+
+
+def _add_least(report: Report, found: through_sidecar.Found) -> None:
+    """What HTTP and one call of the library leave for everything else that happens to an item."""
+    report.of_rounds(
+        "least_b1_vs_library_round_trip",
+        "one by one from an app on uvicorn that makes one call of the library",
+        found.least.vs_round_trips,
+    )
+    report.of_rounds("least_us_per_item_b1", "its processor time", found.least.cpu_us, unit="us")
 
 
 async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:

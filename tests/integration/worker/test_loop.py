@@ -49,23 +49,6 @@ def test_a_quick_loop_claims_many_items_with_one_request(
     assert sum(queue.lengths().values()) == 0
 
 
-@pytest.mark.usefixtures("every_loop_is_quick")
-def test_an_item_that_has_crashed_a_worker_begins_after_the_verdicts_before_it(
-    worker: Worker, queue: BlockingQueue
-) -> None:
-    queue.enqueue("crashes")
-    claims = queue.claim(wait=0)
-    queue.enqueue_many(str(number) for number in range(50))
-    queue.crash(claims, "exit code 1")
-    done: list[int] = []
-    for item in worker.items(wait=0):
-        with item:
-            if item.crash_count:
-                done.append(queue.stats()["done"])
-                worker.stop()
-    assert done == [50]
-
-
 def test_a_loop_with_slow_code_behind_its_blocks_holds_no_item_there(
     worker: Worker, sidecar: Sidecar, queue: BlockingQueue
 ) -> None:

@@ -84,6 +84,12 @@ class Ahead(Generic[AnyItem]):
             self._slots = slots
             return []
 
+    @property
+    def has_suspect(self) -> bool:
+        """Whether the next item has crashed a worker before."""
+        items = self._items
+        return bool(items) and items[0].crash_count > 0
+
     def take(self) -> AnyItem | None:
         """The next item, which the caller begins now."""
         with self._lock:

@@ -38,7 +38,7 @@ class Loops(Generic[AnyItem]):
         )
 
     async def flush(self) -> None:
-        """Waits for the verdicts that are pending now."""
+        """Waits for the verdicts that are under way."""
         await self._verdicts.flush()
 
     async def close(self) -> None:
@@ -121,8 +121,6 @@ class Loops(Generic[AnyItem]):
                     if item is None:
                         continue
                     item.loop = None if settle_elsewhere else loop
-                    if item.crash_count:
-                        await self._verdicts.flush()  # it may end this process too
                     yield item
                     loop.note_asked(time.monotonic())
                     self._ahead.end_work(item.token)

@@ -106,12 +106,13 @@ class Verdicts(Generic[AnyItem]):
             raise pending.error
 
     async def flush(self) -> None:
-        """Waits for the outcomes of those that are pending now. Their loops get the errors."""
-        with self._lock:
-            last = self._pending[-1] if self._pending and not is_ending() else None
-        if last is not None:
-            with suppress(ClaimqError):
-                await self.wait(last)
+        """Waits for the outcomes of all. Their loops get the errors."""
+        while self._pending and not is_ending():
+            with self._lock:
+                last = self._pending[-1] if self._pending else None
+            if last is not None:
+                with suppress(ClaimqError):
+                    await self.wait(last)
 
     async def close(self) -> None:
         """Ends the background work; what is pending is not sent any more."""

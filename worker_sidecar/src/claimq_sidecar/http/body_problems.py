@@ -29,7 +29,6 @@ _LIST_FIX: Final = f"give a list of 1 to {MAX_ENTRIES}"
 _FIXES: Final = {
     "max": f"give a whole number from 1 to {MAX_ENTRIES}",
     "window": f"give a whole number up to {MAX_ENTRIES}",
-    "ahead": f"give a whole number up to {MAX_ENTRIES}; in a session true or false",
     "wait": f"give seconds from 0 to {LONGEST_WAIT:g}",
     "delay": f"give seconds from 0 to {MAX_DELAY:g}",
     "encoding": "give one of auto, base64, text",

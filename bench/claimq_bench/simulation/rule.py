@@ -35,7 +35,6 @@ class Claimq:
             busy=view.busy_pods,
             slots=self.slots,
             starting_for=view.starting,
-            ahead=0,
         )
         self.last = decide(self.spec, observation, self.state, view.now)
         self.state = self.last.state

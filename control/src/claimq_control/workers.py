@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from claimq.model import Reason, WorkerInfo
 from claimq_control.fault import Fault
@@ -77,14 +77,6 @@ class WorkersState:
     def live(self) -> tuple[WorkerState, ...]:
         """The workers that were not asked to end."""
         return tuple(worker for worker in self.workers if not worker.is_terminating)
-
-    def at_work(self, slots: int) -> tuple[WorkerState, ...]:
-        """All workers, with at most ``slots`` claims each: what a worker holds beyond was claimed ahead."""
-        return tuple(replace(worker, busy=min(worker.busy, slots)) for worker in self.workers)
-
-    def ahead(self, slots: int) -> int:
-        """The claims of live workers beyond ``slots`` for each: these items wait."""
-        return sum(max(0, worker.busy - slots) for worker in self.live)
 
     @property
     def ready(self) -> int:

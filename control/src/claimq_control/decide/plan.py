@@ -123,7 +123,6 @@ def seen_for_scaling(observed: Observed, slots: int, now: float) -> Observation 
         busy=workers.busy,
         slots=slots,
         starting_for=starting_for,
-        ahead=workers.ahead(slots),
     )
 
 
@@ -152,15 +151,14 @@ def _change(observed: Observed, spec: QueueSpec, decision: Decision, memory: Mem
         return Step({}, None, Marks())
     if desired > current:
         return Step({}, desired, Marks())
-    at_work = workers.at_work(spec.worker.concurrency)
     if workers.takes_victims:
-        victims = scale_down.choose(at_work, current - desired)
+        victims = scale_down.choose(workers.workers, current - desired)
         return Step({}, desired, Marks(), victims=tuple(victim.name for victim in victims))
     if desired > 0 and workers.is_rolling_out:
         # There are pods of two ReplicaSets, and the Deployment controller decides which of them loses pods.
         return Step({}, None, Marks())
     longest = scale_down.READY_SECONDS if spec.processing_timeout is None else spec.processing_timeout
-    return scale_down.step_down(at_work, current, desired, memory.marks, clock, longest)
+    return scale_down.step_down(workers.workers, current, desired, memory.marks, clock, longest)
 
 
 def _wait(step: Step) -> str:

@@ -7,30 +7,21 @@ from claimq_control.scaling.values import Observation
 
 
 def observe(
-    snapshot: Snapshot,
-    *,
-    replicas: int,
-    ready: int,
-    busy: int,
-    slots: int,
-    starting_for: tuple[float, ...],
-    ahead: int,
+    snapshot: Snapshot, *, replicas: int, ready: int, busy: int, slots: int, starting_for: tuple[float, ...]
 ) -> Observation:
     """The input of :func:`claimq_control.scaling.decide`. Workers that are stopping are left out.
 
     ``replicas``: workers ordered now: ready, starting, or not there yet. ``ready``: those that can claim.
     ``busy``: those that hold a claim. ``slots``: items that one worker works on at the same time.
-    ``starting_for``: for each that is starting, seconds since it was ordered. ``ahead``: claims of items that these
-    workers have not begun, beyond their slots; such items count as waiting.
+    ``starting_for``: for each that is starting, seconds since it was ordered.
 
     Pods can outnumber the replicas for a moment, and a clock can step back: ``ready`` and ``busy`` are at most
     ``replicas``, and no time is negative. Delayed items that are due count as one: the reaper moves them to main within
     a second.
     """
-    ahead = min(ahead, snapshot.lengths[State.BUSY])
     return Observation(
-        main=snapshot.lengths[State.MAIN] + ahead,
-        busy=snapshot.lengths[State.BUSY] - ahead,
+        main=snapshot.lengths[State.MAIN],
+        busy=snapshot.lengths[State.BUSY],
         replicas=replicas,
         ready=min(ready, replicas),
         busy_workers=min(busy, replicas),

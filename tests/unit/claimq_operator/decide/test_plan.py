@@ -258,15 +258,6 @@ def test_terminating_pods_are_not_counted_as_capacity(observed: Look) -> None:
     assert (seen.ready, seen.starting, seen.busy_workers) == (1, 1, 0)
 
 
-def test_items_that_a_worker_has_claimed_ahead_wait(observed: Look) -> None:
-    workers = [WorkerInfo(worker_name("a"), 40, 0.0), WorkerInfo(worker_name("b"), 1, 0.0)]
-    look = observed(replicas=2, pods=[pod_body("a"), pod_body("b")], workers=workers, main=5, busy=41)
-    seen = seen_for_scaling(look, 2, 1_700_000_000.0)
-    assert seen is not None
-    assert (seen.main, seen.busy, seen.busy_workers) == (43, 3, 2)
-    assert [worker.busy for worker in look.workers.at_work(2)] == [2, 1]
-
-
 def test_a_new_operator_continues_from_the_estimates_in_the_status(observed: Look) -> None:
     look = observed(main=600, scaling={"maxReplicas": 1000})
     fresh = plan(look, Memory(), now=0.0, clock=0.0)

@@ -53,7 +53,6 @@ FULL: dict[str, Any] = {
         "envFrom": [{"configMapRef": {"name": "settings"}}],
         "resources": {"requests": {"cpu": 1, "memory": "64Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         "concurrency": 10,
-        "claimAhead": 20,
         "drainTimeout": "1m",
         "maxUnavailable": 1,
         "disruptionBudget": False,

@@ -6,8 +6,7 @@ import pytest
 
 import claimq
 from claimq import Claim, Item, Outcome, Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
-from claimq.consuming import claims_ahead
-from claimq.consuming.engine import chunk_size
+from claimq.consuming import chunk_size, claims_ahead
 from claimq.metrics import ConsumerMetrics
 from claimq.redis_store.scripts import script
 from testkit.handlers import Seen, fill

@@ -19,7 +19,4 @@ def gate(sidecar: Sidecar, tmp_path: Path) -> Iterator[Gate]:
 
 @pytest.fixture
 def every_loop_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on a busy machine: each loop claims ahead, and no short block waits for its verdict."""
     monkeypatch.setattr("claimq.worker.loop._QUICK_SECONDS", 1e9)
-    monkeypatch.setattr("claimq.worker.loop._SHORT_SECONDS", 1e9)
-    monkeypatch.setattr("claimq.consuming.engine.chunk_size.AHEAD_SECONDS", 1e9)

@@ -136,7 +136,7 @@ async def test_signals_mean_what_they_meant_before_when_the_loop_is_over(
 
 async def test_sigterm_ends_a_loop_that_waits(worker: AsyncWorker) -> None:
     waiting = asyncio.ensure_future(anext(worker.items(wait=300), None))
-    await eventually(lambda: bool(worker._calls.stopping._waiting))
+    await eventually(lambda: bool(worker._stopping._waiting))
     os.kill(os.getpid(), signal.SIGTERM)
     async with asyncio.timeout(PATIENCE):
         assert await waiting is None
@@ -152,7 +152,7 @@ async def test_sigterm_ends_the_loop_after_the_item_in_hand(
             seen.append(item.text)
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.sleep(0)
-            await eventually(lambda: worker._calls.stopping.is_asked)
+            await eventually(lambda: worker._stopping.is_asked)
     assert seen == ["a"]
     assert [item.payload for item in queue.peek(3)] == [b"b", b"c"]
 

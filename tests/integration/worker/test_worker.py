@@ -108,7 +108,7 @@ def test_a_stop_ends_a_loop_of_another_thread_while_it_waits(worker: Worker, sid
     got: list[Item] = []
     loop = threading.Thread(target=lambda: got.extend(worker.items(wait=300)))
     loop.start()
-    eventually_sync(lambda: bool(worker.client._calls.stopping._waiting))
+    eventually_sync(lambda: bool(worker.client._stopping._waiting))
     worker.stop()
     loop.join(PATIENCE)
     assert not loop.is_alive()

@@ -102,10 +102,9 @@ class Gate(socketserver.ThreadingUnixStreamServer):
         return self.seen[1]
 
 
-def pending(worker: Worker | AsyncWorker) -> int:
-    """Verdicts in the request at the gate, and those that wait for the next one."""
+def waiting(worker: Worker | AsyncWorker) -> int:
     client: Any = getattr(worker, "client", worker)
-    return len(client._loops._verdicts._pending)
+    return len(client._steps._waiting)
 
 
 class Crew:
@@ -124,11 +123,11 @@ class Crew:
             self._threads[-1].start()
 
     def share(self, gate: Gate) -> None:
-        """Starts four loops: the request of one is at the gate, and the verdicts of three wait to share the next."""
+        """Starts four loops: the request of one is at the gate, and the steps of three wait to share the next."""
         self.start(1)
         eventually_sync(lambda: len(gate.seen) == 1)
         self.start(LOOPS - 1)
-        eventually_sync(lambda: pending(self._worker) == LOOPS)
+        eventually_sync(lambda: waiting(self._worker) == LOOPS - 1)
 
     def _run(self) -> None:
         try:
@@ -166,7 +165,7 @@ class Tasks:
         self.start(1)
         await eventually(lambda: len(gate.seen) == 1)
         self.start(LOOPS - 1)
-        await eventually(lambda: pending(self.worker) == LOOPS)
+        await eventually(lambda: waiting(self.worker) == LOOPS - 1)
 
     def start(self, count: int) -> None:
         self.tasks += [asyncio.ensure_future(self._run()) for _ in range(count)]
@@ -178,6 +177,10 @@ class Tasks:
                 assert task is not None
                 self.by_token[item.token] = task
                 self.seen.append(int(item.text))
+
+    async def cancel(self, token: str) -> None:
+        self.by_token[token].cancel()
+        await asyncio.wait({self.by_token[token]})
 
     async def end(self) -> None:
         self.worker.stop()

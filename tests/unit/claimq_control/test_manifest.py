@@ -77,7 +77,6 @@ WHOLE: dict[str, Any] = {
             "envFrom": [{"configMapRef": {"name": "settings"}}],
             "resources": {"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"cpu": 1}},
             "concurrency": 4,
-            "claimAhead": 10,
             "drainTimeout": "1m",
             "template": {
                 "metadata": {"labels": {"tier": "back"}, "annotations": {"note": "x"}},

@@ -12,7 +12,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from claimq.consuming.engine.permits import remove_stale
 from claimq_process.environment import InvalidSettings
 from claimq_process.log_lines import LogEvent, write_log
 from claimq_sidecar.claims.sidecar import Sidecar
@@ -81,7 +80,6 @@ async def run(settings: SidecarSettings, app_socket: AppSocket | None = None) ->
     allow_many_connections()
     if app_socket is None:
         app_socket = open_app_socket(settings.socket, settings.socket_mode)
-    remove_stale(settings.socket)
     try:
         health_port = open_health_port(settings.health_host, settings.health_port)
         host, port = health_port.getsockname()[:2]

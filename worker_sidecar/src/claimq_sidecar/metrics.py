@@ -24,7 +24,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _GIVEN_BACK = (
     "Items that the sidecar gave back, by cause: crashed (a session's connection closed), drained, unread (the client "
     "did not read them), stopped (the request ended before it got them), alone (an item that crashed a worker is "
-    "claimed alone), not_reached (claimed ahead, and not begun)."
+    "claimed alone)."
 )
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it

@@ -98,10 +98,6 @@ class SidecarSettings:
     """CLAIMQ_LIFECYCLE_KEY: the key that a drain request on the health port needs. Without it all are refused."""
     concurrency: int | None = None
     """CLAIMQ_CONCURRENCY (no limit; 1 with push delivery): maximum number of claims in flight, 1 to 1000."""
-    claim_ahead: int = 100
-    """CLAIMQ_CLAIM_AHEAD: maximum number of items that an app has received and has not begun, 0 to 500.
-
-    With 0, and with `durableDone`, nothing is claimed ahead."""
     push: PushSettings | None = None
     """The CLAIMQ_PUSH_ variables; None: the app claims its items itself."""
     drain_timeout: float = 25.0
@@ -139,7 +135,6 @@ class SidecarSettings:
             health_port=reader.port(variables.HEALTH_PORT, HEALTH_PORT),
             lifecycle_key=reader.text(variables.LIFECYCLE_KEY),
             concurrency=reader.whole(variables.CONCURRENCY, None if push is None else 1, least=1, most=1000),
-            claim_ahead=reader.whole(variables.CLAIM_AHEAD, 100, least=0, most=500),
             push=push,
             drain_timeout=reader.duration(variables.DRAIN_TIMEOUT, 25.0),
             leaves_at_sigterm=reader.boolean(variables.LEAVE_AT_SIGTERM, default=False),

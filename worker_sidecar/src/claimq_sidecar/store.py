@@ -69,8 +69,6 @@ class Store:
         """How long a claim waits by default, in seconds, when last read. None: without limit."""
         self.max_payload: int | None = None
         """The queue's largest allowed payload in bytes when last read; None before the first response."""
-        self.durable_done = False
-        """Whether a verdict waits until its server's copies have it, when last read."""
         self.ready = asyncio.Event()
 
     def _connect(self) -> Server:
@@ -174,7 +172,6 @@ class Store:
         self.busy_expiry = policy.busy_expiry
         self.claim_wait = policy.claim_wait_timeout
         self.max_payload = policy.max_payload
-        self.durable_done = policy.durable_done
 
     async def _open_connections(self) -> None:
         """Opens the sockets for calls, verdicts and renewals before they are needed: a lease can then be renewed even

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from claimq.concurrency.notify import first_of, unless
+from claimq.consuming.chunk_size import LONGEST_WAIT, ChunkSize
 from claimq.consuming.claims_of_run import ClaimsOfRun
-from claimq.consuming.engine.chunk_size import LONGEST_WAIT, ChunkSize
 from claimq.consuming.options import RETRY_SECONDS, Options
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim

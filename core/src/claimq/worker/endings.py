@@ -43,7 +43,7 @@ def counts_at_the_end(error: BaseException | None, *, is_over: bool) -> bool:
 
 def is_forgotten(item: ClaimedItem) -> bool:
     """Whether the loop went on although the item has no verdict and no block that will give it one."""
-    return item.outcome is None and not (item.in_block or item.is_ending)
+    return item.outcome is None and not item.in_block
 
 
 def message_if_forgotten(item: ClaimedItem, *, block: str) -> str:

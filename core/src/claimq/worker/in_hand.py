@@ -25,17 +25,12 @@ class InHand(Generic[AnyItem]):
         """Tokens with a verdict under way, and whether the sidecar has reported them as lost since it began."""
 
     def items(self) -> list[AnyItem]:
-        """The items, without those whose verdict is under way."""
-        return [item for item in list(self._items.values()) if not item.is_ending]
+        """The items."""
+        return list(self._items.values())
 
     def tokens(self) -> list[str]:
-        """The tokens of the claims to keep: without those that the program has not begun, which have permits."""
-        return [token for token, item in list(self._items.items()) if item.is_begun or not item.permit]
-
-    def discard(self, items: Iterable[AnyItem]) -> None:
-        """The sidecar has taken these back."""
-        for item in items:
-            self._items.pop(item.token, None)
+        """Their tokens."""
+        return list(self._items)
 
     def add(self, items: Iterable[AnyItem]) -> None:
         """These were claimed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -16,14 +16,13 @@ from claimq.worker.wire import delay_fields, done_fields, fail_fields
 
 
 class _Client(Protocol):
-    """What an item uses; see :class:`claimq.worker.calls.Calls`."""
+    """The methods of the client that an item uses; see :class:`claimq.worker.client.Client`."""
 
     @property
     def queue(self) -> str | None: ...
-    @property
-    def end_block(self) -> Callable[[Any, BaseException | None], Coroutine[Any, Any, bool]]: ...
     async def settle(self, verb: str, items: Iterable[Any], words: dict[str, object]) -> list[Outcome]: ...
     async def renew(self, items: Iterable[Any]) -> list[Outcome]: ...
+    async def end_block(self, item: Any, error: BaseException | None) -> bool: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -58,12 +57,6 @@ class ClaimedItem:
     """Whether it is in a ``with`` block that gives it a verdict."""
     is_begun: bool = field(default=True, init=False, repr=False)
     """Whether the app has received it; false for what a loop has claimed ahead."""
-    is_ending: bool = field(default=False, init=False, repr=False)
-    """Whether its verdict is under way."""
-    permit: int = field(default=0, init=False, repr=False)
-    """The number of its permit; 0 if it has none."""
-    received_at: float = field(default=0.0, init=False, repr=False)
-    """When it came, if it has a permit: seconds of a monotonic clock."""
     claimed_by: object = field(default=None, init=False, repr=False)
     """The thread or task that claimed it; None once its wait for itself has been logged."""
 

@@ -91,25 +91,14 @@ def claim_body(most: int, wait: float | None, session: str | None) -> bytes:
     return _encode(_claim_words(most, wait, session))
 
 
-Endings = Iterable[tuple[str, str, Mapping[str, object]]]
-"""Verdicts: verb, token and the words beside it."""
-
-
-def verdicts_body(endings: Endings) -> bytes:
-    """The body of several verdicts."""
-    return _encode(_by_verb(endings))
-
-
-def next_body(endings: Endings, most: int, ahead: int, session: str) -> bytes:
-    """The body that ends claims, and claims up to ``ahead`` items with permits, on ``most`` of which the loops work."""
-    return _encode({**_by_verb(endings), **_claim_words(most, 0, session), "ahead": ahead})
-
-
-def _by_verb(endings: Endings) -> dict[str, object]:
+def next_body(
+    endings: Iterable[tuple[str, str, Mapping[str, object]]], most: int, session: str | None
+) -> bytes:
+    """The body that ends claims and claims what waits. ``endings``: verb, token and the words beside it."""
     verdicts: dict[str, list[dict[str, object]]] = {}
     for verb, token, words in endings:
         verdicts.setdefault(verb, []).append({"token": token, **words})
-    return {**verdicts}
+    return _encode({**verdicts, **_claim_words(most, 0, session)})
 
 
 def _claim_words(most: int, wait: float | None, session: str | None) -> dict[str, object]:
@@ -127,7 +116,8 @@ def verdict_bodies(tokens: Sequence[str], words: Mapping[str, object]) -> Iterat
 
 def session_body(tokens: Iterable[str]) -> bytes:
     """The body that opens a session which takes over these claims."""
-    return _encode({"tokens": list(tokens)[-MOST:], "ahead": True})
+    listed = list(tokens)[-MOST:]
+    return _encode({"tokens": listed} if listed else {})
 
 
 def fail_fields(

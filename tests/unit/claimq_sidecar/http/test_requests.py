@@ -24,7 +24,7 @@ from claimq_sidecar.http.requests import (
     claim_request,
     enqueue_request,
     next_request,
-    session_request,
+    session_tokens,
     verdict_request,
 )
 
@@ -51,7 +51,7 @@ def test_a_whole_number_may_be_written_as_a_float() -> None:
 def test_tokens_are_taken_once_in_their_order() -> None:
     request = verdict_request("done", raw({"tokens": ["w/2.aaaaaaaa", "w/1.aaaaaaaa", "w/2.aaaaaaaa"]}))
     assert request.tokens == ("w/2.aaaaaaaa", "w/1.aaaaaaaa")
-    assert session_request(raw({"tokens": ["w/1.aaaaaaaa", "w/1.aaaaaaaa"]})) == (("w/1.aaaaaaaa",), False)
+    assert session_tokens(raw({"tokens": ["w/1.aaaaaaaa", "w/1.aaaaaaaa"]})) == ("w/1.aaaaaaaa",)
 
 
 def test_failures_with_the_same_reason_share_a_round_trip() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from claimq.consuming.engine.permits import Permits
 from claimq_sidecar.claims.item_stream import ItemStream
 
 
@@ -22,13 +20,12 @@ class SessionNotOpen(Exception):
 @dataclass(slots=True, eq=False)
 class Session:
     """A session. ``closed`` is set when its connection ends. ``pid``: the app's process, 0 if unknown. ``items``: where
-    its response also delivers items. ``ahead``: where the app begins items by permits.
+    its response also delivers items.
     """
 
     id: str
     pid: int
     items: ItemStream | None = None
-    ahead: Permits | None = None
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -45,9 +42,6 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._open)
-
-    def __iter__(self) -> Iterator[Session]:
-        return iter(list(self._open.values()))
 
     def open(self, pid: int) -> Session:
         """Opens a session."""

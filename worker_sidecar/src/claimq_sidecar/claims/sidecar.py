@@ -10,19 +10,17 @@ from functools import partial
 
 from claimq.concurrency.notify import Notifier, first_of, unless
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
-from claimq.consuming.engine.permits import Permits
 from claimq.consuming.engine.slots import SlotRequest, Slots
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Claim, Enqueued, NewItem, Verdict
+from claimq.model import Claim, Enqueued, NewItem, Outcome, Verdict
 from claimq_process.log_lines import LogEvent
-from claimq_sidecar.claims.calls import ClaimRequest, NextAnswer, VerdictRequest, default_wait
+from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.draining import Draining
 from claimq_sidecar.claims.give_backs import GiveBacks
 from claimq_sidecar.claims.item_stream import USUAL_WINDOW, ItemStream
-from claimq_sidecar.claims.next_claim import join
-from claimq_sidecar.claims.permitted_claims import PermittedClaims
+from claimq_sidecar.claims.next_claim import NextClaim
 from claimq_sidecar.claims.sessions import Session, SessionNotOpen, Sessions
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.memory import Allowance, Share
@@ -53,27 +51,11 @@ class Sidecar:
         self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self.concurrency)
         self.give_backs = GiveBacks(self.verdicts)
         self.sessions = Sessions()
-        self.drain = Draining(
-            settings,
-            self.in_flight,
-            self.changed,
-            take_back=lambda: self.ahead.take_back_all(),  # noqa: PLW0108 - it is made later
-        )
+        self.drain = Draining(settings, self.in_flight, self.changed)
         self.draining = self.drain.begun
         self.leaving = asyncio.Event()
         self._claimer = Claimer(self.store, self.metrics, self.concurrency, allowance.claims)
         self._has_logged_limit = False
-        self.ahead = PermittedClaims(
-            settings,
-            self.store,
-            self.sessions,
-            self.in_flight,
-            self.concurrency,
-            self._claimer,
-            self.verdicts,
-            self._deliver,
-            self.give_backs,
-        )
 
     @property
     def now(self) -> float:
@@ -110,7 +92,7 @@ class Sidecar:
         request: ClaimRequest,
         connection: Connection,
         share: Share,
-    ) -> NextAnswer:
+    ) -> tuple[list[Outcome], list[Claim]]:
         """Applies verdicts, by verb, and then claims as :meth:`claim` does, whatever their outcomes.
 
         Only ``done`` without items that follow: both in one call to the server, unless other claims wait for a slot.
@@ -119,16 +101,11 @@ class Sidecar:
         """
         session = None if request.session is None else self.sessions.get(request.session)
         stops = [self.draining, connection.gone, *([session.closed] if session else [])]
-        if session is not None and request.ahead:
-            return await self.ahead.next(verdicts, request, session, connection, share, stops)
-        joined = await join(
-            self.verdicts, self.concurrency, self.in_flight, self._claimer, verdicts, request, share, stops
-        )
-        self._log_limit(request.most)
+        joined = await self._join(verdicts, request, share, stops)
         if joined is None:
             answers = await self.verdicts.answer_all(verdicts, share)
             share.end()  # the items that follow are stored
-            return NextAnswer(answers, await self.claim(request, connection, share))
+            return answers, await self.claim(request, connection, share)
         is_delivered = False
         try:
             answers = await self.verdicts.answer("done", verdicts["done"], share, joined.call)
@@ -137,9 +114,34 @@ class Sidecar:
             claims = self._deliver(joined.claims, session, connection)
         finally:
             joined.end(is_delivered=is_delivered)
-        if not claims and request.wait != 0:
-            claims = await self.claim(request, connection, share)
-        return NextAnswer(answers, claims)
+        if claims or request.wait == 0:
+            return answers, claims
+        return answers, await self.claim(request, connection, share)
+
+    async def _join(
+        self,
+        verdicts: Mapping[str, VerdictRequest],
+        request: ClaimRequest,
+        share: Share,
+        stops: Sequence[asyncio.Event],
+    ) -> NextClaim | None:
+        """The claim to make in one call with the verdicts; None if it must be a call of its own."""
+        done = verdicts.get("done")
+        if done is None or len(verdicts) > 1 or any(ending.enqueue for ending in done.endings):
+            return None
+        await self.verdicts.wait_for_attempts(done.tokens)  # which may free their slots
+        if self.concurrency.waiting or any(stop.is_set() for stop in stops):
+            return None
+        own = sum(token in self.in_flight for token in done.tokens)
+        most = await self._claimer.room_for(
+            min(request.most, own + self.concurrency.free_of(request.most)), share
+        )
+        if not most:
+            return None
+        self._log_limit(request.most)
+        joined = NextClaim(self._claimer, self.concurrency, done.tokens, most, stops)
+        joined.take(max(most - own, 0))
+        return joined
 
     async def _wait_for_slots(
         self, slots: SlotRequest, request: ClaimRequest, *stops: asyncio.Event
@@ -148,7 +150,6 @@ class Sidecar:
         if not slots.granted.is_set():
             wait = default_wait(self.store.claim_wait) if request.wait is None else request.wait
             deadline = self.now + wait
-            self.ahead.take_back_all()
             if wait:
                 await first_of(wait, slots.granted, *stops)
             if any(stop.is_set() for stop in stops):
@@ -166,12 +167,7 @@ class Sidecar:
             raise StoreUnavailable(f"the outcome of earlier claims is unknown; retry ({why})")
 
     def _deliver(
-        self,
-        claims: list[Claim],
-        session: Session | None,
-        connection: Connection,
-        *stops: asyncio.Event,
-        ahead: Permits | None = None,
+        self, claims: list[Claim], session: Session | None, connection: Connection, *stops: asyncio.Event
     ) -> list[Claim]:
         """Records claims as in flight, or returns them to the queue if the client cannot get them any more."""
         if any(stop.is_set() for stop in (self.draining, connection.gone, *stops)):
@@ -182,7 +178,7 @@ class Sidecar:
             raise SessionNotOpen(session.id)
         if not claims:
             return []
-        self.in_flight.add(claims, None if session is None else session.id, self.now, ahead)
+        self.in_flight.add(claims, None if session is None else session.id, self.now)
         if session is not None:
             self.verdicts.renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
         self.metrics.count_claims(claims)
@@ -203,24 +199,15 @@ class Sidecar:
 
     # Sessions.
     async def open_session(
-        self,
-        connection: Connection,
-        tokens: Sequence[str],
-        share: Share,
-        window: Slots | None = None,
-        *,
-        ahead: bool = False,
+        self, connection: Connection, tokens: Sequence[str], share: Share, window: Slots | None = None
     ) -> tuple[Session, list[str]]:
         """Opens a session. Returns it, and which of the adopted claims are lost.
 
         ``tokens``: claims to adopt, of a client that has lost its connection or whose sidecar was restarted.
         ``share``: their memory. It stays reserved until the server has answered which of them exist.
-        ``window``: how many claims it may have when items are delivered to it. ``ahead``: whether its app begins items
-        by permits.
+        ``window``: how many claims it may have when items are delivered to it.
         """
         session = self.sessions.open(connection.pid)
-        if ahead:
-            self.ahead.open(session)
         if window is not None:
             self.in_flight.limit(session.id, window)
             stops = (self.draining, connection.gone)
@@ -281,9 +268,8 @@ class Sidecar:
         ``share``: what is reserved for its request stays reserved until the claims are back.
         """
         self.sessions.close(session)
-        unbegun = set(self.ahead.close(session))
         self.in_flight.end_session(session.id)
-        tokens = [token for token in self.in_flight.of_session(session.id) if token not in unbegun]
+        tokens = self.in_flight.of_session(session.id)
         _log.info(LogEvent("session_closed", session=session.id, pid=session.pid, in_flight=len(tokens)))
         if tokens:
             crash = None if self.draining.is_set() else f"{session.who} ended its session without a verdict"
@@ -321,7 +307,7 @@ class Sidecar:
         """Sets the gauges to the present values."""
         now = self.now
         age = self.store.age(now)
-        metrics.in_flight.set(len(self.in_flight) - self.ahead.count)
+        metrics.in_flight.set(len(self.in_flight))
         metrics.concurrency.set(float("inf") if self.concurrency.limit is None else self.concurrency.limit)
         metrics.waiting.set(self.concurrency.waiting)
         metrics.oldest.set(self.in_flight.oldest(now))

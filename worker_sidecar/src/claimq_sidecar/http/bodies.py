@@ -311,16 +311,6 @@ class NextBody(VerdictsBody):
     wait: Wait | None = None
     session: SessionId | None = None
     encoding: Encoding = "auto"
-    ahead: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=MAX_ENTRIES,
-            multiple_of=1,
-            description="Claim up to so many items that the app begins later, by permits of the session, instead of "
-            "`max`; it works on `max` of all such items at the same time. The response comes at once.",
-        ),
-    ] = 0
 
 
 class EnqueueBody(Body):
@@ -329,24 +319,18 @@ class EnqueueBody(Body):
     items: Annotated[list[ItemBody], _ENTRIES]
 
 
-TakenOver = Annotated[
-    list[Token], Meta(max_length=MAX_ENTRIES, description="Claims of the app that the session takes over.")
-]
-
-
 class SessionBody(TokensBody):
     """POST /v1/session."""
 
-    tokens: TakenOver = []
-    ahead: Annotated[
-        bool, Meta(description="Make a FIFO with permits for items that the app begins later.")
-    ] = False
+    tokens: Annotated[
+        list[Token],
+        Meta(max_length=MAX_ENTRIES, description="Claims of the app that the session takes over."),
+    ] = []
 
 
-class StreamBody(TokensBody):
+class StreamBody(SessionBody):
     """POST /v1/stream."""
 
-    tokens: TakenOver = []
     window: Annotated[
         Max | None,
         Meta(

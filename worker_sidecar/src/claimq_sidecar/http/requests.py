@@ -55,14 +55,12 @@ def verdict_requests(raw: bytes) -> dict[str, VerdictRequest]:
 def next_request(raw: bytes) -> tuple[dict[str, VerdictRequest], ClaimRequest, str]:
     """Verdicts by verb, the claim after them, and the encoding of its payloads."""
     body = _read(raw, NextBody)
-    request = ClaimRequest(int(body.max), body.wait, body.session, int(body.ahead))
-    return _by_verb(body), request, body.encoding
+    return _by_verb(body), ClaimRequest(int(body.max), body.wait, body.session), body.encoding
 
 
-def session_request(raw: bytes) -> tuple[tuple[str, ...], bool]:
-    """The claims that a new session takes over, without duplicates, and whether it needs permits."""
-    body = _read(raw, SessionBody)
-    return tuple(dict.fromkeys(body.tokens)), body.ahead
+def session_tokens(raw: bytes) -> tuple[str, ...]:
+    """The claims that a new session takes over, without duplicates."""
+    return tuple(dict.fromkeys(_read(raw, SessionBody).tokens))
 
 
 def stream_request(raw: bytes) -> tuple[tuple[str, ...], int | None, str]:

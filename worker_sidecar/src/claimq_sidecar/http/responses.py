@@ -10,7 +10,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq import model
 from claimq.item_options import ITEM_OPTIONS, set_options
-from claimq_sidecar.claims.calls import NextAnswer
 from claimq_sidecar.http.json_text import is_json, to_json
 
 Count = Annotated[int, Meta(ge=0)]
@@ -93,14 +92,6 @@ class Next(Claims):
             description="Those of done, fail, requeue and unclaim, in this order; within each as in the request."
         ),
     ] = []
-    first: (
-        Annotated[int, Meta(description="The number of the first claim; the others follow.")] | UnsetType
-    ) = UNSET
-    slots: (
-        Annotated[Count, Meta(description="On so many claims with permits the app may work at once.")]
-        | UnsetType
-    ) = UNSET
-    ahead: Annotated[Count, Meta(description="So many of them it may leave unbegun.")] | UnsetType = UNSET
 
 
 class Enqueued(Response):
@@ -124,9 +115,6 @@ class Session(Response):
     lost: (
         Annotated[list[str], Meta(description="Claims that the session could not take over.")] | UnsetType
     ) = UNSET
-    permits: Annotated[str, Meta(description="The path of its FIFO, as the sidecar sees it.")] | UnsetType = (
-        UNSET
-    )
 
 
 class Stream(Session, kw_only=True):
@@ -184,15 +172,13 @@ def claims_body(claims: Iterable[model.Claim], encoding: str, *, draining: bool)
     return _lines(Claims([_claim(claim, encoding) for claim in claims], draining))
 
 
-def next_body(answer: NextAnswer, encoding: str, *, draining: bool) -> bytes:
+def next_body(
+    outcomes: Iterable[model.Outcome], claims: Iterable[model.Claim], encoding: str, *, draining: bool
+) -> bytes:
     """The response to verdicts and the claim after them."""
-    claims = [_claim(claim, encoding) for claim in answer.claims]
-    whole = Next(claims, draining, outcomes_of(answer.outcomes).outcomes)
-    if answer.first:
-        whole.first, whole.slots = answer.first, answer.slots
-    if answer.ahead:
-        whole.ahead = answer.ahead
-    return _lines(whole)
+    return _lines(
+        Next([_claim(claim, encoding) for claim in claims], draining, outcomes_of(outcomes).outcomes)
+    )
 
 
 def _lines(whole: Claims) -> bytes:

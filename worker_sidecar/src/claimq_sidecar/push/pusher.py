@@ -281,7 +281,8 @@ class Pusher:
             await self._sidecar.verdicts.answer("done", done)
 
     async def _claim_next(self, done: VerdictRequest, request: ClaimRequest, share: Share) -> list[Claim]:
-        return (await self._sidecar.next({"done": done}, request, self._gate, share)).claims
+        _, claims = await self._sidecar.next({"done": done}, request, self._gate, share)
+        return claims
 
     async def _end(self, tokens: tuple[str, ...], decision: Decision) -> None:
         ending = Ending(tokens, decision.error, decision.permanent, decision.detail, decision.delay)

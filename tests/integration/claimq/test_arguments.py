@@ -21,7 +21,7 @@ CALLS: dict[str, Callable[[ReliableQueue, Any], Awaitable[object]]] = {
     "delay of enqueue": lambda queue, value: queue.enqueue("a", delay=value),
     "delay of enqueue_many": lambda queue, value: queue.enqueue_many([NewItem("a", delay=value)]),
     "wait of claim": lambda queue, value: queue.claim(wait=value),
-    "delay of requeue": lambda queue, value: queue.requeue("w1/1", delay=value),
+    "delay of requeue": lambda queue, value: queue.requeue("w1/1.AAAAAAAA", delay=value),
     "max_seconds of consume": lambda queue, value: queue.consume(print, max_seconds=value),
     "pause of consume": lambda queue, value: queue.consume(print, pause=value, return_when_empty=True),
     "min_age of requeue_failed": lambda queue, value: queue.requeue_failed(min_age=value),

@@ -14,7 +14,7 @@ from testkit.waiting import eventually_sync
 WIDE_ERROR = "\U0001f600" + "x" * 7 * 1024 * 1024
 """A text of which each character takes four bytes of memory."""
 SESSIONS = 900
-LONGEST_NAME = 289
+LONGEST_NAME = 280
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_large_verdicts_that_are_retried_in_an_outage_stay_within_the_memory(
     bodies: list[bytes] = []
     for number in range(4):
         for other in range(2):
-            fail = {"tokens": [f"w/{number}{other}"], "error": WIDE_ERROR}
+            fail = {"tokens": [f"w/{number}{other}.aaaaaaaa"], "error": WIDE_ERROR}
             bodies.append(json.dumps(fail, ensure_ascii=False).encode())
         statuses = at_once(len(bodies), lambda: post(cut_off, "/v1/fail", bodies.pop()))
         assert set(statuses) <= {0, 429, 503}, (statuses, cgroup.peak_mb)
@@ -62,7 +62,7 @@ def test_sessions_that_take_over_claims_in_an_outage_stay_within_the_memory(
         def ask() -> int:
             number = next(numbers)
             connection = connections[number]
-            tokens = [f"{'w' * length}/{number:03}{other:06}" for other in range(1000)]
+            tokens = [f"{'w' * length}/{number:03}{other:06}.aaaaaaaa" for other in range(1000)]
             connection.request("POST", path, json.dumps({"tokens": tokens}))
             return connection.getresponse().status
 

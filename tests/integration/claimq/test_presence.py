@@ -129,7 +129,7 @@ async def test_a_process_that_may_not_subscribe_any_more_is_up_to_its_leases(
     valkey: Server, queue: ReliableQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The rights of a user change while it works: the server closes its subscription, as if the process had died."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="claimq")
     valkey.call("ACL", "SETUSER", "w", "on", ">pw", "~*", "&*", "+@all")
     url = f"unix://w:pw@{valkey.unix_path}?db=0"
 

@@ -71,7 +71,7 @@ fmt: setup ## formats the code, wraps Markdown, writes the reference pages, and 
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/python scripts/wrap_markdown.py
-	$(BIN)/python scripts/make_reference.py
+	PYTHONPATH=scripts $(BIN)/python scripts/make_reference.py
 
 .PHONY: $(TIERS)
 arch: setup ## tests the rules of the repository

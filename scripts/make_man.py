@@ -8,8 +8,8 @@ from inspect import cleandoc
 from pathlib import Path
 
 import click
+from command_line import commands_of, exit_codes, root  # type: ignore[import-not-found]  # a script beside this one
 
-from claimq_admin import errors
 from claimq_cli.program import cli
 
 FILE = Path(__file__).parent.parent / "cli/man/claimq.1"
@@ -17,13 +17,12 @@ ENVIRONMENT = {
     "CLAIMQ_REDIS_URL": "URL of the server, if neither --redis nor --data, --namespace or --context is given.",
     "KUBECONFIG": "Configuration of kubectl, which the commands run for --namespace and --context.",
 }
-_TABLE_ROW = re.compile(r"([0-9]+) +(.+)")
 _LITERAL = "\b\n"
 
 
 def man_page() -> str:
     """The page in the language of man(7)."""
-    root = click.Context(cli, info_name="claimq", help_option_names=["-h", "--help"])
+    program = root()
     lines = [
         ".TH CLAIMQ 1",
         ".SH NAME",
@@ -37,15 +36,15 @@ def man_page() -> str:
         r"\fBkubectl claimq\fR has the same commands;",
         "it uses the ReliableQueues of kubectl's current namespace by default.",
         ".SH OPTIONS",
-        *_options(root),
+        *_options(program),
         ".SH COMMANDS",
     ]
-    for context in _commands(root):
+    for context in commands_of(program):
         usage = " ".join(context.command.collect_usage_pieces(context))
         lines += [f".SS {_text(context.command_path)} {_text(usage)}"]
         lines += [*_paragraphs(context.command.help or ""), *_options(context)]
     lines += [".SH EXIT STATUS"]
-    for code, meaning in _TABLE_ROW.findall(errors.__doc__ or ""):
+    for code, meaning in exit_codes():
         lines += [".TP", f".B {code}", _text(meaning)]
     lines += [
         ".PP",
@@ -55,18 +54,6 @@ def man_page() -> str:
     for name, meaning in ENVIRONMENT.items():
         lines += [".TP", f".B {name}", _text(meaning)]
     return "\n".join(lines) + "\n"
-
-
-def _commands(context: click.Context) -> Iterator[click.Context]:
-    """All commands that can be run, in alphabetical order; of a group, those in it."""
-    group = context.command
-    if not isinstance(group, click.Group):
-        yield context
-        return
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if command is not None and not command.hidden:
-            yield from _commands(click.Context(command, info_name=name, parent=context))
 
 
 def _options(context: click.Context) -> Iterator[str]:

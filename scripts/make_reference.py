@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import yaml
+from command_line import commands_of, exit_codes, root  # type: ignore[import-not-found]  # a script beside this one
 from prometheus_client import CollectorRegistry
 from wrap_markdown import wrap  # type: ignore[import-not-found]  # a script beside this one
 
@@ -24,7 +25,6 @@ import claimq.tasks
 import claimq.testing
 import claimq.worker
 from claimq.address.server_parts import SERVER_PARTS, ServerPart
-from claimq_admin import errors
 from claimq_cli.program import cli
 from claimq_control.grants import Grants, QueueGrants
 from claimq_control.queue_metrics import QueueMetrics
@@ -103,17 +103,17 @@ def library_page() -> str:
 
 def commands_page() -> str:
     """The commands, from their help."""
-    root = click.Context(cli, info_name="claimq", help_option_names=["-h", "--help"])
+    program = root()
     parts = [
         f"# Commands\n\nEvery command and option of `claimq`, as `claimq COMMAND --help` shows them. {GENERATED}",
         "Which server they use, formats and examples: [the command line](../cli.md).",
-        f"## All commands\n\n{_options(root, set())}",
+        f"## All commands\n\n{_options(program, set())}",
         "## Exit codes\n\n| code | meaning |\n| --- | --- |\n"
-        + "\n".join(f"| {code} | {_cell(text)} |" for code, text in _exit_codes())
+        + "\n".join(f"| {code} | {_cell(text)} |" for code, text in exit_codes())
         + "\n\n`claimq check NAME` exits as a plugin of a monitoring system does, see its help.",
     ]
     common: set[str | None] = {option.name for option in cli.params}
-    for context in _commands(root):
+    for context in commands_of(program):
         usage = " ".join(context.command.collect_usage_pieces(context))
         parts += [
             f"## {context.command_path}",
@@ -326,17 +326,6 @@ def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
         yield from _fields(nested, below + ("[]" if "items" in field else ""))
 
 
-def _commands(context: click.Context) -> Iterator[click.Context]:
-    group = context.command
-    if not isinstance(group, click.Group):
-        yield context
-        return
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if command is not None and not command.hidden:
-            yield from _commands(click.Context(command, info_name=name, parent=context))
-
-
 def _help(command: click.Command) -> Iterator[str]:
     for paragraph in re.split(r"\n\s*\n", cleandoc(command.help or "")):
         if paragraph.startswith("\b\n"):
@@ -353,10 +342,6 @@ def _options(context: click.Context, without: set[str | None]) -> str:
         if (record := option.get_help_record(context))
     ]
     return "| option | meaning |\n| --- | --- |\n" + "\n".join(rows) if rows else ""
-
-
-def _exit_codes() -> list[tuple[str, str]]:
-    return re.findall(r"([0-9]+) +(.+)", errors.__doc__ or "")
 
 
 def _cell(text: str) -> str:

@@ -7,7 +7,8 @@ import pytest
 from claimq.address import variables
 from testkit.tree import ROOT, script
 
-script("wrap_markdown")  # the other script imports it
+script("wrap_markdown")  # the other script imports these
+script("command_line")
 MAKE_REFERENCE = script("make_reference")
 
 

@@ -39,6 +39,11 @@ class QueueResource(DeclaredQueue):
         return self.namespace, self.name
 
     @property
+    def full_name(self) -> str:
+        """``NAMESPACE/NAME``, as logs show it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def version(self) -> object:
         """Changes with the object, its spec, and an owner to take the queue over from."""
         return self.uid, self.generation, self.annotations.get(TAKE_OVER)

@@ -174,5 +174,4 @@ class ClusterPlatform:
             self._status_at = now
         except ClusterError as error:
             # The changes of this pass stay; the next pass writes the status.
-            full_name = f"{resource.namespace}/{resource.name}"
-            _log.warning(LogEvent("status_not_written", queue=full_name, error=error))
+            _log.warning(LogEvent("status_not_written", queue=resource.full_name, error=error))

@@ -113,8 +113,7 @@ class Finalizer:
         try:
             await self._applier.scale_to_zero(deployment)
         except ClusterError as error:
-            full_name = f"{resource.namespace}/{resource.name}"
-            _log.warning(LogEvent("request_refused", queue=full_name, error=error))
+            _log.warning(LogEvent("request_refused", queue=resource.full_name, error=error))
 
     def _patience(self, fault: Fault) -> float:
         """Seconds to keep trying: little for a Secret deleted with its namespace, none for another owner's queue."""

@@ -48,8 +48,7 @@ class ServerFaults:
     def _hidden(self, resource: QueueResource, fault: Fault) -> Fault:
         if fault.message != self._logged:
             self._logged = fault.message
-            full_name = f"{resource.namespace}/{resource.name}"
-            _log.warning(LogEvent("server_unusable", queue=full_name, error=fault.message))
+            _log.warning(LogEvent("server_unusable", queue=resource.full_name, error=fault.message))
         command = f"claimq doctor {resource.name} -n {resource.namespace}"
         return Fault(
             "Unreachable",

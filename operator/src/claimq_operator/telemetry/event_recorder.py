@@ -66,13 +66,12 @@ class EventRecorder:
         self._series.move_to_end((resource.uid, reason))
         while len(self._series) > _MAX_SERIES:
             self._series.popitem(last=False)
-        full_name = f"{resource.namespace}/{resource.name}"
-        _log.info(LogEvent("kubernetes_event", queue=full_name, reason=reason, msg=message))
+        _log.info(LogEvent("kubernetes_event", queue=resource.full_name, reason=reason, msg=message))
         body = self._event(resource, reason, series, "Warning" if warning else "Normal")
         try:
             await self._cluster.apply(body, manager=FIELD_MANAGER)
         except ClusterError as error:
-            _log.warning(LogEvent("event_not_written", queue=full_name, reason=reason, error=error))
+            _log.warning(LogEvent("event_not_written", queue=resource.full_name, reason=reason, error=error))
             return error
         return None
 

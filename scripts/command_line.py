@@ -1,4 +1,4 @@
-"""The commands of `claimq` for the pages that are made of their help."""
+"""The commands of `claimq` for the reference, which is made of their help."""
 
 from __future__ import annotations
 

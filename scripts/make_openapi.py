@@ -19,15 +19,12 @@ FILE = ROOT / "worker_sidecar/src/claimq_sidecar/http/openapi.json"
 PAGE = ROOT / "docs/api.md"
 REFERENCE = "#/components/schemas/{name}"
 PROBLEMS = {
-    400: "The body is not JSON, or a field is not valid.",
-    405: "The path has another method.",
-    408: "The body did not arrive in time.",
-    409: "The session is not open.",
-    413: "The body or a payload is too large.",
-    429: "The sidecar holds as many bytes of requests and responses as it may; Retry-After is when to try again.",
-    503: "The store is unavailable; Retry-After is when to try again.",
-    507: "The store is full.",
+    status: " ".join(
+        f"{title} (`{kind}`)." for kind, (of_kind, title, _) in problems.KINDS.items() if of_kind == status
+    )
+    for status in sorted({status for status, *_ in problems.KINDS.values()})
 }
+"""By status: the kinds of problems that have it."""
 OF_A_BODY = (400, 405, 408, 413, 429)
 
 
@@ -53,7 +50,7 @@ class Operation:
 
 def _verdict(verb: str, summary: str, *more: int) -> Operation:
     return Operation(
-        f"/v1/{verb}", summary, (responses.Outcomes,), (*OF_A_BODY, 503, *more), VERDICT_BODIES[verb]
+        f"/v1/{verb}", summary, (responses.Outcomes,), (*OF_A_BODY, 503, *more), (VERDICT_BODIES[verb],)
     )
 
 
@@ -91,9 +88,10 @@ OPERATIONS = (
         description="Each verdict is a step of its own. If one of them is refused with 503, repeat the request: those "
         "that were applied are recognized.",
     ),
-    _verdict("done", "Ends claims whose work is finished", 507),
+    _verdict("done", "Ends claims whose work is finished"),
     _verdict("fail", "Ends claims whose work failed, with the reason"),
     _verdict("requeue", "Puts items at the tail of the queue, or delays them"),
+    _verdict("later", "Delays items, without counting an attempt or a failure"),
     _verdict("unclaim", "Puts items back at the head of the queue, uncounted"),
     _verdict("renew", "Extends leases"),
     Operation(
@@ -237,7 +235,9 @@ document at `GET /v1/openapi.json`, for programs that generate clients.
 {requests}
 ## Status codes
 
-Every response other than 200 has a [Problem](#problem) as its body, with one of [these types](sidecar.md#refusals).
+Every response other than 200 has a [Problem](#problem) as its body. Its `type` is `urn:claimq:problem:` and one of
+these words; its `detail` says what to do, and `Retry-After` when. Limits: 10 s and 16 KiB with 100 fields for the head,
+60 s, `CLAIMQ_MAX_BODY` and 300,000 JSON values and fields for the body, 1,024 connections.
 
 | status | meaning |
 |---|---|

@@ -6,10 +6,11 @@ import ast
 import dataclasses
 import enum
 import inspect
+import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,14 @@ import claimq.tasks
 import claimq.testing
 import claimq.worker
 from claimq.address.server_parts import SERVER_PARTS, ServerPart
+from claimq.model import HistoryEntry, Located, State
+from claimq_admin.reads import documents
 from claimq_cli.program import cli
+from claimq_control.decide.conditions.meanings import EVENTS, MEANINGS
 from claimq_control.grants import Grants, QueueGrants
 from claimq_control.queue_metrics import QueueMetrics
+from claimq_control.scaling.values import ScalingRule
+from claimq_operator.grants import RESTRICTIONS
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.telemetry.metrics import Metrics as OperatorMetrics
 from claimq_process.duration import format_duration
@@ -44,12 +50,12 @@ _MIB = 2**20
 
 QUEUE_METHODS = {
     "Producing": "enqueue enqueue_many",
-    "Working": "claim claim_item done fail drop requeue unclaim crash renew consume",
-    "Policy": "policy set_policy update_policy pause resume",
-    "Inspecting": "snapshot exists length lengths age stats clients client_length has_client peek items find workers"
-    " memory_usage memory_share audit_log add_to_index is_closed",
-    "Failed items": "failed_items failed_item requeue_failed requeue_failed_item remove_failed remove_failed_item"
-    " drain_failed apply_failed_policy removed_items",
+    "Working": "claim claim_item done fail drop requeue later unclaim crash renew consume",
+    "Policy": "policy set_policy update_policy set_limit remove_limit reset_limits pause resume",
+    "Inspecting": "snapshot exists length lengths age stats clients client_length has_client peek items longest_claims"
+    " find where workers memory_usage memory_share server_memory audit_log add_to_index is_closed",
+    "Failed items": "failed_items failed_item failed_reasons requeue_failed requeue_failed_item remove_failed"
+    " remove_failed_item drain_failed apply_failed_policy removed_items",
     "Maintaining": "reap release_worker record_action flush flush_client delete",
 }
 """The methods of a queue by subject. A new one belongs in one of these lists."""
@@ -89,7 +95,7 @@ def library_page() -> str:
     parts += [
         _section("worker.connect", claimq.worker.connect, level=2),
         _class("worker.Worker", claimq.worker.Worker, worker),
-        _class("worker.Item", claimq.worker.Item, "done fail requeue unclaim renew"),
+        _class("worker.Item", claimq.worker.Item, "done fail requeue later unclaim renew"),
         _class("tasks.App", claimq.tasks.App, "task run run_async handle"),
         _class("tasks.Task", claimq.tasks.Task, "enqueue enqueue_async options item"),
         _section("tasks.current_item", claimq.tasks.current_item, level=2),
@@ -111,6 +117,7 @@ def commands_page() -> str:
         "## Exit codes\n\n| code | meaning |\n| --- | --- |\n"
         + "\n".join(f"| {code} | {_cell(text)} |" for code, text in exit_codes())
         + "\n\n`claimq check NAME` exits as a plugin of a monitoring system does, see its help.",
+        _documents(),
     ]
     common: set[str | None] = {option.name for option in cli.params}
     for context in commands_of(program):
@@ -125,14 +132,36 @@ def commands_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _documents() -> str:
+    """The documents that several commands print."""
+    entry = HistoryEntry(0, "", "", "")
+    source = claimq.testing.make_item("")._replace(history=(entry,))
+    located = documents.located(Located(source, State.MAIN, payload_size=0))
+    item = located.pop("item")
+    item.pop("payload_size")
+    (history,) = item.pop("history")
+    return (
+        f"## Documents\n\n{_doc(documents)}\n\n"
+        f'ITEM is `{{{_names(item)}, "history": [{{{_names(history)}}}]}}` with the payload. '
+        f'LOCATED is `{{{_names(located)}, "item": ITEM}}`.'
+    )
+
+
+def _names(document: Mapping[str, Any]) -> str:
+    return json.dumps(list(document))[1:-1]
+
+
 def settings_page() -> str:
     """The environment variables of sidecar and operator, from the docstrings of their settings."""
+    words = "".join(f"\n| `{word}` | {fields} |" for word, fields in RESTRICTIONS.items())
     return (
         f"# Settings\n\nThe environment variables of the sidecar and the operator. {GENERATED}\n\nInvalid settings are "
         "all reported at once, one line each, with exit code 2. Durations are written like `30s`, `5m` or `1h30m`, "
         "sizes like `16Mi`.\n\n## The sidecar\n\nLocal mode and the operator set these variables for you.\n\n"
         f"{_settings(SidecarSettings, PushSettings, parts=SERVER_PARTS)}\n\n## The operator\n\nThe chart sets these "
-        f"variables.\n\n{_settings(OperatorSettings, QueueGrants)}\n"
+        f"variables.\n\n{_settings(OperatorSettings, QueueGrants)}\n\n## What workers may use\n\nThe words of "
+        "`CLAIMQ_WORKERS_MAY`, and the fields of `spec.worker.template` that each allows.\n\n"
+        f"| word | fields |\n| --- | --- |{words}\n"
     )
 
 
@@ -165,15 +194,31 @@ def metrics_page() -> str:
 
 
 def status_page() -> str:
-    """The fields of the status, from the CRD."""
+    """The fields of the status, from the CRD; conditions and rules of scaling, from the code."""
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     rows = "".join(
         f"| `{path}` | {_cell(text)} |\n" for path, text in _fields(schema["properties"]["status"], "")
     )
-    return (
-        "# The status\n\nEvery field of `status` of a ReliableQueue. What each condition and reason means: "
-        f"[troubleshooting](../troubleshooting.md). {GENERATED}\n\n| field | meaning |\n| --- | --- |\n{rows}"
+    conditions = "".join(
+        f"\n## {kind}\n\n{_markdown(meaning.about)}\n{_fixes(meaning.fixes)}"
+        for kind, meaning in MEANINGS.items()
     )
+    rules = "".join(f"| `{ScalingRule[name]}` | {text} |\n" for name, text in _attributes(ScalingRule))
+    return (
+        "# The status\n\nEvery field of `status` of a ReliableQueue, each condition, and each reason with what to do. "
+        f"{GENERATED}\n\n| field | meaning |\n| --- | --- |\n{rows}{conditions}\n## Events\n\nAt most one of each "
+        "reason in five seconds; the others are counted. The reasons of Stalled, `RolloutBlocked`, "
+        f"`PauseForgotten`, `Full` and `OperatorConflict` are Events too.\n{_fixes(EVENTS)}\n## Rules of scaling\n\n"
+        f"The values of `status.scaling.rule`.\n\n| rule | meaning |\n| --- | --- |\n{rules}"
+    )
+
+
+def _fixes(fixes: Mapping[str, str]) -> str:
+    rows = (
+        f"| {', '.join(f'`{reason}`' for reason in reasons.split(', '))} | {_cell(_markdown(fix))} |\n"
+        for reasons, fix in fixes.items()
+    )
+    return "\n| reason | what to do |\n| --- | --- |\n" + "".join(rows) if fixes else ""
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -265,11 +310,12 @@ def _attributes(kind: type) -> Iterator[tuple[str, str]]:
         return
     for field, text in zip(tree.body, tree.body[1:], strict=False):
         if (
-            isinstance(field, ast.AnnAssign)
+            isinstance(field, ast.AnnAssign | ast.Assign)
             and isinstance(text, ast.Expr)
             and isinstance(text.value, ast.Constant)
         ):
-            yield ast.unparse(field.target), _cell(_markdown(cleandoc(str(text.value.value))))
+            target = field.targets[0] if isinstance(field, ast.Assign) else field.target
+            yield ast.unparse(target), _cell(_markdown(cleandoc(str(text.value.value))))
 
 
 def _settings(*kinds: type[Any], parts: Sequence[ServerPart] = ()) -> str:

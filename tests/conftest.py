@@ -1,10 +1,14 @@
-"""What holds for all tiers: how hypothesis searches, and what the garbage collector skips."""
+"""What holds for all tiers: programs' environment, how hypothesis searches, what the garbage collector skips."""
 
 import gc
 import os
 
 import hypothesis
 import pytest
+
+# As the Makefile does, so that a test that pytest runs by itself starts its programs in the same environment.
+os.environ["PYTHONSAFEPATH"] = "1"
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # Importing the tests makes some 400,000 objects that stay. To search them for garbage takes a third of a second of
 # processor time, which on a busy machine stops a test for longer than its timeouts.

@@ -26,7 +26,7 @@ from claimq.internals.next_claims import next_claims
 from claimq.internals.operations import internals
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, must
-from testkit.clock import move_clock
+from testkit.queues.clock import move_clock
 
 LIMIT_MS = 20.0
 _EXPIRY = 3600.0

@@ -65,8 +65,6 @@ async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
         "consume_two_processes_vs_one",
         "items/s of two processes against one",
         found.two_against_one(),
-        least=1.6,
-        limit="the server's core, and two cores for three processes; compare with lists",
     )
     to.of_rounds("lists_two_processes_vs_one", "the same for lists", found.lists_two_against_one())
 

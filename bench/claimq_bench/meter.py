@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import redis
 
-from testkit.server import Server
+from testkit.servers.server import Server
 
 PERSISTENT = {"appendonly": "yes", "appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
 """A queue that must keep its items runs with persistence. The log is rewritten between measurements only."""

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from claimq_bench import (
     blocking,
+    client_rates,
     consuming,
     cycle,
     enqueueing,
     latency,
+    looking,
     pushing,
     reaping,
     scale,
@@ -303,8 +305,21 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
     report.of_rounds(
         "socket_items_per_second_b100", "batches of 100", found.batches, unit="/s", least=20_000, limit=cpu
     )
+    report.of_rounds("worker_items_default_per_second", "one by one, in a loop", found.loop.items, unit="/s")
+    report.of_rounds(
+        "worker_items_default_vs_lists_b100",
+        "the same, to lists in pipelines of 100",
+        found.loop_vs_lists,
+        least=0.16,
+        limit=cpu,
+    )
+    report.of_rounds(
+        "worker_items_default_sidecar_us_per_item",
+        "processor time of the sidecar",
+        found.loop.cpu_us,
+        unit="us",
+    )
     for name, says, rates, least in (
-        ("b1", "one by one", found.singly, 0.52),
         ("concurrent_50", "one by one in 50 threads", found.threads, 3.8),
         ("concurrent_50_tasks", "one by one in 50 tasks", found.tasks, 3.8),
     ):
@@ -322,7 +337,6 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
             rates.cpu_us,
             unit="us",
         )
-    _add_least(report, found)
     report.add(
         Figure(
             "sidecar_idle_rss_mb",
@@ -346,21 +360,16 @@ async def _sidecar(report: Report, bed: Bed, plan: Plan) -> None:
     )
 
 
-def _add_least(report: Report, found: through_sidecar.Found) -> None:
-    """What HTTP and one call of the library leave for everything else that happens to an item."""
-    report.of_rounds(
-        "least_b1_vs_library_round_trip",
-        "one by one from an app on uvicorn that makes one call of the library",
-        found.least.vs_round_trips,
-    )
-    report.of_rounds("least_us_per_item_b1", "its processor time", found.least.cpu_us, unit="us")
-
-
 async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
     contents, rounds = (blocking.QUICK, 2) if plan is QUICK else (blocking.FULL, 3)
     bed.control.config_set("appendonly", "no")  # gigabytes that need not be written
     await blocking.report(report, bed, contents, rounds)
+    await _looking(report, bed, plan)
     bed.control.config_set("appendonly", "yes")
+
+
+async def _looking(report: Report, bed: Bed, plan: Plan) -> None:
+    await looking.report(report, bed, looking.QUICK if plan is QUICK else looking.FULL)
 
 
 _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
@@ -380,8 +389,10 @@ _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "reap": _reap,
     "sidecar": _sidecar,
     "stream": lambda report, bed, plan: streaming.report(report, bed, items=plan.stream_items),
+    "languages": lambda report, bed, plan: client_rates.report(report, bed, items=plan.stream_items // 5),
     "push": lambda report, bed, plan: pushing.report(report, bed, items=plan.push_items),
     "blocking": _blocking,
+    "looking": _looking,
 }
-PARTS = tuple(part for part in _PARTS if part != "blocking")
+PARTS = tuple(part for part in _PARTS if part not in ("blocking", "looking"))
 """What runs without `--only`."""

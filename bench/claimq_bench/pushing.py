@@ -8,8 +8,8 @@ from pathlib import Path
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread
 from claimq_bench.through_sidecar import Sidecar, delivered, go_command, uvicorn_command
-from testkit.places import new_directory
-from testkit.processes import Process
+from testkit.programs.places import new_directory
+from testkit.programs.processes import Process
 
 CONCURRENCY = 32
 ROUNDS = 3

@@ -1,11 +1,6 @@
-"""What a call of one item costs the server with its socket: a bare command, the least script for it, and claimq's.
-
-The least scripts store, count and keep their reply, and nothing else: they check neither the policy nor permissions,
-know no clients, delays or limits, and do not recognize a repeated call. So no script that leases can cost less.
-"""
+"""What a call of one item costs the server with its socket: a bare command, and claimq's enqueue, claim and done."""
 
 from collections.abc import Callable, Iterable
-from itertools import count
 from typing import Any
 
 import claimq.blocking
@@ -15,29 +10,7 @@ from claimq_bench.meter import Bed, Cost, Spread, must, ratios
 from claimq_bench.rivals import all_done, new_payloads
 
 SIZE = 100
-MOST = 1.6
-"""40 us, where a bare command takes 25."""
-_QUEUE = ("least:main", "least:stats", "least:calls", "least:busy", "least:leases")
-_LEAST = {
-    "enqueue": """
-redis.call('LPUSH', KEYS[1], ARGV[2])
-redis.call('HINCRBY', KEYS[2], 'enqueued', 1)
-redis.call('HSET', KEYS[3], '0', ARGV[1])
-return 'OK'""",
-    "claim": """
-local item, time = redis.call('RPOP', KEYS[1]), redis.call('TIME')
-redis.call('HSET', KEYS[4], ARGV[1], item)
-redis.call('ZADD', KEYS[5], time[1] * 1000 + 30000, ARGV[1])
-redis.call('HINCRBY', KEYS[2], 'claimed', 1)
-redis.call('HSET', KEYS[3], '0', ARGV[1])
-return {'OK', item}""",
-    "done": """
-redis.call('HDEL', KEYS[4], ARGV[1])
-redis.call('ZREM', KEYS[5], ARGV[1])
-redis.call('HINCRBY', KEYS[2], 'done', 1)
-redis.call('HSET', KEYS[3], '0', ARGV[1])
-return 'OK'""",
-}
+VERBS = ("enqueue", "claim", "done")
 
 
 async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
@@ -47,22 +20,19 @@ async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
     )
     costs: dict[str, list[Cost]] = {}
     for number in range(rounds + 1):
-        for name, cost in {**_commands(bed, items), **_least(bed, items), **_claimq(bed, items)}.items():
+        for name, cost in {**_commands(bed, items), **_claimq(bed, items)}.items():
             if number:
                 costs.setdefault(name, []).append(cost)
         bed.empty()
     for name, found in costs.items():
         spread = Spread.of([_us(cost) for cost in found])
         to.of_rounds(f"server_us_{name}", name.replace("_", " "), spread, unit="us")
-    for verb in _LEAST:
-        for kind, most in (("least_script", None), ("call", MOST)):
-            to.of_rounds(
-                f"{kind}_vs_command_{verb}",
-                f"{verb}: {kind.replace('_', ' ')} against a bare LPUSH",
-                ratios(costs[f"{verb}_{kind}"], costs["lpush"], _us),
-                most=most,
-                limit="what it stores (the least script), and what it checks",
-            )
+    for verb in VERBS:
+        to.of_rounds(
+            f"call_vs_command_{verb}",
+            f"{verb}: a call against a bare LPUSH",
+            ratios(costs[f"{verb}_call"], costs["lpush"], _us),
+        )
 
 
 def _us(cost: Cost) -> float:
@@ -77,22 +47,6 @@ def _commands(bed: Bed, items: int) -> dict[str, Cost]:
     must(client.llen("raw:calls") == items, "lists: an item is lost")
     client.close()
     return {"lpush": cost}
-
-
-def _least(bed: Bed, items: int) -> dict[str, Cost]:
-    client: Any = bed.client()
-    costs: dict[str, Cost] = {}
-    for verb, text in _LEAST.items():
-        numbers, sha = count(), client.script_load(text)
-
-        def call(payload: bytes, sha: str = sha, numbers: "count[int]" = numbers) -> None:
-            client.evalsha(sha, len(_QUEUE), *_QUEUE, f"bench/{next(numbers)}.abcDEF-1", payload)
-
-        costs[f"{verb}_least_script"] = _measured(bed, items, call, new_payloads(items, SIZE))
-    must(client.hget("least:stats", "done") == b"%d" % items, "the least scripts: an item is lost")
-    must(client.exists("least:busy") == 0, "the least scripts: a claim is left")
-    client.close()
-    return costs
 
 
 def _claimq(bed: Bed, items: int) -> dict[str, Cost]:

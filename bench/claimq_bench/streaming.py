@@ -11,8 +11,8 @@ from claimq_bench.meter import Bed, Spread, ratios
 from claimq_bench.rivals import Lists
 from claimq_bench.stream_app import WINDOW
 from claimq_bench.through_sidecar import HERE, Delivery, Sidecar, delivered, go_command
-from testkit.places import new_directory
-from testkit.processes import Process
+from testkit.programs.places import new_directory
+from testkit.programs.processes import Process
 
 ROUNDS = 3
 LEAST = {"python": 80_000, "go": 100_000}

@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,18 +19,16 @@ from typing import Literal
 import claimq
 import claimq.worker
 from claimq.redis_store.keys import Keys
-from claimq_bench import least_app
+from claimq_bench.consuming import of_lists
 from claimq_bench.meter import Bed, Spread, cpu_seconds, must, ratios, rss_mb
-from claimq_bench.rivals import new_payloads
-from testkit.places import new_directory
-from testkit.ports import free_port
-from testkit.processes import Process
+from claimq_bench.rivals import Lists, new_payloads
+from testkit.programs.places import new_directory
+from testkit.programs.ports import free_port
+from testkit.programs.processes import Process
 
 HERE = Path(__file__).parent
 SIZE = 100
 ROUNDS = 3
-SINGLY_SHARE = 10
-"""One by one a tenth as many items go through as in batches."""
 CONCURRENT = 50
 ROUND_TRIPS = 1_000
 LONGEST_START = 20.0
@@ -59,13 +56,13 @@ class Rates:
 class Found:
     """Items per second that the app finished (claim and done); memory in MB; seconds from start to ready.
 
-    `singly`, `threads`, `tasks`: items one by one, in one loop and in 50. `least`: in one loop, from an app on uvicorn
-    that makes one call of the library for an item and does nothing else (least_app.py).
+    `loop`, `threads`, `tasks`: items one by one, in one loop and in 50. `loop_vs_lists`: the loop to lists in
+    pipelines of 100.
     """
 
     batches: Spread
-    singly: Rates
-    least: Rates
+    loop: Rates
+    loop_vs_lists: Spread
     threads: Rates
     tasks: Rates
     idle_rss_mb: float
@@ -109,21 +106,6 @@ class Sidecar:
 
     def close(self) -> None:
         self.process.terminate()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-
-class LeastApp:
-    """A process that serves least_app.py. It listens soon: ``claimq.worker.connect()`` waits for it."""
-
-    def __init__(self, bed: Bed) -> None:
-        self.directory = new_directory()
-        self.socket = self.directory / "least.sock"
-        command = uvicorn_command(self.socket, "claimq_bench.least_app:app")
-        environment = {"CLAIMQ_REDIS_URL": bed.url}
-        self.process = Process(command, log=self.directory / "log", env=environment, cwd=self.directory)
-
-    def close(self) -> None:
-        self.process.kill9()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -219,22 +201,20 @@ async def measure(bed: Bed, *, items: int, starts: int) -> Found:
         idle = sidecar.rss_mb()
         batches = [(await _through(bed, sidecar, 100, items))[0] for _ in range(ROUNDS)]
         round_trips: list[float] = []
-        least: list[tuple[float, float]] = []
+        lists_rates: list[float] = []
         one_by_one: dict[Way, list[tuple[float, float]]] = {1: [], "threads": [], "tasks": []}
-        with closing(LeastApp(bed)) as app:
-            for _ in range(ROUNDS):
-                round_trips.append(await _round_trips(bed))
-                least.append(await _from_least(bed, app, items // SINGLY_SHARE))
-                for way, rates in one_by_one.items():
-                    count = items // SINGLY_SHARE if way == 1 else items
-                    rates.append(await _through(bed, sidecar, way, count))
+        for _ in range(ROUNDS):
+            round_trips.append(await _round_trips(bed))
+            lists_rates.append((await of_lists(bed, Lists(bed.client()), items)).rate)
+            for way, rates in one_by_one.items():
+                rates.append(await _through(bed, sidecar, way, items))
         loaded = sidecar.rss_mb()
     finally:
         sidecar.close()
     bed.empty()
-    singly, threads, tasks = (Rates.of(rates, round_trips) for rates in one_by_one.values())
-    least_rates = Rates.of(least, round_trips)
-    return Found(Spread.of(batches), singly, least_rates, threads, tasks, idle, loaded, Spread.of(ready))
+    loop, threads, tasks = (Rates.of(rates, round_trips) for rates in one_by_one.values())
+    vs_lists = ratios([rate for rate, _ in one_by_one[1]], lists_rates, float)
+    return Found(Spread.of(batches), loop, vs_lists, threads, tasks, idle, loaded, Spread.of(ready))
 
 
 async def _round_trips(bed: Bed) -> float:
@@ -263,18 +243,6 @@ async def _through(bed: Bed, sidecar: Sidecar, way: Way, count: int) -> tuple[fl
         must(is_right, f"through the socket: {count} items went in, others came out")
         must(sum((await queue.lengths()).values()) == 0, "through the socket: items are left over")
     return count / seconds, (sidecar.cpu_seconds() - used) / count * 1e6
-
-
-async def _from_least(bed: Bed, app: LeastApp, count: int) -> tuple[float, float]:
-    """The same one by one from least_app.py."""
-    used = cpu_seconds(app.process.pid)
-    _, seconds = _run_app(app.socket, 1, count)
-    used = cpu_seconds(app.process.pid) - used
-    async with claimq.connect(bed.url) as server:
-        queue = server.queue(least_app.QUEUE)
-        await queue.flush()
-        await queue.delete()
-    return count / seconds, used / count * 1e6
 
 
 def _run_app(socket: Path, way: Way, count: int) -> tuple[list[bytes], float]:

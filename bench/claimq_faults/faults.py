@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from claimq_faults.load import LEASE
 from claimq_faults.processes import Processes
 from claimq_faults.servers import MAIN, Clustered, Servers
-from testkit.clock import MOVE, before_slewing
-from testkit.fsyncs import NotedServer
+from testkit.queues.clock import MOVE, before_slewing
+from testkit.servers.fsyncs import NotedServer
 from testkit.waiting import eventually_sync
 
 _SHORTER, _LONGER = LEASE / 2, LEASE * 1.5

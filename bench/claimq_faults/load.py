@@ -17,7 +17,7 @@ import claimq
 from claimq import StoreUnavailable
 from claimq.model import Claim, Outcome
 from claimq_faults.account import Line
-from testkit.processes import whole_lines
+from testkit.programs.processes import whole_lines
 
 QUEUE = "q"
 LEASE = 6.0

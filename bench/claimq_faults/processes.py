@@ -7,7 +7,7 @@ from pathlib import Path
 
 from claimq_faults.account import Line
 from claimq_faults.load import read_log
-from testkit.processes import Process
+from testkit.programs.processes import Process
 from testkit.waiting import eventually_sync
 
 _FOLDERS = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "tests" / "support")]

@@ -16,9 +16,9 @@ from claimq_faults.cases import QUICK, Case, cases
 from claimq_faults.faults import FAULTS
 from claimq_faults.load import QUEUE
 from claimq_faults.processes import Processes
-from testkit.binaries import ServerMissing
-from testkit.patient import patient
-from testkit.places import new_directory, remove_left_behind
+from testkit.programs.places import new_directory, remove_left_behind
+from testkit.servers.binaries import ServerMissing
+from testkit.servers.patient import patient
 from testkit.waiting import eventually_sync
 
 ROUNDS = 2
@@ -87,6 +87,7 @@ def run(case: Case, rounds: int) -> Result:
                 processes.stop_workers()
             except (AssertionError, RuntimeError, TimeoutError) as error:
                 problem = " ".join(str(error).split())[:200]
+                processes.close()  # nothing may change while the items are counted
             found = account(processes.lines(), remaining(queue), processes.ended_at)
     shutil.rmtree(place, ignore_errors=True)
     return Result(case, found, time.monotonic() - began_at, problem)

@@ -19,8 +19,8 @@ from claimq.blocking import BlockingQueue
 from claimq.errors import ClaimqError
 from claimq.model import State
 from clusterkit import Cluster, HarnessError, at_hand
-from testkit.cluster_images import load_images
-from testkit.release import Release, namespace, provide_volume, refuse_if_installed
+from testkit.on_cluster.cluster_images import load_images
+from testkit.on_cluster.release import Release, namespace, provide_volume, refuse_if_installed
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves out a script's own folder

@@ -14,7 +14,7 @@ import yaml
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from testkit.release import Release, provide_volume
+from testkit.on_cluster.release import Release, provide_volume
 
 MANIFEST = Path(__file__).resolve().with_name("queue.yaml")
 NAME = "checksums"

@@ -2,7 +2,7 @@
 
 import re
 
-from testkit.tree import ROOT, tracked_files
+from testkit.repository.tree import ROOT, tracked_files
 
 
 def test_each_file_of_the_architecture_page_exists() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import claimq
 from claimq.internals.operations import Internals
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 CALLS = {
     "run",
@@ -40,9 +40,9 @@ READS = {
     ),
     "page_of",
     "items_within_bytes",
-    "longest_claims",
     "first_matching",
     "_read",
+    "read_once",
     "page",
     "get",
 }
@@ -53,7 +53,6 @@ GOES_ON = {
     "cli/src/claimq_cli/commands/reading/top.py": "shows the state of each queue once in an interval",
     "local/src/claimq_local/embedded_valkey.py": "waits for the program's own server, with a time limit",
     "local/src/claimq_local/workers/worker.py": "waits until the program's own sidecar is ready",
-    "admin/src/claimq_admin/remote_admin.py": "waits until a run has ended, and reports its progress",
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 FOLDER = ROOT / "docs" / "decisions"
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name != "README.md")

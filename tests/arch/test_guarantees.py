@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 PAGE = ROOT / "docs" / "guarantees.md"
 PROOFS = Path(__file__).with_name("guarantees.toml")

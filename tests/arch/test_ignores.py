@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import python_files, shown
+from testkit.repository.tree import python_files, shown
 
 SWITCHED_OFF = re.compile(r"#\s*(?:type:\s*ignore|pyright:\s*ignore|noqa|pragma: no cover)\b")
 CODES = r"(?:type|pyright):\s*ignore\[[\w\-, ]+\]|noqa: [A-Z]+\d+(?:,\s*[A-Z]+\d+)*|pragma: no cover"

@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from testkit.tree import ROOT, shown
+from testkit.repository.tree import ROOT, shown
 
 DOCKERFILES = [ROOT / "Dockerfile", ROOT / "examples" / "checksums" / "Dockerfile"]
 RUNS_AS = "65532:65532"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from claimq_process.log_lines import OWN_FIELDS
-from testkit.tree import parsed, shown, sources
+from testkit.repository.tree import parsed, shown, sources
 
 METHODS = {"debug", "info", "warning", "error", "exception", "critical"}
 WORDS = re.compile(r"[a-z]+(_[a-z]+)*")

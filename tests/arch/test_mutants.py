@@ -3,7 +3,7 @@
 import tomllib
 from typing import Any
 
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 CONFIG: dict[str, Any] = tomllib.loads((ROOT / "scripts/mutants.toml").read_text())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import shown, tracked_files
+from testkit.repository.tree import shown, tracked_files
 
 LUA = [path for path in tracked_files() if path.suffix == ".lua"]
 BETWEEN = {"LRANGE": (2, 3), "LTRIM": (2, 3), "ZRANGE": (2, 3), "ZRANGEBYSCORE": (2, 3), "ZCOUNT": (2, 3)}
@@ -25,7 +25,16 @@ TEXTS = {
     "enqueued_at(oldest) or whole(q.now)", "enqueued_at(oldest_of(q, client)) or whole(q.now)",
 }  # fmt: skip
 """Names that hold text: of the server, of an argument, or written as digits where they are set."""
-TEXTS_OF = {"explain.lua": {"at"}}
+TEXTS_OF = {
+    "close.lua": {"text"},
+    "delay.lua": {"score"},
+    "explain.lua": {"at", "write_weights(q)"},
+    "free_keys.lua": {"table.concat(live, ' ')"},
+    "keys.lua": {"to"},
+    "release.lua": {"place"},
+    "repair.lua": {"has_more and last or '0'"},
+    "set_bound.lua": {"bound"},
+}
 JOINED = re.compile(
     r"\.\. *(?:#[\w.]+|q\.(?:now|seq|first|same)\b|skip\b|looked_at\b|looked\b|count\b|item\.(?:delay|size)\b)"
 )

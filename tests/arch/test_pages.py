@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from testkit import tiers
-from testkit.tree import ROOT, shown, tracked_files
+from testkit.repository.tree import ROOT, shown, tracked_files
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```|^ {4,}.*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from testkit.lua import code_of
-from testkit.tree import ROOT
+from testkit.repository.lua import code_of
+from testkit.repository.tree import ROOT
 
 LUA = ROOT / "core/src/claimq/redis_store/lua"
 FILES = {

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from claimq.address import variables
-from testkit.tree import ROOT, script
+from testkit.repository.tree import ROOT, script
 
 script("wrap_markdown")  # the other script imports these
 script("command_line")

@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from testkit.tree import COMPONENTS, ROOT
+from testkit.repository.tree import COMPONENTS, ROOT
 
 LOCKS = ("build.txt", "runtime.txt", "operator.txt", "sidecar.txt", "web.txt", "dev.txt")
 # Extras that no image and no `make demo` needs: only the tests do.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT, shown, tracked_files
+from testkit.repository.tree import ROOT, shown, tracked_files
 
 LUA = [path for path in tracked_files() if path.suffix == ".lua"]
 SCRIPTS = [path for path in LUA if path.parent.name == "lua"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT, shown, tracked_files
+from testkit.repository.tree import ROOT, shown, tracked_files
 
 STYLE = ROOT / "STYLE.md"
 WORDS = re.compile(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT, shown, tracked_files
+from testkit.repository.tree import ROOT, shown, tracked_files
 
 HOSTS = [
     *(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import parsed, shown, sources
+from testkit.repository.tree import parsed, shown, sources
 
 WAITS = {"acquire", "communicate", "join", "wait"}
 """Methods of locks, threads, events and processes that wait forever if they get no argument."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT, parsed, shown, sources
+from testkit.repository.tree import ROOT, parsed, shown, sources
 
 BANNED = {
     "job": "item",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT, parsed, shown, sources
+from testkit.repository.tree import ROOT, parsed, shown, sources
 
 WORKER = ROOT / "core/src/claimq/worker"
 FILES = [path for path in sources("core") if path.is_relative_to(WORKER)]
@@ -32,7 +32,11 @@ MODULES = (
     "concurrency",
     "concurrency.backoff",
     "concurrency.green_threads",
+    "concurrency.stop_signals",
     "concurrency.without_loop",
+    "consuming",
+    "consuming.engine",
+    "consuming.engine.chunk_size",
     "errors",
     "handler_verdicts",
     "item_options",

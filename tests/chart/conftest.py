@@ -4,7 +4,7 @@ import pytest
 
 from clusterkit import HarnessError
 from testkit import tiers
-from testkit.chart import Chart
+from testkit.repository.chart import Chart
 
 
 @pytest.fixture(scope="session")

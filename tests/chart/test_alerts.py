@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from testkit import debian, tiers
-from testkit.chart import FOLDER
-from testkit.prometheus import programs, promtool
+from testkit import tiers
+from testkit.repository.chart import FOLDER
+from testkit.repository.prometheus import programs, promtool
+from testkit.servers import debian
 
 ALERTS = FOLDER / "files/alerts.yaml"
 HISTORIES = Path(__file__).parent / "alerts_test.yaml"
@@ -23,7 +24,7 @@ def promtool_is_there() -> None:
 def test_promtool_accepts_the_rules() -> None:
     checked = promtool("check", "rules", "--lint-fatal", ALERTS)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "SUCCESS: 8 rules found" in checked.stdout
+    assert "SUCCESS: 12 rules found" in checked.stdout
 
 
 def test_each_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from urllib.request import Request
 
 import pytest
 
-from testkit.chart import FOLDER
+from testkit.repository.chart import FOLDER
 
 Json = dict[str, Any]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testkit.chart import FOLDER, Chart
+from testkit.repository.chart import FOLDER, Chart
 
 
 @pytest.fixture

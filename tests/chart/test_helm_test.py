@@ -8,9 +8,9 @@ import threading
 import pytest
 
 import claimq.blocking
-from testkit.chart import FOLDER, Chart, of_kind
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.repository.chart import FOLDER, Chart, of_kind
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 PROGRAM = FOLDER / "files" / "helm_test.py"

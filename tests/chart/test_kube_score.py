@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from clusterkit import build
-from testkit.chart import Chart
+from testkit.repository.chart import Chart
 from testkit.waiting import PATIENCE
 
 EVERYTHING = (
@@ -15,6 +15,7 @@ EVERYTHING = (
     "operator.replicas=2",
     "crds.keep=false",
     "web.enabled=true",
+    "producers.enabled=true",
 )
 WORST_GRADE_OF_NO_FINDING = 7
 """kube-score: 1 is critical, 5 a warning, 7 almost right, 10 right."""

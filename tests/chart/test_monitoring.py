@@ -9,8 +9,8 @@ import yaml
 
 from claimq_kubernetes.labels import selector_labels
 from claimq_process.names import HEALTH_PORT_NAME
-from testkit.chart import FOLDER, Chart, of_kind, pods
-from testkit.tree import ROOT
+from testkit.repository.chart import FOLDER, Chart, of_kind, pods
+from testkit.repository.tree import ROOT
 
 Json = dict[str, Any]
 KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule")

@@ -14,8 +14,8 @@ import claimq_operator.settings
 from claimq_operator.grants import RESTRICTIONS
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.telemetry.http_server import PATHS
-from testkit.chart import FOLDER, Chart, of_kind, pods
-from testkit.tree import ROOT
+from testkit.repository.chart import FOLDER, Chart, of_kind, pods
+from testkit.repository.tree import ROOT
 
 EVERYTHING = ("valkey.enabled=true", "operator.replicas=2", 'imagePullSecrets=["registry"]')
 ONE_TEAM = ('operator.namespaces=["media","print"]', "crds.install=false")
@@ -102,14 +102,14 @@ def test_secrets_can_be_restricted_by_name_and_by_namespace(chart: Chart) -> Non
 
 
 def test_the_words_for_worker_pods_are_the_operators(chart: Chart) -> None:
-    words = json.dumps(RESTRICTIONS)
+    words = json.dumps(list(RESTRICTIONS))
     (deployment,) = of_kind(chart.objects(f"operator.workersMay={words}"), "Deployment")
     env = {
         one["name"]: one.get("value")
         for one in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
     }
     given = {name: value for name, value in env.items() if value is not None}
-    assert OperatorSettings.from_environment(given).workers_may == RESTRICTIONS
+    assert OperatorSettings.from_environment(given).workers_may == tuple(RESTRICTIONS)
 
 
 def test_rights_are_the_same_in_a_namespace_as_in_the_cluster(chart: Chart) -> None:

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from testkit.chart import FOLDER
-from testkit.tree import script
+from testkit.repository.chart import FOLDER
+from testkit.repository.tree import script
 
 FIX = "run: python scripts/make_chart.py"
 

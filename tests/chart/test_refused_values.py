@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testkit.chart import FOLDER, Chart
+from testkit.repository.chart import FOLDER, Chart
 
 WRONG = {
     "a misspelt value": ("operator.replica=2", "Additional property replica is not allowed"),
@@ -61,6 +61,10 @@ WRONG = {
     "producers of no server": (
         ["networkPolicy.enabled=true", 'networkPolicy.valkeyFrom=[{"podSelector":{}}]'],
         "the release has no Valkey to close",
+    ),
+    "peers of no endpoint": (
+        ["networkPolicy.enabled=true", 'networkPolicy.producersFrom=[{"podSelector":{}}]'],
+        "the release has no endpoint for producers to close",
     ),
     "a wait for queues without unit": ('crds.deleteTimeout="120"', "crds.deleteTimeout: Does not match"),
     "rights for everybody's service account": (

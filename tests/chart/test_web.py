@@ -1,6 +1,6 @@
 """The web page of a cluster in the chart."""
 
-from testkit.chart import Chart, Json, of_kind, pods
+from testkit.repository.chart import Chart, Json, of_kind, pods
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 PROXY = 'web.proxy.containers=[{"name":"login","image":"example/login:1"}]'

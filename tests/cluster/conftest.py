@@ -15,10 +15,10 @@ import clusterkit
 from clusterkit.commands import eventually
 from clusterkit.images import build_image
 from testkit import tiers
-from testkit.api_server import ApiServer
-from testkit.cluster_images import ClusterImages, build_images, load_images
-from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import (
+from testkit.kubernetes.api_server import ApiServer
+from testkit.on_cluster.cluster_images import ClusterImages, build_images, load_images
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.on_cluster.release import (
     Release,
     create_namespace,
     delete_queues,
@@ -26,7 +26,7 @@ from testkit.release import (
     provide_volume,
     refuse_if_installed,
 )
-from testkit.release import namespace as namespace_of
+from testkit.on_cluster.release import namespace as namespace_of
 
 # Bringing up may first build Kubernetes (once), and waits for the clusters of another run; images are built on the way.
 BRING_UP_SECONDS = 3600

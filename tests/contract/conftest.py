@@ -7,11 +7,12 @@ import pytest
 import redis.asyncio
 
 import claimq
-from claimq import Policy, ReliableQueue
-from testkit.clock import Near
-from testkit.frozen_clock import BEGIN_MS, FrozenClock
-from testkit.patient import patient
-from testkit.server import Server
+from claimq import ReliableQueue
+from testkit.queues.clock import Near
+from testkit.queues.frozen_clock import BEGIN_MS, FrozenClock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 WorkerQueue = Callable[[str], ReliableQueue]
@@ -47,8 +48,14 @@ def other_worker(store: claimq.Server) -> ReliableQueue:
 @pytest.fixture
 async def strict(queue: ReliableQueue) -> ReliableQueue:
     """The queue with a requeue limit of 1: the second failure goes to failed."""
-    await queue.set_policy(Policy(requeue_limit=1))
+    await queue.set_policy(retrying_at_once(requeue_limit=1))
     return queue
+
+
+@pytest.fixture
+async def retries_at_once(queue: ReliableQueue) -> None:
+    """The queue's failed items can be claimed again at once."""
+    await queue.set_policy(retrying_at_once())
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import claimq
 from claimq import AuditRecord, ReliableQueue, StoreMisused
 from claimq.redis_store.connection import Connection
-from testkit.server import Server
+from testkit.servers.server import Server
 
 
 async def test_entries_are_listed_newest_first(queue: ReliableQueue) -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import claimq
 from claimq import NewItem, Policy, ReliableQueue, State, Verdict
-from testkit.clock import Near, move_clock
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.clock import Near, move_clock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 MAIN = "cq:{q}:main"
@@ -46,9 +47,9 @@ FORGED = {
     "options that are none": b'{"options":7}',
     "empty options": b'{"options":{}}',
     "a priority that is none": b'{"options":{"priority":"urgent"}}',
-    "an exclusive key that is no text": b'{"options":{"exclusive":7}}',
-    "an exclusive key with a blank": b'{"options":{"exclusive":"two words"}}',
-    "too long an exclusive key": b'{"options":{"exclusive":"' + b"x" * 129 + b'"}}',
+    "a key that is no text": b'{"options":{"key":7}}',
+    "a key with a blank": b'{"options":{"key":"two words"}}',
+    "too long a key": b'{"options":{"key":"' + b"x" * 129 + b'"}}',
     "options in a list": b'{"options":["headers"]}',
     "headers that are none": b'{"options":{"headers":{"a":"1"}}}',
     "no headers": b'{"options":{"headers":[]}}',
@@ -144,6 +145,7 @@ async def test_a_pushed_header_is_counted_as_adopted_when_main_is_empty(
     assert await queue.lengths() == {State.MAIN: 0, State.BUSY: 1, State.DELAYED: 0, State.FAILED: 0}
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_pushed_header_as_the_scripts_write_it_is_an_item(
     server: Server, queue: ReliableQueue
 ) -> None:
@@ -230,7 +232,7 @@ TEXTS = [
     b'"history":[', b'{"at":1,"kind":"fail","error":"no","worker":"w"}',
     b"\x00", b"\x7f", b"1.0", b'"options":{"headers":["a","', b'"options":{"later":[', b'"]}',
     b'"options":{"priority":"low"}', b'"options":{"priority":"',
-    b'"options":{"exclusive":"k"}', b'"options":{"exclusive":"',
+    b'"options":{"key":"k"}', b'"options":{"key":"',
 ]  # fmt: skip
 pieces = st.lists(st.sampled_from(TEXTS), max_size=9).map(b"".join)
 payloads = (
@@ -350,7 +352,7 @@ async def test_counters_at_their_end_stay_readable(server: Server, queue: Reliab
         b'"%s":%s' % (name, most) for name in (b"fails", b"crashes", b"interrupts", b"given_up")
     )
     server.call("LPUSH", MAIN, b"cq1 f 1700000000000 - {" + numbers + b"}\nx")
-    await queue.set_policy(Policy(requeue_limit=9))
+    await queue.set_policy(retrying_at_once(requeue_limit=9))
     (claim,) = await queue.claim(wait=0)
     await queue.unclaim(claim)
     (claim,) = await queue.claim(wait=0)

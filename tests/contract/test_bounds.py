@@ -23,11 +23,12 @@ from claimq import (
     Verdict,
 )
 from claimq.internals.operations import internals
-from testkit.clock import move_clock
-from testkit.contents import changes, contents
-from testkit.looking import waiting
-from testkit.script_calls import call, run
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import waiting
+from testkit.queues.retries import retrying_at_once
+from testkit.queues.script_calls import call, run
+from testkit.servers.contents import changes, contents
+from testkit.servers.server import Server
 
 MOVES = 100
 """Items that change their state in one call, as docs/guarantees.md says."""
@@ -40,7 +41,7 @@ MOST = 4
 @pytest.fixture
 async def large(queue: ReliableQueue) -> ReliableQueue:
     """Nine items of 600 kB wait, named 0 to 8."""
-    await queue.set_policy(Policy(requeue_limit=20))
+    await queue.set_policy(retrying_at_once(requeue_limit=20))
     await queue.enqueue_many([NewItem(b"x" * LARGE, id=str(number)) for number in range(COUNT)])
     return queue
 
@@ -85,11 +86,11 @@ async def test_a_claim_over_many_clients_is_bounded_by_bytes(queue: ReliableQueu
 
 
 async def test_looking_at_large_items_is_bounded_and_goes_on(large: ReliableQueue) -> None:
-    more, _, *page = await run(large, "peek", 0, 1000)
+    more, *page = await run(large, "peek", 0, 1000, "", "")
     assert (more, len(page)) == (1, MOST)
     assert ids_of(await large.peek(COUNT)) == IDS
     assert ids_of(await large.peek(3, offset=2)) == IDS[2:5]
-    assert await run(large, "find", "none", "main", "-", 0, 1000) == [b"NEXT", MOST, 1]
+    assert await run(large, "find", "none", "main", 0, 1000, "-") == [b"NEXT", 0, MOST]
     assert await large.find("none") is None
     found = await large.find("8")
     assert found is not None
@@ -108,7 +109,7 @@ async def test_a_page_of_large_items_is_bounded_and_goes_on(large: ReliableQueue
     assert ids_of(await large.items(state, 100)) == IDS
     assert ids_of(await large.items(state, 3, offset=2)) == IDS[2:5]
     if state != "failed":
-        assert await run(large, "find", "none", state, "-", 0, 1000) == [b"NEXT", MOST, 1]
+        assert await run(large, "find", "none", state, 0, 1000) == [b"NEXT", 0, MOST]
     found = await large.find("8")
     assert found is not None
     assert found.state == state
@@ -257,6 +258,7 @@ async def fail_at_length(queue: ReliableQueue) -> None:
     await queue.fail(await queue.claim(60, wait=0), "\x01" * 1000, detail="\x02" * 2000)
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_call_reads_a_bounded_number_of_bytes_of_headers(queue: ReliableQueue) -> None:
     """To check a header with many escapes takes many times as long as to copy it."""
     await queue.enqueue_many([NewItem("x", id=str(n)) for n in range(60)])
@@ -277,6 +279,7 @@ async def test_a_call_reads_a_bounded_number_of_bytes_of_headers(queue: Reliable
     assert int(words.split()[0]) <= MOST_HEADERS
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_claim_over_clients_reads_a_bounded_number_of_bytes_of_headers(queue: ReliableQueue) -> None:
     await queue.enqueue_many([NewItem("x", client=f"c{n}") for n in range(60)])
     await fail_at_length(queue)
@@ -336,10 +339,13 @@ WRONG: dict[str, tuple[bool, list[Any]]] = {
     "remove_failed by name": (True, ["", 0, 0, "-inf", 0, 1, 0, 0, "", *map(str, range(MANY))]),
     "failed_page": (False, ["", 0, 0, "-inf", 0, MANY]),
     "configure": (False, [str(number) for number in range(2 * MANY)]),
-    "find": (False, ["x", "main", "-", 0, MANY]),
+    "find": (False, ["x", "main", 0, MANY, "-"]),
     "items": (False, ["busy", 0, MANY]),
+    "longest": (False, [0, 0, MANY]),
     "peek": (False, [0, MANY]),
     "peek at nothing": (False, [0, -1]),
+    "places": (False, ["", "", "-", 0, MANY]),
+    "places in all": (False, ["", "", "-", 0, 600, "a", 0, 600]),
     "workers": (False, [0, MANY]),
     "clients": (False, [0, MANY]),
     "done_claim": (True, ["w1", MANY, "nonce", "", 1, "w1", 1, "TOKEN"]),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import claimq
 from claimq import Claim, Done, FailedPolicy, NewItem, Policy, ReliableQueue, State, StoreMisused, Verdict
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from testkit.contents import contents
-from testkit.looking import Lengths, lengths
-from testkit.script_calls import call, run
-from testkit.server import Server
+from testkit.queues.looking import Lengths, lengths
+from testkit.queues.script_calls import call, run
+from testkit.servers.contents import contents
+from testkit.servers.server import Server
 
 CLIENTS = 1_300
 MIB = 2**20
@@ -33,6 +35,12 @@ async def crowded(queue: ReliableQueue) -> ReliableQueue:
 
 
 LEFT = 2 * CLIENTS - 1200 + 5
+
+
+def calls_of_scripts(server: Server) -> int:
+    stats = server.call("INFO", "commandstats")
+    assert isinstance(stats, bytes)
+    return sum(int(calls) for calls in re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", stats.decode()))
 
 
 async def test_a_flush_of_many_claims_and_clients_takes_several_calls(crowded: ReliableQueue) -> None:
@@ -82,7 +90,7 @@ async def test_a_deletion_of_many_keeps_the_policy_until_its_last_call(
     removed = await internals(crowded).delete_owned(owner)
     assert removed is not None
     assert removed[State.MAIN] == LEFT - first[0]
-    assert [key for key in contents(server) if ":calls:" not in key] == []
+    assert [key for key in contents(server) if "cq:{q}:" in key and ":calls:" not in key] == []
 
 
 async def test_workers_come_in_pages(store: claimq.Server, queue: ReliableQueue) -> None:
@@ -137,16 +145,37 @@ async def test_peek_goes_on_over_the_turns_of_many_clients(crowded: ReliableQueu
     assert len(shown) == LEFT
 
 
-async def test_peek_over_many_clients_looks_at_a_bounded_number_of_lists(queue: ReliableQueue) -> None:
-    for _ in range(3):
-        await queue.enqueue_many([NewItem("x", client=f"c{number}") for number in range(1000)])
-    for start in range(1000, 3000, 1000):
-        await queue.enqueue_many([NewItem("x", client=f"c{start + n}") for n in range(1000)])
-    more, place, *page = await run(queue, "peek", 2_500, 1000)
-    assert (more, place, page) == (1, b"500 0 2000 0", [])
-    more, place, *page = await run(queue, "peek", place, 1000)
-    assert (more, place, len(page)) == (1, b"0 1 0 1", 500)
-    assert len(await queue.peek(9_000)) == 5_000
+async def test_a_page_behind_many_clients_takes_few_calls(server: Server, queue: ReliableQueue) -> None:
+    """One client has nearly all items: its turns come one after another when the others have none left."""
+    names = [f"c{n}" for n in range(1_100)]
+    order = [NewItem(name, client=name) for name in names]
+    order += [NewItem(f"noisy{n}", client="c7") for n in range(2_000)]
+    for start in range(0, len(order), 1000):
+        await queue.enqueue_many(order[start : start + 1000])
+    for offset in (1_200, 2_000):
+        before = calls_of_scripts(server)
+        page = await queue.items(State.MAIN, 50, offset=offset)
+        assert [row.item.text for row in page] == [f"noisy{n - 1_100}" for n in range(offset, offset + 50)]
+    assert calls_of_scripts(server) - before == 4  # the second time the server has the scripts
+    assert [row.item.text for row in await queue.items(State.MAIN, 3, offset=1_098)] == [
+        "c1098",
+        "c1099",
+        "noisy0",
+    ]
+
+
+async def test_places_of_main_are_read_within_the_bytes_of_a_call(queue: ReliableQueue) -> None:
+    items = [
+        NewItem(b"%s%d" % (client.encode(), n) + b"x" * MIB, client=client)
+        for client in "ab"
+        for n in range(3)
+    ]
+    await queue.set_policy(Policy(max_payload=2 * MIB))
+    await queue.enqueue_many(items)
+    more, *pages = await run(queue, "places", "", "", "a", 1, 2, "b", 1, 2)
+    assert (more, [len(page) for page in pages]) == (1, [2])
+    shown = await queue.items(State.MAIN, 4, offset=2)
+    assert [row.item.payload[:2] for row in shown] == [b"a1", b"b1", b"a2", b"b2"]
 
 
 @pytest.mark.parametrize("count", [1, 1000])
@@ -157,10 +186,12 @@ async def test_a_claim_passes_a_bounded_number_of_clients_whose_lists_are_gone(
     await queue.claim(wait=0)
     await queue.enqueue("x", client="last")
     lost = [f"gone-{number}" for number in range(2_500)]
-    await queue._connection.command("RPUSH", queue._keys["clients"], *lost)
+    await queue._connection.command(
+        "ZADD", queue._keys["clients"], *(word for n, name in enumerate(lost) for word in (-n - 1, name))
+    )
     incarnation = queue._connection.incarnations[queue._keys.main]
     assert await call(queue, "claim", "w1", count, "nonce", incarnation) == [b"AGAIN"]
-    left = await queue._connection.command("LLEN", queue._keys["clients"])
+    left = await queue._connection.command("ZCARD", queue._keys["clients"])
     assert 2_501 - 1_200 <= left < 2_501
     assert [claim.item.text for claim in await queue.claim(count, wait=0)] == ["x"]
 

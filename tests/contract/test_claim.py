@@ -6,8 +6,8 @@ import pytest
 
 import claimq
 from claimq import Claim, NewItem, Policy, ReliableQueue, State
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.waiting import eventually
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -167,6 +167,7 @@ async def test_alone_holds_for_one_client_only(queue: ReliableQueue) -> None:
     assert texts(await queue.claim(9, wait=0)) == ["poison"]
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_failing_does_not_make_an_item_come_alone(queue: ReliableQueue) -> None:
     await queue.enqueue_many(list("ab"))
     await queue.fail(await queue.claim(2, wait=0), "no")

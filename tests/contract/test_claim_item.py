@@ -9,10 +9,10 @@ import pytest
 import claimq
 from claimq import Claim, ItemOutOfReach, NewItem, ReliableQueue, State, Verdict
 from claimq.errors import StoreMisused
-from testkit.clock import move_clock
-from testkit.contents import contents
-from testkit.looking import Lengths, lengths
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths
+from testkit.servers.contents import contents
+from testkit.servers.server import Server
 
 CLIENTS = (None, "ann", "bob")
 

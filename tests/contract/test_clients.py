@@ -6,8 +6,8 @@ import pytest
 
 import claimq
 from claimq import ClientInfo, InvalidName, NewItem, ReliableQueue
-from testkit.looking import Lengths, lengths, texts, waiting
-from testkit.server import Server
+from testkit.queues.looking import Lengths, lengths, texts, waiting
+from testkit.servers.server import Server
 
 
 async def fill(queue: ReliableQueue, count: int = 3) -> None:
@@ -106,27 +106,7 @@ async def test_a_client_that_cannot_be_is_refused(queue: ReliableQueue, client: 
 async def test_a_client_of_other_characters_breaks_no_search(server: Server, queue: ReliableQueue) -> None:
     """Another client wrote it into the ring; the library and the scripts make no such names."""
     await queue.enqueue(NewItem("x", id="there", client="ann").payload, id="there", client="ann")
-    server.call("LPUSH", "cq:{q}:clients", b"caf\xc3\xa9", b"\xff\xfe")
+    server.call("ZADD", "cq:{q}:clients", 8, b"caf\xc3\xa9", 9, b"\xff\xfe")
     assert (await queue.find("there")) is not None
     assert await queue.find("absent") is None
     assert (await queue.memory_usage()).queue_bytes > 0
-
-
-@pytest.mark.parametrize("others", [0, 5, 1200])
-async def test_peek_has_each_item_once_while_its_client_is_in_the_ring_twice(
-    server: Server, queue: ReliableQueue, others: int
-) -> None:
-    for start in range(0, others, 600):
-        await queue.enqueue_many(
-            [NewItem(f"o{n}", client=f"c{n}") for n in range(start, min(start + 600, others))]
-        )
-    await queue.enqueue_many([NewItem(f"a{n}", client="ann") for n in range(3)])
-    server.call("LPUSH", "cq:{q}:clients", "ann")
-    for count in (1, 2, others + 1, others + 2, others + 9):
-        found = await waiting_of(queue, count)
-        assert len(set(found)) == len(found) == min(count, others + 3)
-    assert set(await waiting_of(queue, others + 9)) == {"a0", "a1", "a2", *(f"o{n}" for n in range(others))}
-
-
-async def waiting_of(queue: ReliableQueue, count: int) -> list[str]:
-    return texts(await queue.peek(count))

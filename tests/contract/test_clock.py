@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from claimq import Policy, ReliableQueue, State
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 pytestmark = pytest.mark.frozen_clock(True)

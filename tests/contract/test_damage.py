@@ -4,11 +4,11 @@ import pytest
 
 from claimq import NewItem, Priority, ReliableQueue, State
 from claimq.internals.operations import Damage, internals
-from testkit.clock import move_clock
-from testkit.damaged_keys import correct
-from testkit.looking import Lengths, lengths, texts, verdicts
-from testkit.script_calls import run
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.damaged_keys import correct
+from testkit.queues.looking import Lengths, lengths, texts, verdicts
+from testkit.queues.script_calls import run
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -27,7 +27,7 @@ async def test_a_queue_in_order_has_no_damage(queue: ReliableQueue, other_worker
     await queue.enqueue_many(
         ["plain", *(NewItem(client, client=client, priority=Priority.HIGH) for client in "abc")]
     )
-    await queue.enqueue("one", exclusive_key="k")
+    await queue.enqueue("one", key="k")
     await queue.fail(await queue.claim(2, wait=0), "no", permanent=True)
     await other_worker.claim(1, wait=0)
     await queue.enqueue("later", delay=5)
@@ -222,6 +222,30 @@ async def test_clients_that_the_ring_has_lost_are_removed_with_the_others(
     assert await queue.length() == 0
 
 
+@pytest.mark.parametrize("fields", [("ann", "7"), ("bob", "1"), ("ann", "none"), ()])
+async def test_wrong_counts_of_delayed_items_are_corrected(
+    queue: ReliableQueue, server: Server, fields: tuple[str, ...]
+) -> None:
+    await queue.enqueue_many([NewItem("x", client="ann", delay=5), NewItem("y", client="ann", delay=5), "z"])
+    await queue.enqueue("none", delay=5)
+    server.call(
+        *(("HSET", "cq:{q}:delayed:clients", *fields) if fields else ("DEL", "cq:{q}:delayed:clients"))
+    )
+    ((key, message),) = await reported(queue)
+    assert (key, message.startswith("counts ")) == ("cq:{q}:delayed:clients", True)
+    assert await correct(queue, server) == 1
+    assert server.call("HGETALL", "cq:{q}:delayed:clients") == [b"ann", b"2"]
+
+
+async def test_counts_of_delayed_items_end_when_none_is_delayed(queue: ReliableQueue, server: Server) -> None:
+    await queue.enqueue("x", client="ann")
+    server.call("HSET", "cq:{q}:delayed:clients", "ann", "7")
+    await queue.update_policy(max_waiting_per_client_items=2)
+    await queue.reap()
+    await queue.enqueue("y", client="ann")
+    assert server.call("EXISTS", "cq:{q}:delayed:clients") == 0
+
+
 async def test_names_of_clients_are_whole_words_of_the_command(queue: ReliableQueue, server: Server) -> None:
     await queue.enqueue("x", client="ann;FLUSHALL")
     server.call("DEL", "cq:{q}:clients")
@@ -229,7 +253,7 @@ async def test_names_of_clients_are_whole_words_of_the_command(queue: ReliableQu
         Damage(
             b"cq:{q}:clients",
             b"lacks the client ann;FLUSHALL, whose items wait",
-            (b"LPUSH", b"cq:{q}:clients", b"ann;FLUSHALL"),
+            (b"ZADD", b"cq:{q}:clients", b"1", b"ann;FLUSHALL"),
         )
         in await internals(queue).damage()
     )

@@ -5,10 +5,10 @@ import pytest
 import claimq
 from claimq import Claim, Policy, ReliableQueue, State, StoreUnavailable, Verdict
 from claimq.internals.operations import internals
-from testkit.clock import move_clock
-from testkit.patient import patient
 from testkit.plugin import FLAVOURS, ServerFactory
-from testkit.server import DURABLE, Server
+from testkit.queues.clock import move_clock
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually
 
 HOUR_MS = 3_600_000

@@ -4,10 +4,10 @@ import pytest
 
 import claimq
 from claimq import Claim, ReliableQueue, State
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
-from testkit.script_calls import call as call_script
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.script_calls import call as call_script
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -140,6 +140,7 @@ async def test_workers_of_every_name_end_their_claims(store: claimq.Server, work
     assert verdicts(await queue.done(claim)) == ["done"]
 
 
+@pytest.mark.usefixtures("retries_at_once")
 @pytest.mark.parametrize("script", ["done", "give_back", "renew"])
 async def test_a_client_of_any_language_may_name_a_claim_twice_and_it_ends_once(
     queue: ReliableQueue, script: str

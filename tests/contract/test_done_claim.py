@@ -4,9 +4,9 @@ import pytest
 
 from claimq import Claim, NewItem, Policy, ReliableQueue, State
 from claimq.internals.next_claims import next_claims
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 pytestmark = pytest.mark.frozen_clock(True)

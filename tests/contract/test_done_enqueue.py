@@ -7,7 +7,7 @@ import pytest
 import claimq
 from claimq import Claim, Done, NewItem, ReliableQueue
 from claimq.redis_store.connection import Connection
-from testkit.looking import Lengths, lengths, verdicts, waiting
+from testkit.queues.looking import Lengths, lengths, verdicts, waiting
 
 
 async def held(queue: ReliableQueue, payloads: str = "abc") -> list[Claim]:

@@ -6,10 +6,10 @@ import pytest
 
 import claimq
 from claimq import NewItem, Policy, ReliableQueue, State, StoreMisused
-from testkit.clock import move_clock
-from testkit.contents import changes, contents
-from testkit.looking import Lengths, lengths, texts, waiting
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, waiting
+from testkit.servers.contents import changes, contents
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 

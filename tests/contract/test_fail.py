@@ -3,8 +3,9 @@
 import pytest
 
 from claimq import Claim, FailedPolicy, NewItem, Policy, ReliableQueue, RetryDelay, State
-from testkit.clock import Near, move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.clock import Near, move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.retries import retrying_at_once
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -14,6 +15,7 @@ async def one(queue: ReliableQueue) -> Claim:
     return claim
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_failed_attempt_goes_to_the_tail_and_counts(queue: ReliableQueue) -> None:
     await queue.enqueue_many(list("ab"))
     claim = await one(queue)
@@ -40,7 +42,7 @@ async def test_a_delay_of_the_callers_own_replaces_the_policys(queue: ReliableQu
 
 
 async def test_an_item_is_tried_once_more_than_its_limit_and_then_given_up(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(requeue_limit=2))
+    await queue.set_policy(retrying_at_once(requeue_limit=2))
     await queue.enqueue("a")
     said = [verdicts(await queue.fail(await one(queue), f"try {n}"))[0] for n in range(3)]
     assert said == ["requeued", "requeued", "failed"]
@@ -53,6 +55,7 @@ async def test_an_item_is_tried_once_more_than_its_limit_and_then_given_up(queue
     assert [entry.error for entry in item.history] == ["try 0", "try 1", "try 2"]
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_the_default_limit_is_five_requeues(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     said = [verdicts(await queue.fail(await one(queue), "no"))[0] for _ in range(6)]
@@ -74,11 +77,12 @@ async def test_a_permanent_failure_goes_to_failed_whatever_the_limit(queue: Reli
 
 
 @pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_new_limit_holds_at_once_for_what_is_queued_already(queue: ReliableQueue, limit: int) -> None:
     await queue.enqueue("a")
     await queue.fail(await one(queue), "no")
     claim = await one(queue)
-    await queue.set_policy(Policy(requeue_limit=limit))
+    await queue.set_policy(retrying_at_once(requeue_limit=limit))
     assert verdicts(await queue.fail(claim, "no")) == ["failed"]
 
 
@@ -86,7 +90,7 @@ async def test_a_higher_limit_holds_at_once_too(strict: ReliableQueue) -> None:
     await strict.enqueue("a")
     await strict.fail(await one(strict), "no")
     claim = await one(strict)
-    await strict.set_policy(Policy(requeue_limit=2))
+    await strict.set_policy(retrying_at_once(requeue_limit=2))
     assert verdicts(await strict.fail(claim, "no")) == ["requeued"]
 
 
@@ -105,13 +109,14 @@ async def test_the_history_says_what_happened_when_why_and_at_whom(
 
 
 async def test_the_history_keeps_the_last_ten_lines(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(requeue_limit=99))
+    await queue.set_policy(retrying_at_once(requeue_limit=99))
     await queue.enqueue("a")
     for number in range(13):
         await queue.fail(await one(queue), f"error {number}")
     assert [entry.error for entry in (await one(queue)).item.history] == [f"error {n}" for n in range(3, 13)]
 
 
+@pytest.mark.usefixtures("retries_at_once")
 @pytest.mark.parametrize(
     "error",
     [
@@ -135,6 +140,7 @@ async def test_any_text_can_be_an_error_and_breaks_no_item(queue: ReliableQueue,
     assert item.history[0].error.rstrip("\ufffd") == kept[: len(item.history[0].error.rstrip("\ufffd"))]
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_each_claim_of_a_batch_has_its_own_outcome(strict: ReliableQueue) -> None:
     await strict.enqueue("old")
     await strict.fail(await one(strict), "no")
@@ -147,6 +153,7 @@ async def test_each_claim_of_a_batch_has_its_own_outcome(strict: ReliableQueue) 
     assert await lengths(strict) == Lengths(main=1, failed=1)
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_batch_goes_to_the_tail_in_the_order_of_claiming_however_it_is_named(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
@@ -156,14 +163,39 @@ async def test_a_batch_goes_to_the_tail_in_the_order_of_claiming_however_it_is_n
     assert await waiting(queue) == list("abcdefghijkl")
 
 
-async def test_without_a_delay_policy_the_next_attempt_is_at_once(queue: ReliableQueue) -> None:
+async def test_by_default_the_pause_before_a_retry_doubles_from_a_second(queue: ReliableQueue) -> None:
+    """A fifth of it at most is taken away at random. Without a policy on the server the scripts have the default."""
+    await queue.enqueue("a")
+    for longest in (1, 2, 4, 8, 16):
+        (outcome,) = await queue.fail(await one(queue), "no")
+        assert outcome.delay is not None
+        assert 0.8 * longest - 0.001 <= outcome.delay <= longest
+        await move_clock(queue, longest)
+    assert verdicts(await queue.fail(await one(queue), "no")) == ["failed"]
+
+
+async def test_by_default_no_pause_before_a_retry_is_longer_than_five_minutes(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(requeue_limit=50))
+    await queue.enqueue("a")
+    for _ in range(14):
+        await queue.fail(await one(queue), "no")
+        await move_clock(queue, 300)
+    (outcome,) = await queue.fail(await one(queue), "no")
+    assert outcome.delay is not None
+    assert 240 - 0.001 <= outcome.delay <= 300
+
+
+async def test_without_an_initial_delay_the_next_attempt_is_at_once(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=0)))
     await queue.enqueue("a")
     await queue.fail(await one(queue), "no")
     assert texts(await queue.claim(wait=0)) == ["a"]
 
 
 async def test_the_retry_delay_grows_by_its_factor_up_to_its_longest(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=100, factor=3, max=2000), requeue_limit=9))
+    await queue.set_policy(
+        Policy(retry_delay=RetryDelay(initial=100, factor=3, max=2000, jitter=0), requeue_limit=9)
+    )
     await queue.enqueue("a")
     delays: list[float | None] = []
     for _ in range(5):
@@ -194,7 +226,7 @@ async def test_full_jitter_goes_down_to_nothing_and_never_below(queue: ReliableQ
 
 
 async def test_a_delayed_failure_keeps_its_client_and_its_counters(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=5)))
+    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=5, jitter=0)))
     await queue.enqueue("a", client="ann")
     await queue.fail(await one(queue), "no")
     await move_clock(queue, 6)
@@ -212,6 +244,7 @@ async def test_the_cap_on_failed_items_holds_when_one_comes(queue: ReliableQueue
     assert (await queue.stats())["failed_removed"] == 3
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_failing_keeps_first_enqueued_at_and_renews_enqueued_at(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     claim = await one(queue)
@@ -222,6 +255,7 @@ async def test_failing_keeps_first_enqueued_at_and_renews_enqueued_at(queue: Rel
     assert item.enqueued_at - item.first_enqueued_at >= 10
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_failed_attempt_of_a_client_goes_behind_its_own_items(queue: ReliableQueue) -> None:
     await queue.enqueue_many([NewItem(f"ann{n}", client="ann") for n in range(3)])
     await queue.fail(await one(queue), "no")
@@ -229,6 +263,7 @@ async def test_a_failed_attempt_of_a_client_goes_behind_its_own_items(queue: Rel
     assert await queue.length(State.MAIN) == 3
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_an_errors_detail_stays_with_the_item_until_the_next_error(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     await queue.fail(await one(queue), "no", detail="worker.py:7 in résumé\nlib.py:9 in open")
@@ -244,6 +279,7 @@ async def test_an_errors_detail_stays_with_the_item_until_the_next_error(queue: 
     assert (item.last_error, item.error_detail) == ("killed", None)
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_of_a_long_detail_the_end_is_kept(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     await queue.fail(await one(queue), "no", detail="x" * 5000 + "end")

@@ -3,7 +3,7 @@
 import pytest
 
 from claimq import ReliableQueue
-from testkit.clock import move_clock
+from testkit.queues.clock import move_clock
 
 pytestmark = pytest.mark.frozen_clock(True)
 

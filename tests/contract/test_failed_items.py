@@ -6,10 +6,10 @@ import pytest
 
 import claimq
 from claimq import FailedPass, FailedPolicy, Match, NewItem, Policy, ReliableQueue, State
-from testkit.clock import move_clock
-from testkit.damaged_keys import correct
-from testkit.looking import Lengths, lengths, texts, waiting
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.damaged_keys import correct
+from testkit.queues.looking import Lengths, lengths, texts, waiting
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -34,6 +34,7 @@ async def give_up_again(queue: ReliableQueue, name: str, times: int) -> None:
         await move_clock(queue, 0.01)
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_requeue_failed_returns_all_oldest_first_with_new_counters_and_old_history(
     queue: ReliableQueue,
 ) -> None:
@@ -56,6 +57,7 @@ async def test_requeue_failed_returns_all_oldest_first_with_new_counters_and_old
     assert (await queue.stats())["failed_requeued"] == 2
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_requeued_item_has_its_whole_limit_again(strict: ReliableQueue) -> None:
     await strict.enqueue("a")
     for _ in range(2):

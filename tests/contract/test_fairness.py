@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import claimq
 from claimq import Claim, NewItem, ReliableQueue
-from testkit.looking import texts, waiting
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.looking import texts, waiting
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 
 async def test_clients_take_turns_however_long_their_lists_are(queue: ReliableQueue) -> None:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from claimq.redis_store.scripts import script
-from testkit.contents import Contents, changes, contents
-from testkit.resp import Connection, Reply, ReplyError
-from testkit.server import Server
+from testkit.servers.contents import Contents, changes, contents
+from testkit.servers.resp import Connection, Reply, ReplyError
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 SECONDS = 2_000_000_000
 NOW = SECONDS * 1000 + 7
-MAIN, OTHER = "cq:{q}:main", "cq:{other}:main"
+MAIN, OTHER, DELAYED = "cq:{q}:main", "cq:{other}:main", "cq:{q}:delayed"
 STATS, CONFIG, CALLS, WAKE = "cq:{q}:stats", "cq:{q}:config", "cq:{q}:calls:instance", "cq:{q}:wake"
 ENVELOPE = f"cq1 prefix-17 {NOW} - -\npayload"
 RIGHTS = ("+hget", "+hmget", "+hset", "+llen", "+lpush", "+hincrby", "+pexpire", "+zadd", "+zrem")
@@ -30,6 +30,8 @@ GENERAL = _HEAD + _GENERAL
 FAST = f"{_HEAD}{FIRST}{_FAST}{REST}return 'left to the rest'"
 
 Words = tuple[str | bytes, ...]
+BOUND = {"bound": "1"}
+"""What `configure` notes where the policy bounds the items that wait."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,28 @@ def is_fast(server: Server, case: Case, *rights: str) -> bool:
     [
         Case(),
         Case(before=(("LPUSH", MAIN, "bare", "payloads"), ("LPUSH", WAKE, "1"))),
-        Case(stats={"client_items": "3", "clock_offset": "0", "exclusive": "1", "done": "12"}),
+        Case(stats={"client_items": "3", "clock_offset": "0", "keys": "1", "done": "12"}),
         Case(config={"max_payload": "7", "durability": "primary", "id_window_ms": "5"}),
         Case(stats={"seen_at": f"{NOW}"}),
         Case(group=("1", "0", "-", "", "prefix-", "17", "1", b"")),
         Case(keys=(MAIN, "cq:{q}:absent")),
         Case(last=f"5 {NOW - 600_000} "),
         Case(stats={"largest": str(len(ENVELOPE))}),
+        Case(stats=BOUND, config={"max_waiting_items": "1", "max_waiting_per_client_items": ""}),
+        Case(
+            stats=BOUND,
+            config={"max_waiting_items": "", "max_waiting_per_client_items": "1"},
+            before=(("LPUSH", MAIN, "x"),),
+        ),
+        Case(
+            stats={"client_items": "3"} | BOUND,
+            config={"max_waiting_items": "4", "max_waiting_per_client_items": "1"},
+        ),
+        Case(
+            stats=BOUND,
+            config={"max_waiting_items": "4", "max_waiting_per_client_items": "1"},
+            before=(("LPUSH", MAIN, "x", "y"), ("ZADD", DELAYED, "1", "z")),
+        ),
     ],
 )
 def test_a_plain_item_for_a_queue_in_use_takes_the_fast_path(server: Server, case: Case) -> None:
@@ -142,6 +159,14 @@ def test_a_plain_item_for_a_queue_in_use_takes_the_fast_path(server: Server, cas
         Case(config={"max_payload": "6"}),
         Case(config={"durability": "replicated"}),
         Case(config={"durability": "fsynced"}),
+        Case(stats={"client_items": "3"} | BOUND, config={"max_waiting_items": "3"}),
+        Case(
+            stats=BOUND,
+            config={"max_waiting_items": "2"},
+            before=(("LPUSH", MAIN, "x"), ("ZADD", DELAYED, "1", "z")),
+        ),
+        Case(stats={"bound": "0 0 0 0 0 0"}, config={"max_waiting_bytes": "1000000"}),
+        Case(stats=BOUND, config={"max_waiting_items": "9"}, before=(("SET", DELAYED, "no zset"),)),
         Case(keys=(MAIN, OTHER)),
         Case(keys=(MAIN, "cq:{q}:absent", OTHER)),
         Case(keys=(OTHER, MAIN), group=("2", "0", "-", "", "prefix-", "17", "1", b"payload")),

@@ -7,12 +7,12 @@ import pytest
 
 import claimq
 from claimq import Claim, NewItem, ReliableQueue, State, StoreMisused, Verdict
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.script_calls import call
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts
+from testkit.queues.script_calls import call
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 STATS = "cq:{q}:stats"
@@ -72,6 +72,7 @@ async def _claims(queue: ReliableQueue, payloads: str) -> list[Claim]:
     return await queue.claim(len(payloads), wait=0)
 
 
+@pytest.mark.usefixtures("retries_at_once")
 @pytest.mark.parametrize("counter", ["many", "1.5", "9223372036854775807"])
 async def test_a_counter_that_cannot_be_added_to_begins_again(
     server: Server, queue: ReliableQueue, counter: str
@@ -153,18 +154,6 @@ async def test_a_claim_call_of_more_items_than_a_call_claims_does_not_stop_a_rep
     assert server.call("ZCARD", "cq:{q}:claims") == 1
 
 
-async def test_a_cursor_of_exclusive_keys_that_is_none_begins_again(
-    server: Server, queue: ReliableQueue
-) -> None:
-    server.call("HSET", STATS, "exclusive_cursor", "18446744073709551616")
-    for start in range(0, 64, 16):
-        await queue.enqueue_many([NewItem("x", exclusive_key=f"k{n}") for n in range(start, start + 16)])
-        await queue.done(await queue.claim(16, wait=0))
-    keys = server.call("HLEN", "cq:{q}:exclusive")
-    assert isinstance(keys, int)
-    assert keys < 40
-
-
 async def test_a_kept_reply_that_no_script_has_written_does_not_stop_its_lane(
     server: Server, queue: ReliableQueue
 ) -> None:
@@ -179,7 +168,7 @@ async def test_a_kept_reply_that_no_script_has_written_does_not_stop_its_lane(
 
 
 def _keys(server: Server) -> list[str]:
-    keys = server.call("KEYS", "cq:*")
+    keys = server.call("KEYS", "cq:{q}:*")
     assert isinstance(keys, list)
     return [key.decode() for key in keys if isinstance(key, bytes)]
 

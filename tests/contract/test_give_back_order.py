@@ -6,15 +6,15 @@ import pytest
 
 from claimq import Claim, NewItem, Reason, ReliableQueue
 from claimq import Server as Store
-from testkit.clock import move_clock
-from testkit.frozen_clock import FrozenClock
-from testkit.looking import texts, verdicts, waiting
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.frozen_clock import FrozenClock
+from testkit.queues.looking import texts, verdicts, waiting
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
 MERGED = 1000
-"""How many items that were given back before a call reads (MERGE_ITEMS of lib/settle.lua)."""
+"""How many items that were given back before a call reads (MERGE_ITEMS of lib/head.lua)."""
 
 
 async def claimed(queue: ReliableQueue, count: int) -> list[Claim]:
@@ -99,6 +99,7 @@ async def test_where_stats_is_lost_and_the_clock_went_back_only_the_order_is_ope
     assert await waiting(queue) == ["b", "a", "c"]
 
 
+@pytest.mark.usefixtures("retries_at_once")
 @pytest.mark.parametrize("verb", ["requeue", "fail", "crash", "delayed", "failed"])
 async def test_an_item_that_enters_the_tail_again_has_its_place_there(
     queue: ReliableQueue, verb: str

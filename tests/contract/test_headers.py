@@ -7,9 +7,10 @@ import pytest
 
 import claimq
 from claimq import Claim, Done, NewItem, Policy, ReliableQueue, State, StoreMisused
-from testkit.clock import move_clock
-from testkit.contents import changes, contents
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.contents import changes, contents
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -127,7 +128,7 @@ async def test_the_largest_headers_go_through_every_script(store: claimq.Server)
     """Every character doubles as JSON; with long errors the header leaves out the history, and never the headers."""
     queue = store.queue("q", worker="w" * 200)
     largest = {f"h{number:063}": '"' * 1024 for number in range(16)}
-    await queue.set_policy(Policy(requeue_limit=30))
+    await queue.set_policy(retrying_at_once(requeue_limit=30))
     await queue.enqueue_many([NewItem("a", headers=largest), NewItem("b", headers=largest, delay=1)])
     for _ in range(12):
         claim = await claim_one(queue)

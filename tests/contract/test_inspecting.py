@@ -6,10 +6,10 @@ import pytest
 
 import claimq
 from claimq import COUNTERS, InvalidName, NewItem, Policy, ReliableQueue, State
-from testkit.clock import Near, move_clock
-from testkit.contents import changes, contents
-from testkit.looking import Lengths, lengths, texts, waiting
-from testkit.server import Server
+from testkit.queues.clock import Near, move_clock
+from testkit.queues.looking import Lengths, lengths, texts, waiting
+from testkit.servers.contents import changes, contents
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -327,6 +327,7 @@ async def test_looking_changes_nothing(server: Server, queue: ReliableQueue) -> 
     await queue.workers()
     await queue.clients()
     await queue.memory_usage()
+    await queue.longest_claims()
     await queue.failed_item("f")
     await queue.policy()
     assert changes(before, contents(server)) == {}

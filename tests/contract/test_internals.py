@@ -6,9 +6,10 @@ from claimq import NewItem, Policy, ReliableQueue, connect
 from claimq.internals.operations import internals
 from claimq.model import State
 from claimq.policy import RetryDelay
-from testkit.clock import move_clock
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 FIRST = "worker ended: exit code 3; pod p, node n, image i, run 1"
 CAUSE = "worker ended: OOMKilled, exit code 137 (signal 9); pod p, node n, image i, run 2"
@@ -32,16 +33,17 @@ async def test_a_cause_is_recorded_on_an_item_that_waits_again(
 async def test_a_cause_is_recorded_wherever_the_item_is_by_now(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await queue.set_policy(Policy(requeue_limit=0))
+    await queue.set_policy(retrying_at_once(requeue_limit=0))
     await queue.enqueue("failed")
     await queue.crash(await queue.claim(1, wait=0), "gone")
-    await queue.set_policy(Policy(requeue_limit=5))
+    await queue.set_policy(retrying_at_once(requeue_limit=5))
     await queue.enqueue("busy")
     await queue.crash(await queue.claim(1, wait=0), "gone")
     await other_worker.claim(1, wait=0)
-    await queue.set_policy(Policy(requeue_limit=5, retry_delay=RetryDelay(initial=60.0)))
+    await queue.set_policy(Policy(requeue_limit=5, retry_delay=RetryDelay(initial=60.0, jitter=0)))
     await queue.enqueue("delayed")
-    await queue.crash(await queue.claim(1, wait=0), "gone")
+    for _ in range(2):  # the first crash is not followed by a delay
+        await queue.crash(await queue.claim(1, wait=0), "gone")
     (due,) = await queue.items(State.DELAYED)
     assert await internals(queue).explain("w1", CAUSE) == 3
     for state in (State.FAILED, State.BUSY, State.DELAYED):
@@ -51,6 +53,7 @@ async def test_a_cause_is_recorded_wherever_the_item_is_by_now(
     assert (await queue.items(State.DELAYED))[0].due_at == due.due_at
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_no_item_gets_a_cause_twice_or_of_another_death(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:

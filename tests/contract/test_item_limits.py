@@ -8,8 +8,9 @@ import pytest
 import claimq
 from claimq import FailedPolicy, NewItem, OnExpiry, Policy, ReliableQueue, State, Verdict
 from claimq.internals.next_claims import next_claims
-from testkit.clock import move_clock
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 SOON = timedelta(seconds=10)
@@ -144,7 +145,7 @@ async def test_where_failed_is_of_another_type_late_items_are_handed_out(
 async def test_an_items_own_limit_of_requeues_replaces_that_of_the_queue(
     queue: ReliableQueue, own: int | None, attempts: int
 ) -> None:
-    await queue.set_policy(Policy(requeue_limit=1, on_expiry=OnExpiry.REQUEUE))
+    await queue.set_policy(retrying_at_once(requeue_limit=1, on_expiry=OnExpiry.REQUEUE))
     await queue.enqueue("a", max_requeues=own)
     for left in range(attempts, 0, -1):
         claims = await queue.claim(wait=0)

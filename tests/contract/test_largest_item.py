@@ -11,9 +11,9 @@ import claimq
 from claimq import NewItem, RedisSettings, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from claimq.redis_store.connection import Connection
-from testkit.looking import Lengths, lengths, verdicts
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.looking import Lengths, lengths, verdicts
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 SMALL, LARGE = "s" * 500, "l" * 2000

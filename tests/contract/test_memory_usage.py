@@ -3,7 +3,7 @@
 import pytest
 
 from claimq import NewItem, ReliableQueue
-from testkit.server import Server
+from testkit.servers.server import Server
 
 
 async def test_memory_usage_counts_the_queues_bytes_and_the_servers_share(

@@ -7,7 +7,7 @@ from claimq.errors import StoreMisused
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner, read_owner
 from claimq.model import State
-from testkit.server import Server
+from testkit.servers.server import Server
 
 THUMBS = Owner("cluster-a", "media", "thumbs", "uid-1")
 AGAIN = Owner("cluster-a", "media", "thumbs", "uid-2")

@@ -12,12 +12,12 @@ import pytest
 
 import claimq
 from claimq import StoreMisused
-from testkit import roles
-from testkit.contents import Contents, changes, contents
-from testkit.patient import patient
-from testkit.scenario_world import World
-from testkit.scenarios import SCENARIOS
-from testkit.server import Server
+from testkit.queues import roles
+from testkit.queues.scenario_world import World
+from testkit.queues.scenarios import SCENARIOS
+from testkit.servers.contents import Contents, changes, contents
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 USER = "limited"
 OTHER_KEYS = "~cq:{other}:*"

@@ -9,9 +9,9 @@ import pytest
 
 import claimq
 from claimq import FailedPolicy, Match, NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay, StoreMisused
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 ODD = Policy(
     requeue_limit=1,
@@ -195,7 +195,7 @@ async def test_flush_leaves_no_key_with_items(
     await queue.claim(5, wait=0)
     await other_worker.claim(5, wait=0)
     await queue.flush()
-    keys = server.call("KEYS", "*")
+    keys = server.call("KEYS", "cq:{q}:*")
     assert isinstance(keys, list)
     left = {str(key, "ascii").removeprefix("cq:{q}:") for key in keys if isinstance(key, bytes)}
     assert {name for name in left if not name.startswith("calls:")} <= {"stats", "config", "workers"}
@@ -241,6 +241,6 @@ async def test_delete_removes_everything_unless_something_is_held(
         return
     assert counts is not None
     assert sum(counts.values()) == 2
-    keys = server.call("KEYS", "*")
+    keys = server.call("KEYS", "cq:{q}:*")
     assert isinstance(keys, list)
     assert [key for key in keys if isinstance(key, bytes) and b":calls:" not in key] == []

@@ -7,10 +7,10 @@ import pytest
 import claimq
 from claimq import Policy, ReliableQueue, Verdict
 from claimq.redis_store.scripts import Arg
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths
-from testkit.resp import Connection
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths
+from testkit.servers.resp import Connection
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.frozen_clock(True)

@@ -10,7 +10,6 @@ from claimq import (
     Done,
     NewItem,
     OnExpiry,
-    Policy,
     Priority,
     Reason,
     ReliableQueue,
@@ -19,10 +18,11 @@ from claimq import (
     Verdict,
 )
 from claimq.internals.operations import internals
-from testkit.clock import move_clock
-from testkit.damaged_keys import correct
-from testkit.looking import texts
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.damaged_keys import correct
+from testkit.queues.looking import texts
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 KINDS = ("low", "normal", "high")
@@ -98,7 +98,7 @@ async def test_an_item_of_low_priority_is_passed_by_at_most_63_others(queue: Rel
 async def test_an_item_keeps_its_priority_on_every_way_back_to_main(
     queue: ReliableQueue, way: str, client: str | None
 ) -> None:
-    await queue.set_policy(Policy(on_expiry=OnExpiry.REQUEUE))
+    await queue.set_policy(retrying_at_once(on_expiry=OnExpiry.REQUEUE))
     await queue.enqueue("a", client=client, priority=Priority.HIGH, headers={"h": "1"})
     claims = await queue.claim(wait=0)
     words: dict[str, Any] = {"fail": {"error": "no"}, "crash": {"error": "no"}, "delay": {"delay": 3}}

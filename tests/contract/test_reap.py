@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay, State, Verdict
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
-from testkit.server import Server
+from claimq import NewItem, OnExpiry, Policy, ReliableQueue, State, Verdict
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -71,18 +72,18 @@ async def test_on_expiry_says_what_becomes_of_it(
 
 
 async def test_on_expiry_says_nothing_about_failures(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(on_expiry=OnExpiry.DROP))
+    await queue.set_policy(retrying_at_once(on_expiry=OnExpiry.DROP))
     await queue.enqueue("a")
     assert verdicts(await queue.fail(await queue.claim(wait=0), "no")) == ["requeued"]
     assert verdicts(await queue.crash(await queue.claim(wait=0), "no")) == ["requeued"]
 
 
-async def test_an_expired_claim_waits_out_the_retry_delay(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=5)))
+async def test_an_item_whose_claim_expired_waits_from_the_second_time_on(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    await queue.claim(wait=0)
-    await move_clock(queue, 31)
-    assert verdicts((await queue.reap()).expired) == ["delayed"]
+    for verdict in ("requeued", "delayed"):
+        await queue.claim(wait=0)
+        await move_clock(queue, 31)
+        assert verdicts((await queue.reap()).expired) == [verdict]
     assert await lengths(queue) == Lengths(delayed=1)
 
 

@@ -5,8 +5,7 @@ import pytest
 from claimq import NewItem, Policy, ReliableQueue
 from claimq.internals.operations import internals
 from claimq.model import State, Verdict
-from testkit.clock import move_clock
-from testkit.server import Server
+from testkit.queues.clock import move_clock
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -28,12 +27,10 @@ async def test_what_waits_again_goes_to_the_tail_and_counts(queue: ReliableQueue
     assert [claim.item.text for claim in await queue.claim(2, wait=0)] == ["bad"]
 
 
-async def test_what_waits_for_its_exclusive_key_counts_too(
-    queue: ReliableQueue, other_worker: ReliableQueue
-) -> None:
-    await queue.enqueue("bad", exclusive_key="k")
+async def test_what_waits_for_its_key_counts_too(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
+    await queue.enqueue("bad", key="k")
     await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
-    await queue.enqueue("first", exclusive_key="k", priority="high")
+    await queue.enqueue("first", key="k", priority="high")
     await other_worker.claim(1, wait=0)
     assert await queue.claim(1, wait=0) == []
     assert await internals(queue).recount("w1", CAUSE) == 1
@@ -122,16 +119,3 @@ async def test_what_a_client_of_many_gave_back_is_found(queue: ReliableQueue) ->
     await queue.enqueue_many([NewItem("other", client=f"c{number}") for number in range(150)])
     await queue.unclaim(claims, why=WHY)
     assert await internals(queue).recount("w1", CAUSE) == 1
-
-
-async def test_an_item_of_a_client_that_is_twice_in_the_ring_is_counted_once(
-    server: Server, queue: ReliableQueue
-) -> None:
-    await queue.enqueue_many([NewItem("bad", client="c"), NewItem("good", client="c")])
-    await queue.unclaim(await queue.claim(1, wait=0), why=WHY)
-    server.call("LPUSH", "cq:{q}:clients", "c")
-    assert await internals(queue).recount("w1", CAUSE) == 1
-    assert server.call("LLEN", "cq:{q}:main:c") == 2
-    assert await queue.length() == 2
-    claims = [claim for _ in range(3) for claim in await queue.claim(1, wait=0)]
-    assert [(claim.item.text, claim.item.crash_count) for claim in claims] == [("good", 0), ("bad", 1)]

@@ -11,10 +11,10 @@ import pytest
 
 import claimq
 from claimq import ReliableQueue, StoreMisused
-from testkit.contents import changes, contents
-from testkit.scenario_world import CANDIDATES, World
-from testkit.scenarios import SCENARIOS
-from testkit.server import Server
+from testkit.queues.scenario_world import CANDIDATES, World
+from testkit.queues.scenarios import SCENARIOS
+from testkit.servers.contents import changes, contents
+from testkit.servers.server import Server
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from claimq import (
     StoreUnavailable,
     Verdict,
 )
-from testkit.clock import move_clock
-from testkit.contents import changes, contents
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.servers.contents import changes, contents
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 Verb = Callable[[ReliableQueue, list[str]], Awaitable[object]]
 VERDICTS: dict[str, Callable[[ReliableQueue, list[str]], Awaitable[list[Outcome]]]] = {

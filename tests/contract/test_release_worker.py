@@ -2,8 +2,8 @@
 
 import pytest
 
-from claimq import InvalidName, NewItem, Policy, Reason, Released, ReliableQueue, RetryDelay, State
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
+from claimq import InvalidName, NewItem, Reason, Released, ReliableQueue, State
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
 
 
 async def test_a_crashed_workers_items_go_to_the_tail_counted_and_in_order(
@@ -51,6 +51,7 @@ async def test_the_order_holds_over_many_chunks(queue: ReliableQueue, reason: Re
         assert order == payloads[count:] + payloads[:count]
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_crashed_worker_can_use_up_the_limit(strict: ReliableQueue) -> None:
     await strict.enqueue_many(list("ab"))
     await strict.fail(await strict.claim(wait=0), "no")
@@ -59,9 +60,11 @@ async def test_a_crashed_worker_can_use_up_the_limit(strict: ReliableQueue) -> N
     assert await lengths(strict) == Lengths(main=1, failed=1)
 
 
-async def test_the_retry_delay_holds_for_crashes(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=4)))
+async def test_an_item_whose_worker_died_waits_from_the_second_time_on(queue: ReliableQueue) -> None:
+    """One death is mostly that of the worker; a second one makes the item the likelier cause."""
     await queue.enqueue("a")
+    await queue.claim(wait=0)
+    assert await queue.release_worker("w1") == Released(requeued=1)
     await queue.claim(wait=0)
     assert await queue.release_worker("w1") == Released(delayed=1)
 

@@ -4,9 +4,9 @@ import pytest
 
 import claimq
 from claimq import FailedPass, FailedPolicy, Match, NewItem, OnExpiry, Policy, ReliableQueue, RemovalReason
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, verdicts
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, verdicts
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 

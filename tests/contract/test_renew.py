@@ -3,8 +3,8 @@
 import pytest
 
 from claimq import Claim, Policy, ReliableQueue, State
-from testkit.clock import Near, move_clock
-from testkit.looking import verdicts
+from testkit.queues.clock import Near, move_clock
+from testkit.queues.looking import verdicts
 
 pytestmark = pytest.mark.frozen_clock(True)
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from claimq import NewItem, ReliableQueue, State
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -174,3 +174,12 @@ def _commands(server: Server) -> int:
     text = server.call("INFO", "commandstats")
     assert isinstance(text, bytes)
     return sum(map(int, re.findall(r"calls=(\d+)", text.decode())))
+
+
+async def test_old_ids_are_forgotten_in_calls_of_a_thousand(server: Server, queue: ReliableQueue) -> None:
+    await queue.enqueue("x", id="new")
+    server.call("ZADD", "cq:{q}:ids", *(word for number in range(1500) for word in (number, f"old-{number}")))
+    assert (await queue.reap(500)).more
+    assert server.call("ZCARD", "cq:{q}:ids") == 501
+    assert not (await queue.reap(500)).more
+    assert server.call("ZRANGE", "cq:{q}:ids", 0, -1) == [b"new"]

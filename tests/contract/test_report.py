@@ -1,8 +1,8 @@
 """The report of a server whose user may not read its settings."""
 
 import claimq
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 
 async def test_the_report_of_a_user_who_may_not_ask_says_unknown(server: Server) -> None:

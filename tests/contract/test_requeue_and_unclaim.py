@@ -5,9 +5,10 @@ from typing import Any, cast
 import pytest
 
 from claimq import Claim, NewItem, Policy, ReliableQueue, RetryDelay, State, Verdict
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths, texts, verdicts, waiting
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -58,7 +59,7 @@ async def test_a_requeue_with_a_delay_is_delayed_for_so_long(queue: ReliableQueu
 
 
 async def test_a_requeue_is_not_delayed_by_the_retry_policy(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=60)))
+    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=60, jitter=0)))
     await queue.enqueue("a")
     assert verdicts(await queue.requeue(await one(queue))) == ["requeued"]
 
@@ -82,7 +83,7 @@ async def test_a_requeue_can_say_why_and_keeps_the_last_error_otherwise(strict: 
 
 
 async def test_fails_crashes_and_requeues_count_together_against_the_limit(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(requeue_limit=3))
+    await queue.set_policy(retrying_at_once(requeue_limit=3))
     await queue.enqueue("a")
     await queue.fail(await one(queue), "no")
     await queue.crash(await one(queue), "killed")
@@ -121,6 +122,7 @@ async def test_however_they_are_named_they_come_back_in_order(
     assert await waiting(queue) == list("abcdefghijkl")
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_an_interruption_never_counts_against_the_limit(strict: ReliableQueue) -> None:
     await strict.enqueue("a")
     for _ in range(20):
@@ -171,15 +173,19 @@ async def test_a_crash_counts_and_goes_to_the_tail_and_comes_alone(queue: Reliab
     assert (await queue.stats())["crashes"] == 1
 
 
-async def test_a_crash_is_delayed_like_a_failure(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=3)))
+async def test_crashes_are_delayed_like_failures_from_the_second_one_on(queue: ReliableQueue) -> None:
+    await queue.set_policy(Policy(retry_delay=RetryDelay(initial=3, jitter=0)))
     await queue.enqueue("a")
-    (outcome,) = await queue.crash(await one(queue), "killed")
-    assert (outcome.verdict, outcome.delay) == ("delayed", 3)
+    delays: list[float | None] = []
+    for _ in range(3):
+        (outcome,) = await queue.crash(await one(queue), "killed")
+        delays.append(outcome.delay)
+        await move_clock(queue, (outcome.delay or 0) + 1)
+    assert delays == [None, 6, 12]
 
 
 async def test_an_item_that_kills_its_worker_again_and_again_ends_in_failed(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(requeue_limit=3))
+    await queue.set_policy(retrying_at_once(requeue_limit=3))
     await queue.enqueue("poison")
     handed = 0
     while claims := await queue.claim(9, wait=0):

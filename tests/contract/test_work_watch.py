@@ -10,8 +10,8 @@ import claimq
 from claimq import RedisSettings, ReliableQueue, connect
 from claimq.internals.work_watch import WorkWatch
 from claimq.redis_store.connection import Connection
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 

@@ -7,10 +7,12 @@ import pytest
 import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
-from testkit.patient import patient
-from testkit.plugin import report_log
-from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.faults.proxy import FaultProxy
+from testkit.plugin import ProxyFactory, report_log
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
+from testkit.workers.sidecars import Sidecar
 
 StartSidecar = Callable[..., Sidecar]
 
@@ -32,10 +34,22 @@ def start_sidecar(request: pytest.FixtureRequest) -> Iterator[StartSidecar]:
 
 
 @pytest.fixture
+def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
+    """A fault proxy before the shared Valkey."""
+    return start_proxy(valkey)
+
+
+@pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
     """The queue `q` on the shared Valkey, for looking at it from outside, also while a busy server answers late."""
     with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         yield server.queue("q", worker="watcher")
+
+
+@pytest.fixture
+def retries_at_once(queue: BlockingQueue) -> None:
+    """The queue's failed items can be claimed again at once."""
+    queue.set_policy(retrying_at_once())
 
 
 @pytest.fixture
@@ -47,7 +61,7 @@ def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar) -
 @pytest.fixture
 def hasty(queue: BlockingQueue) -> Policy:
     """The queue's leases last 0.6 s: for claims that are not renewed."""
-    policy = Policy(busy_expiry=0.6)
+    policy = retrying_at_once(busy_expiry=0.6)
     queue.set_policy(policy)
     return policy
 
@@ -55,6 +69,6 @@ def hasty(queue: BlockingQueue) -> Policy:
 @pytest.fixture
 def brief(queue: BlockingQueue) -> Policy:
     """The queue's leases last 15 s: for claims that are renewed, which a busy machine does in this time."""
-    policy = Policy(busy_expiry=15.0)
+    policy = retrying_at_once(busy_expiry=15.0)
     queue.set_policy(policy)
     return policy

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import claimq.blocking
 from claimq.model import Reason
-from testkit.forked import ForkedProcess
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.server import DURABLE
+from testkit.programs.forked import ForkedProcess
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE
 from testkit.waiting import PATIENCE
 
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1

@@ -8,10 +8,10 @@ import pytest
 import claimq.blocking
 from claimq import NotReplicated, Policy, StoreMisused
 from claimq.blocking import BlockingQueue
-from testkit.fsyncs import NotedFactory, NotedServer
-from testkit.patient import patient
-from testkit.resp import Connection
-from testkit.server import DURABLE
+from testkit.servers.fsyncs import NotedFactory, NotedServer
+from testkit.servers.patient import patient
+from testkit.servers.resp import Connection
+from testkit.servers.server import DURABLE
 from testkit.waiting import PATIENCE, eventually_sync
 
 EVERY_SECOND = {"appendonly": "yes", "appendfsync": "everysec"}

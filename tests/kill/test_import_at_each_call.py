@@ -10,10 +10,10 @@ import pytest
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
-from testkit.forked import ForkedProcess
-from testkit.old_jobs import a_job, names
-from testkit.proxy import FaultProxy
-from testkit.server import Server
+from testkit.faults.proxy import FaultProxy
+from testkit.programs.forked import ForkedProcess
+from testkit.queues.old_jobs import a_job, names
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 LEAST_KILLS = 8

@@ -6,10 +6,10 @@ import secrets
 from pathlib import Path
 
 import claimq.blocking
-from testkit.forked import ForkedProcess
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.server import DURABLE, Server
+from testkit.programs.forked import ForkedProcess
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE
 
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1

@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 
 import claimq.blocking
-from claimq.policy import Policy
-from testkit.links import Fault
-from testkit.patient import patient
+from testkit.faults.links import Fault
+from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
-from testkit.processes import Process, whole_lines
-from testkit.proxy import FaultProxy
-from testkit.server import DURABLE, Server
-from testkit.sidecars import Sidecar
+from testkit.programs.processes import Process, whole_lines
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 KINDS = ("app", "app cut", "sidecar", "server", "cut", "lost request", "lost reply", "drain", "killed drain")
@@ -38,7 +38,7 @@ BATCH = 10
 """Items that are enqueued before each fault."""
 WORKER = "the-sidecar"
 LATER, FAILS, REFUSED = "1", "2", "3"
-"""The app responds to items whose ids end in this with 429, with 500, both until they were requeued, and with 422."""
+"""The app responds to items whose ids end in this with 429, with 500, both at first only, and with 422."""
 APP = """
 import http.server, os, random, signal, socket, socketserver, sys, time
 from contextlib import suppress
@@ -69,7 +69,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         last = self.headers["ce-id"][-1]
         if last == "3":
             return 422
-        is_first = self.headers["ce-requeuecount"] == "0"
+        is_first = self.headers["ce-requeuecount"] == "0" and "ce-postponedcount" not in self.headers
         return {"1": 429, "2": 500}.get(last, 204) if is_first else 204
 
     def do_POST(self):
@@ -231,7 +231,7 @@ def test_each_item_gets_its_verdict_whichever_process_is_killed(
         FaultProxy(valkey.unix_path) as proxy,
     ):
         queue = server.queue("q")
-        queue.set_policy(Policy(requeue_limit=1000, busy_expiry=0.6))
+        queue.set_policy(retrying_at_once(requeue_limit=1000, busy_expiry=0.6))
         pushes = {"push_socket": str(app.socket), "concurrency": "4"}
         with Sidecar(proxy.url, worker=WORKER, **pushes) as sidecar:
             faults = Faults(valkey, proxy, sidecar, app)

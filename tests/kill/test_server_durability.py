@@ -9,11 +9,11 @@ import pytest
 import claimq.blocking
 from claimq import StoreFull, StoreUnavailable
 from claimq.blocking import BlockingQueue
-from testkit.fsyncs import NotedFactory
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.ports import free_port
-from testkit.server import DURABLE, Server
+from testkit.programs.ports import free_port
+from testkit.servers.fsyncs import NotedFactory
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 
 APPENDING = {"appendonly": "yes"}

@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 
 import claimq.blocking
-from testkit import killed_programs
-from testkit.forked import ForkedProcess
-from testkit.history import Audit, Finding, History, Kill, check, hits_of
-from testkit.links import Fault
-from testkit.patient import patient
+from testkit.checkers.history import Audit, Finding, History, Kill, check, hits_of
+from testkit.faults.links import Fault
+from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
-from testkit.processes import Process
-from testkit.proxy import FaultProxy
-from testkit.server import DURABLE, Server
-from testkit.sidecars import Sidecar
+from testkit.programs.forked import ForkedProcess
+from testkit.programs.processes import Process
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
+from testkit.workers import killed_programs
+from testkit.workers.sidecars import Sidecar
 
 SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
@@ -54,7 +54,7 @@ class Cast:
         log = self.place / f"{name}.history"
         words = [kind, self.server.url, str(log), life, str(self.chance.randrange(10**9)), *rest]
         self.running[name] = ForkedProcess(
-            "testkit.killed_programs", *words, log=self.place / f"{name}.out", env={}
+            "testkit.workers.killed_programs", *words, log=self.place / f"{name}.out", env={}
         )
 
     def start_sidecar(self, name: str, app: str) -> Sidecar:

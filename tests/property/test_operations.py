@@ -22,15 +22,14 @@ from hypothesis.stateful import (
 )
 
 from claimq.model import Reason
-from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, PolicyFields, RetryDelay
-from testkit.lockstep import New, World
-from testkit.lockstep_failed import Filters
+from claimq.policy import FailedPolicy, Match, MaxWaiting, OnExpiry, Policy, PolicyFields, RetryDelay
+from testkit.checkers.lockstep import New, World
+from testkit.checkers.lockstep_failed import Filters
 from testkit.plugin import FLAVOURS
-from testkit.server import Server
+from testkit.servers.server import Server
 
-PHASES = [
-    phase for phase in Phase if phase is not Phase.shrink or os.environ.get("CLAIMQ_PROPERTY_SHRINK") != "no"
-]
+SHRINKS = os.environ.get("CLAIMQ_PROPERTY_SHRINK") != "no"
+PHASES = [phase for phase in Phase if phase is not Phase.shrink or SHRINKS]
 EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
 SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
 SETTINGS = settings(
@@ -45,8 +44,7 @@ SETTINGS = settings(
 )
 
 QUEUES, WORKERS = ("q", "r"), ("w1", "w2", "w3")
-queues = st.sampled_from(("q", "q", "q", "r"))
-workers = st.sampled_from(WORKERS)
+queues, workers = st.sampled_from(("q", "q", "q", "r")), st.sampled_from(WORKERS)
 clients = st.sampled_from((None, None, "a", "b", "c"))
 own_ids = st.one_of(st.none(), st.sampled_from(("x", "y", "x#2")))
 delays = st.sampled_from((None, None, None, 0.0, 1.0, 5.0))
@@ -56,11 +54,10 @@ lengths = st.sampled_from((b"x", b"x", b"3 b", b"4 by"))  # the length decides o
 of_priorities: st.SearchStrategy[New] = st.tuples(lengths, st.none(), clients, st.none())
 picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 ENDED = ("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")
-GIVEN_BACK = ("fail", "permanent", "drop", "crash", "requeue", "interrupt")
+GIVEN_BACK = ("fail", "permanent", "drop", "crash", "requeue", "postpone", "interrupt")
 chunks = st.integers(1, 3)
-ages = st.sampled_from((0, 0, 1000, 5000))
-counts = st.one_of(st.none(), st.integers(1, 2))
-
+EXACT = Policy(retry_delay=RetryDelay(jitter=0))  # the model knows when an item is due
+ages, counts = st.sampled_from((0, 0, 1000, 5000)), st.one_of(st.none(), st.integers(1, 2))
 filters = st.builds(
     Filters, min_age=st.none() | ages, least=st.none() | st.integers(0, 2), limit=counts, either=st.booleans()
 )
@@ -84,10 +81,12 @@ def failed_policies(draw: st.DrawFn) -> FailedPolicy:
 policies = st.builds(
     Policy,
     requeue_limit=st.integers(0, 3),
+    max_postponed=st.integers(0, 3),
     busy_expiry=st.sampled_from((1.0, 10.0, 30.0)),
     on_expiry=st.sampled_from(OnExpiry),
-    retry_delay=st.builds(RetryDelay, initial=st.sampled_from((0.0, 0.5, 3.0)), max=st.just(4.0)),
+    retry_delay=st.sampled_from((0.0, 0.5, 3.0)).map(lambda first: RetryDelay(first, max=4.0, jitter=0)),
     max_payload=st.sampled_from((64, 1024)),
+    max_waiting=st.builds(MaxWaiting, *map(st.sampled_from, ((None, 3, 9), (None, None, 2), (None, 10**9)))),
     id_window=st.sampled_from((1.0, 3600.0)),
     failed=failed_policies(),
 )
@@ -125,6 +124,7 @@ class Operations(RuleBasedStateMachine):
     @initialize(policy=policies, new=st.lists(items, min_size=4, max_size=12))
     def begin(self, policy: Policy, new: list[New]) -> None:
         self.world.set_policy("q", policy)
+        self.world.set_policy("r", EXACT)
         self.world.enqueue({"q": new})
 
     def some_failed(self) -> bool:
@@ -196,9 +196,9 @@ class Operations(RuleBasedStateMachine):
         self.world.give_back(name, self.tokens(name, chosen), kind, error, None)
 
     @precondition(some_claimed)
-    @rule(name=queues, chosen=picks, delay=delays)
-    def requeue(self, name: str, chosen: list[int], delay: float | None) -> None:
-        self.world.give_back(name, self.tokens(name, chosen), "requeue", "", delay)
+    @rule(name=queues, chosen=picks, delay=delays, kind=st.sampled_from(("requeue", "postpone")))
+    def requeue_or_postpone(self, name: str, chosen: list[int], delay: float | None, kind: str) -> None:
+        self.world.give_back(name, self.tokens(name, chosen), kind, "", delay)
 
     @precondition(some_claimed)
     @rule(name=queues, chosen=picks)
@@ -337,6 +337,7 @@ class GiveBacks(RuleBasedStateMachine):
 
     @initialize(new=st.lists(of_priorities, min_size=4, max_size=12))
     def begin(self, new: list[New]) -> None:
+        self.world.set_policy("q", EXACT)
         self.enqueue(new)
 
     @rule(new=st.lists(of_priorities, min_size=1, max_size=3))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testkit.server import Server
+from testkit.servers.server import Server
 
 HERE = Path(__file__).parent
 

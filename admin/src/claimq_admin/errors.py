@@ -9,6 +9,7 @@ code means
 3    the server cannot be reached now; try again later
 4    refused by the server or a limit of the queue; it has to be changed first
 5    the manifest has errors
+6    the queue is full: nothing is stored of what was to be added last; try again later
 130  interrupted (Ctrl-C)
 ==== =========================================================================================
 
@@ -17,7 +18,16 @@ code means
 
 from __future__ import annotations
 
-from claimq.errors import ClaimqError, InvalidName, InvalidSpec, NotReplicated, StoreMisused, StoreUnavailable
+from claimq.errors import (
+    ClaimqError,
+    InvalidName,
+    InvalidSpec,
+    NotReplicated,
+    QueueFull,
+    SearchEnded,
+    StoreMisused,
+    StoreUnavailable,
+)
 from claimq.redis_store.causes import CLOSED
 
 NOT_DONE = 1
@@ -25,6 +35,7 @@ USAGE = 2
 UNAVAILABLE = 3
 REFUSED = 4
 BAD_MANIFEST = 5
+FULL = 6
 INTERRUPTED = 130
 
 _NO_ANSWER = "no answer from the server"
@@ -54,14 +65,6 @@ class LocalModeError(CommandError):
     """Local mode cannot start or continue."""
 
 
-class NotTaken(CommandError):
-    """A web page does not take one of several items. ``index``: its position in the call. None was stored."""
-
-    def __init__(self, message: str, index: int) -> None:
-        super().__init__(message, REFUSED)
-        self.index = index
-
-
 class ForeignQueue(StoreMisused):
     """The queue on the server does not belong to the ReliableQueue that names it."""
 
@@ -79,9 +82,11 @@ def exit_code_of(error: Exception) -> int:
             return BAD_MANIFEST
         case StoreUnavailable():
             return UNAVAILABLE
+        case QueueFull():
+            return FULL
         case InvalidName():
             return USAGE
-        case ClaimqError():
+        case ClaimqError() if not isinstance(error, SearchEnded):
             return REFUSED
         case ValueError() | TypeError():
             return USAGE

@@ -44,13 +44,11 @@ def choose(url: str | None, directory: Path | None, queue: str | None) -> Chosen
         raise CommandError(str(error), USAGE) from error
     if url or is_in_environment:
         return Chosen(settings_for(url or None))
-    queues = _local_mode(directory, queue)
+    place, queues = _local_mode(directory, queue)
     urls = {queues[queue]} if queue in queues else set(queues.values())
     if queue is not None and queue not in queues:
-        names = ", ".join(queues)
-        raise CommandError(
-            f"the running local mode has no queue {queue}, only {names}; use one of these, or give --redis URL"
-        )
+        missing = local_mode.lacks_queue(place, queues, queue)
+        raise CommandError(f"{missing}; use one of these, or give --redis URL")
     if len(urls) > 1:
         raise CommandError(
             "the queues of the running local mode are on several servers; give the name of a queue", USAGE
@@ -61,8 +59,8 @@ def choose(url: str | None, directory: Path | None, queue: str | None) -> Chosen
     )
 
 
-def _local_mode(directory: Path | None, queue: str | None) -> dict[str, str]:
-    """The queues of the selected local mode, with the URLs of their servers."""
+def _local_mode(directory: Path | None, queue: str | None) -> tuple[Path, dict[str, str]]:
+    """The directory of the selected local mode, and its queues with the URLs of their servers."""
     directories = _directories(directory)
     running = [
         (directory, queues) for directory in directories if (queues := local_mode.queues_of(directory))
@@ -76,7 +74,7 @@ def _local_mode(directory: Path | None, queue: str | None) -> dict[str, str]:
         if directories:
             raise StillStarting("local mode is still starting; try again in a moment", UNAVAILABLE)
         raise CommandError(f"no server is configured: {_ADVICE}", USAGE)
-    return running[0][1]
+    return running[0]
 
 
 def _directories(directory: Path | None) -> list[Path]:

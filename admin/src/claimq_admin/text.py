@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from claimq.item_options import Form, set_options
-from claimq.model import Item
+from claimq.model import Item, Located, WorkerInfo
 from claimq_admin.escaping import safe
 from claimq_process.duration import readable_duration
 
 _SHOWN_PAYLOAD = 100
+_SHOWN_REASONS = 3
 
 
-def payload(item: Item) -> str:
-    """The first characters of a payload."""
-    text = item.payload[: 4 * _SHOWN_PAYLOAD + 4].decode("utf-8", "backslashreplace")
+def payload(source: Item | Located) -> str:
+    """The first characters of a payload, or the size of one that was left out."""
+    if isinstance(source, Located):
+        if source.payload_size is not None:
+            return f"({count(source.payload_size, 'byte')})"
+        source = source.item
+    text = source.payload[: 4 * _SHOWN_PAYLOAD + 4].decode("utf-8", "backslashreplace")
     shown = safe(text[: _SHOWN_PAYLOAD + 1])
     return shown if len(text) <= _SHOWN_PAYLOAD else shown[:_SHOWN_PAYLOAD] + "…"
 
@@ -49,3 +55,16 @@ def iso_instant(at: float) -> str:
 def count(number: int, noun: str = "item") -> str:
     """``1 item``, ``2,000 items``."""
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def reasons_text(reasons: Mapping[str, int]) -> str:
+    """The first of the reasons of failed items, with their counts: ``8,000 "Timeout: # s" and 2 other reasons``."""
+    shown = [f'{number:,} "{safe(reason)}"' for reason, number in [*reasons.items()][:_SHOWN_REASONS]]
+    more = len(reasons) - len(shown)
+    return ", ".join(shown) + (f" and {count(more, 'other reason')}" if more else "")
+
+
+def workers_text(workers: Sequence[WorkerInfo]) -> str:
+    """How many workers there are, and how many of them hold claims: ``12 (3 busy)``."""
+    busy = sum(worker.busy > 0 for worker in workers)
+    return f"{len(workers):,} ({busy:,} busy)" if busy else f"{len(workers):,}"

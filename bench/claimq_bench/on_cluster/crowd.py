@@ -13,8 +13,8 @@ from claimq_bench.on_cluster.operator_process import Look, OperatorProcess
 from claimq_bench.on_cluster.place import QUEUES, QUEUES_PATH
 from clusterkit import ApiError, HarnessError
 from clusterkit.commands import eventually
-from testkit.metrics_page import Histogram
-from testkit.release import Release
+from testkit.on_cluster.release import Release
+from testkit.programs.metrics_page import Histogram
 
 _AT_ONCE = 8
 _STEP = 5.0

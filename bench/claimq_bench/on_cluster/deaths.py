@@ -11,8 +11,8 @@ from claimq_bench.meter import must, rss_mb
 from claimq_bench.on_cluster.containers import kill, pid_of
 from claimq_bench.on_cluster.place import QUEUES
 from claimq_bench.on_cluster.reaction import accounted_for
-from testkit.queue_on_cluster import APP, SIDECAR, QueueOnCluster, queue_on
-from testkit.release import Release
+from testkit.on_cluster.queue_on_cluster import APP, SIDECAR, QueueOnCluster, queue_on
+from testkit.on_cluster.release import Release
 
 EXPIRY = 30.0
 PODS = 2

@@ -12,8 +12,8 @@ from claimq_bench.on_cluster.containers import pid_of
 from clusterkit import Cluster, HarnessError
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
-from testkit.metrics_page import MetricsPage
-from testkit.release import Release
+from testkit.on_cluster.release import Release
+from testkit.programs.metrics_page import MetricsPage
 
 _PORT = 8080
 _COMPONENT = "app.kubernetes.io%2Fcomponent%3Doperator"

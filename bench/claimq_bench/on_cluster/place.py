@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 
 from clusterkit import Cluster
 from clusterkit.commands import eventually
-from testkit.cluster_images import load_images
-from testkit.release import Release, create_namespace, provide_volume, refuse_if_installed
+from testkit.on_cluster.cluster_images import load_images
+from testkit.on_cluster.release import Release, create_namespace, provide_volume, refuse_if_installed
 
 SYSTEM = "claimq-bench"
 QUEUES = "claimq-bench-queues"

@@ -26,7 +26,7 @@ from claimq_bench.on_cluster.reporting import (
 )
 from claimq_bench.simulation.plot import FORMATS
 from clusterkit import HarnessError, at_hand
-from testkit.release import Release
+from testkit.on_cluster.release import Release
 
 PARTS = ("reaction", "deaths", "scale-downs", "crowd")
 SCALING = "scaling"

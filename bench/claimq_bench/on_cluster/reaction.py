@@ -8,8 +8,8 @@ from claimq.model import State
 from claimq_bench.meter import must
 from claimq_bench.on_cluster.deployment_watch import Watch
 from claimq_bench.on_cluster.place import QUEUES
-from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.on_cluster.release import Release
 
 WORKER = """
 import time, claimq.worker

@@ -8,9 +8,9 @@ from claimq_bench.meter import must
 from claimq_bench.on_cluster.deaths import LONGEST, finished, settled
 from claimq_bench.on_cluster.place import QUEUES
 from claimq_bench.on_cluster.reaction import accounted_for
-from testkit import ledger
-from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release
+from testkit.on_cluster import ledger
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.on_cluster.release import Release
 
 WORKERS, BUSY = 4, 2
 """Workers before each scale-down, and those of them that have an item. As many stay as have one."""

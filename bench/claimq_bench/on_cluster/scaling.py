@@ -23,10 +23,10 @@ from claimq_bench.simulation.traces import Service, Trace, make_trace
 from claimq_bench.simulation.world import PodSettings
 from claimq_control.manifest import ScalingSpec
 from clusterkit import HarnessError
-from testkit import keda, ledger
-from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release
-from testkit.watching import watched
+from testkit.kubernetes.watching import watched
+from testkit.on_cluster import keda, ledger
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.on_cluster.release import Release
 
 CLAIMQ = "claimq"
 SCALERS: tuple[str, ...] = (CLAIMQ, KEDA, TUNED)

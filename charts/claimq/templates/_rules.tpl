@@ -49,6 +49,11 @@ really asks the API server for. */}}
   verbs: [create]
 {{- end }}
 {{- end -}}
+{{- define "claimq.producerRules" -}}
+- apiGroups: [claimq.dev]
+  resources: [reliablequeues]
+  verbs: [list]
+{{- end -}}
 {{- define "claimq.secretRules" -}}
 # Single Secrets by name; never a list.
 - apiGroups: [""]

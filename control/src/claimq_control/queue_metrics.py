@@ -11,6 +11,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from claimq.model import COUNTERS, Snapshot, State
+from claimq.waiting.reasons import WAITING_COUNTS, waiting_counts
+from claimq_control.decide.books import unaccounted
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
 from claimq_control.scaling import Decision
@@ -31,9 +33,16 @@ _CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}
 
 _GAUGES = {
     "claimq_queue_items": ("Items by state; NaN while the server is unreachable.", "state"),
+    "claimq_queue_waiting_items": (
+        "Items by what they wait for: not_due, paused, limit, ready; NaN while the server is unreachable.",
+        "reason",
+    ),
     "claimq_queue_oldest_age_seconds": (
         "Age of the oldest item, by state; NaN while the server is unreachable.",
         "state",
+    ),
+    "claimq_queue_items_unaccounted": (
+        "Items that are missing (positive) or that no call has added (negative); 0 while the books balance.",
     ),
     "claimq_queue_workers": ("Workers, by kind: desired, ready, busy.", "kind"),
     "claimq_queue_redis_reachable": ("1 while the queue's server is reachable, else 0.",),
@@ -54,6 +63,9 @@ _GAUGES = {
     "claimq_queue_redis_warnings": (
         "Settings of the queue's server that weaken the guarantees; replication is not counted.",
     ),
+    "claimq_queue_max_waiting_items": ("The bound of spec.maxWaiting.items; NaN without one.",),
+    "claimq_queue_max_waiting_bytes": ("The bound of spec.maxWaiting.bytes; NaN without one.",),
+    "claimq_queue_waiting_bytes": ("Bytes of the items in main and delayed; NaN without a bound on them.",),
     "claimq_queue_target_age_seconds": ("The target of spec.scaling.targetAge.",),
 }
 """Name to help text and the labels after those of the queue."""
@@ -85,7 +97,7 @@ class QueueMetrics:
         return counter
 
     def set_queue(self, key: QueueKey, snapshot: Snapshot | None, workers: Mapping[str, int]) -> None:
-        """Sets the gauges of a queue. Without a snapshot, items and ages are NaN."""
+        """Sets the gauges of a queue. Without a snapshot, those of items are NaN."""
         gauges = self._gauges.of(key)
         gauges["claimq_queue_redis_reachable",] = snapshot is not None
         for kind, count in workers.items():
@@ -95,6 +107,10 @@ class QueueMetrics:
             length = _nan if snapshot is None else snapshot.lengths[state]
             gauges["claimq_queue_items", state.value] = length
             gauges["claimq_queue_oldest_age_seconds", state.value] = _nan if snapshot is None else age or 0.0
+        counts = {} if snapshot is None else waiting_counts(snapshot)
+        for reason in WAITING_COUNTS:
+            gauges["claimq_queue_waiting_items", reason] = counts.get(reason, _nan)
+        gauges["claimq_queue_items_unaccounted",] = _nan if snapshot is None else unaccounted(snapshot)
         if snapshot is not None:
             self._transitions.counts[key] = snapshot.counters
 
@@ -113,8 +129,10 @@ class QueueMetrics:
         """Sets the gauges that come from the status of a ReliableQueue: ``conditions`` and ``redis.warnings``.
         ``target_age``: seconds; None if the spec is invalid."""
         gauges = self._gauges.of(key)
-        for condition in status["conditions"]:
-            gauges["claimq_queue_condition", condition["type"]] = _CONDITION_VALUES[condition["status"]]
+        values = {one["type"]: _CONDITION_VALUES[one["status"]] for one in status["conditions"]}
+        ended = {series[1]: 0.0 for series in gauges if series[0] == "claimq_queue_condition"}
+        for kind, value in (ended | values).items():
+            gauges["claimq_queue_condition", kind] = value
         warnings = status.get("redis", {}).get("warnings", ())
         settings = [warning for warning in warnings if not warning.startswith(_OF_EVERY_REPLICATED_SERVER)]
         gauges["claimq_queue_redis_warnings",] = len(settings)
@@ -126,6 +144,12 @@ class QueueMetrics:
         spec, workers = observed.resource.spec, planned.status["workers"]
         self.set_queue(key, observed.snapshot, {kind: workers[kind] for kind in ("desired", "ready", "busy")})
         self.set_status(key, planned.status, None if spec is None else spec.scaling.target_age)
+        if spec is not None:
+            gauges, seen = self._gauges.of(key), observed.snapshot
+            gauges["claimq_queue_max_waiting_items",] = spec.max_waiting.items or _nan
+            gauges["claimq_queue_max_waiting_bytes",] = spec.max_waiting.bytes or _nan
+            waiting = None if seen is None else seen.waiting_bytes
+            gauges["claimq_queue_waiting_bytes",] = _nan if waiting is None else waiting
         if planned.decision is not None:
             self.decisions.labels(*key, planned.decision.rule.value).inc()
             self.set_scaling(key, planned.decision)

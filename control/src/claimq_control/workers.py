@@ -32,6 +32,8 @@ class WorkerState:
     revision: str = ""
     created_at: float = 0.0
     """When it was ordered: Unix seconds by the clock of the platform."""
+    ready_at: float = 0.0
+    """When it became ready, by the same clock; 0 if the platform does not report it."""
     deletion_cost: int = 0
     problem: WorkerProblem | None = None
     hint: str = ""
@@ -61,12 +63,20 @@ class WorkersState:
     """What has the number of workers, as a message names it, such as ``the Deployment a``."""
     first_worker: str = ""
     """How a user starts the first worker in mode External, as the end of a message."""
+    queue: str = ""
+    """The queue as a user's commands name it."""
+    program: str = "claimq"
+    """How these commands begin."""
     left_out: tuple[str, ...] = ()
     """A sentence for each part that was not injected into the app's container."""
     refusal: Fault | None = None
     """Why the platform does not accept the workers of this manifest, or did not in the previous pass."""
     conflict: str = ""
     """A message about other operators that serve the queue too."""
+
+    def command(self, verb: str) -> str:
+        """A command about the queue, as a message names it."""
+        return f"{self.program} {verb} {self.queue}"
 
     @property
     def replicas(self) -> int:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from claimq.consuming.observing import ConsumeObserver
     from claimq.consuming.options import Consumed, OnFailure
     from claimq.errors import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         NotReplicated,
         PayloadError,
         Problem,
+        QueueFull,
         ReadTooLarge,
         RightMissing,
         ScriptsRefused,
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
         UnknownReply,
         WrongKeyType,
     )
-    from claimq.handler_verdicts import Fail, Requeue
+    from claimq.handler_verdicts import Fail, Later, Requeue
     from claimq.item_options import ItemOptions
+    from claimq.limits import Limit
     from claimq.model import (
         COUNTERS,
         AuditRecord,
@@ -45,9 +48,9 @@ if TYPE_CHECKING:
         FailedPass,
         Item,
         Located,
-        MemoryUsage,
         NewItem,
         Outcome,
+        Pause,
         Priority,
         Reaped,
         Reason,
@@ -62,18 +65,21 @@ if TYPE_CHECKING:
         Verdict,
         WorkerInfo,
     )
-    from claimq.policy import Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
+    from claimq.policy import Durability, FailedPolicy, Match, MaxWaiting, OnExpiry, Policy, RetryDelay
     from claimq.queue.claiming import DEFAULT
+    from claimq.queue.inspecting import MemoryUsage
     from claimq.queue.settling import Done
     from claimq.redis_store.bounded_read import ReadBounds
     from claimq.redis_store.settings import RedisSettings
     from claimq.reliable_queue import Reaper, ReliableQueue
     from claimq.server import Server, connect
+    from claimq.waiting.reasons import Between, WaitReason, Where
 
 _HOMES = {
     "claimq.queue.claiming": ("DEFAULT",),
+    "claimq.queue.inspecting": ("MemoryUsage",),
     "claimq.consuming.options": ("Consumed", "OnFailure"),
-    "claimq.handler_verdicts": ("Fail", "Requeue"),
+    "claimq.handler_verdicts": ("Fail", "Later", "Requeue"),
     "claimq.queue.settling": ("Done",),
     "claimq.errors": (
         "ClaimqError",
@@ -86,6 +92,7 @@ _HOMES = {
         "NotReplicated",
         "PayloadError",
         "Problem",
+        "QueueFull",
         "ReadTooLarge",
         "RightMissing",
         "ScriptsRefused",
@@ -96,6 +103,7 @@ _HOMES = {
         "WrongKeyType",
     ),
     "claimq.item_options": ("ItemOptions",),
+    "claimq.limits": ("Limit",),
     "claimq.model": (
         "COUNTERS",
         "AuditRecord",
@@ -106,9 +114,9 @@ _HOMES = {
         "FailedPass",
         "Item",
         "Located",
-        "MemoryUsage",
         "NewItem",
         "Outcome",
+        "Pause",
         "Priority",
         "Reaped",
         "Reason",
@@ -123,12 +131,21 @@ _HOMES = {
         "Verdict",
         "WorkerInfo",
     ),
-    "claimq.policy": ("Durability", "FailedPolicy", "Match", "OnExpiry", "Policy", "RetryDelay"),
+    "claimq.policy": (
+        "Durability",
+        "FailedPolicy",
+        "Match",
+        "MaxWaiting",
+        "OnExpiry",
+        "Policy",
+        "RetryDelay",
+    ),
     "claimq.consuming.observing": ("ConsumeObserver",),
     "claimq.redis_store.bounded_read": ("ReadBounds",),
     "claimq.redis_store.settings": ("RedisSettings",),
     "claimq.reliable_queue": ("Reaper", "ReliableQueue"),
     "claimq.server": ("Server", "connect"),
+    "claimq.waiting.reasons": ("Between", "WaitReason", "Where"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -136,6 +153,7 @@ __all__ = [
     "COUNTERS",
     "DEFAULT",
     "AuditRecord",
+    "Between",
     "Claim",
     "ClaimqError",
     "ClientInfo",
@@ -155,8 +173,11 @@ __all__ = [
     "ItemOptions",
     "ItemOutOfReach",
     "ItemTooLarge",
+    "Later",
+    "Limit",
     "Located",
     "Match",
+    "MaxWaiting",
     "MemoryUsage",
     "NewItem",
     "NoServer",
@@ -164,10 +185,12 @@ __all__ = [
     "OnExpiry",
     "OnFailure",
     "Outcome",
+    "Pause",
     "PayloadError",
     "Policy",
     "Priority",
     "Problem",
+    "QueueFull",
     "ReadBounds",
     "ReadTooLarge",
     "Reaped",
@@ -193,6 +216,8 @@ __all__ = [
     "StoreUnavailable",
     "UnknownReply",
     "Verdict",
+    "WaitReason",
+    "Where",
     "WorkerInfo",
     "WrongKeyType",
     "connect",
@@ -205,6 +230,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("claimq")
     if home is None:
         raise AttributeError(f"module 'claimq' has no attribute {name!r}")
     try:
@@ -212,6 +239,7 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name and error.name.split(".")[0] == "redis":
             raise ImportError(
-                f"claimq.{name} needs the Redis client: install 'claimq[redis]'", name=error.name
+                f"claimq.{name} needs the Redis client: in a clone, pip install './core[redis]'",
+                name=error.name,
             ) from error
         raise

@@ -26,53 +26,55 @@ CENTURY = 876_000 * 3600.0
 _LATEST = 1e11
 
 
-def seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTURY) -> float:
+def seconds(name: str, argument: object, *, least: float = 0.0, most: float = CENTURY) -> float:
     """The seconds of a duration. Raises TypeError or ValueError that names the argument."""
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    number = _number(name, value, "a number of seconds or a datetime.timedelta")
+    if isinstance(argument, timedelta):
+        argument = argument.total_seconds()
+    number = _number(name, argument, "a number of seconds or a datetime.timedelta")
     return _within(name, number, least, most, unit=" seconds")
 
 
-def optional_seconds(name: str, value: object, *, least: float = 0.0, most: float = CENTURY) -> float | None:
+def optional_seconds(
+    name: str, argument: object, *, least: float = 0.0, most: float = CENTURY
+) -> float | None:
     """The same, and None stays None."""
-    return None if value is None else seconds(name, value, least=least, most=most)
+    return None if argument is None else seconds(name, argument, least=least, most=most)
 
 
-def instant(name: str, value: object) -> float:
+def instant(name: str, argument: object) -> float:
     """The Unix seconds of an instant. Raises TypeError or ValueError that names the argument."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
+    if isinstance(argument, datetime):
+        if argument.tzinfo is None:
             raise ValueError(
-                f"{name} is {value!r}, which has no time zone; give for instance datetime.now(UTC) + timedelta(hours=1)"
+                f"{name} is {argument!r}, which has no time zone; give datetime.now(UTC) + timedelta(hours=1)"
             )
-        value = value.timestamp()
-    number = _number(name, value, "an instant: Unix seconds or a datetime with a time zone")
+        argument = argument.timestamp()
+    number = _number(name, argument, "an instant: Unix seconds or a datetime with a time zone")
     return _within(name, number, 0.0, _LATEST, unit=", Unix seconds")
 
 
-def count(name: str, value: object, *, least: int = 0, most: int = 1_000_000_000) -> int:
+def count(name: str, argument: object, *, least: int = 0, most: int = 1_000_000_000) -> int:
     """A whole number. Raises TypeError or ValueError that names the argument."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r}; give a whole number")
-    return int(_within(name, value, least, most))
+    if isinstance(argument, bool) or not isinstance(argument, int):
+        raise TypeError(f"{name} is {argument!r}; give a whole number")
+    return int(_within(name, argument, least, most))
 
 
-def optional_count(name: str, value: object, *, least: int = 0, most: int = 1_000_000_000) -> int | None:
+def optional_count(name: str, argument: object, *, least: int = 0, most: int = 1_000_000_000) -> int | None:
     """The same, and None stays None."""
-    return None if value is None else count(name, value, least=least, most=most)
+    return None if argument is None else count(name, argument, least=least, most=most)
 
 
-def number(name: str, value: object, *, least: float, most: float) -> float:
+def number(name: str, argument: object, *, least: float, most: float) -> float:
     """A number. Raises TypeError or ValueError that names the argument."""
-    return _within(name, _number(name, value, "a number"), least, most)
+    return _within(name, _number(name, argument, "a number"), least, most)
 
 
-def of_type(name: str, value: object, kind: type[T] | tuple[type[T], ...], wanted: str) -> T:
+def of_type(name: str, argument: object, kind: type[T] | tuple[type[T], ...], expected: str) -> T:
     """A value of that type. Raises TypeError that names the argument and what is ``wanted``."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} is {value!r}; give {wanted}")
-    return value
+    if not isinstance(argument, kind):
+        raise TypeError(f"{name} is {argument!r}; give {expected}")
+    return argument
 
 
 def is_page(count_: object, offset: object) -> bool:
@@ -81,17 +83,17 @@ def is_page(count_: object, offset: object) -> bool:
     return count("count", count_, least=-1_000_000_000) > 0
 
 
-def text(name: str, value: object) -> str:
+def text(name: str, argument: object) -> str:
     """A text. Raises TypeError that names the argument."""
-    return of_type(name, value, str, "text")
+    return of_type(name, argument, str, "text")
 
 
-def choice(name: str, value: object, kind: type[E]) -> E:
+def choice(name: str, argument: object, kind: type[E]) -> E:
     """A member of an enumeration, or its text. Raises ValueError that names the argument and the members."""
     for member in kind:
-        if value == member:
+        if argument == member:
             return member
-    raise ValueError(f"{name} is {value!r}; give one of: {', '.join(kind)}")
+    raise ValueError(f"{name} is {argument!r}; give one of: {', '.join(kind)}")
 
 
 def several(name: str, values: object) -> list[Any]:
@@ -102,21 +104,21 @@ def several(name: str, values: object) -> list[Any]:
     return list(values)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # of any type
 
 
-def is_finite(value: float) -> bool:
+def is_finite(number: float) -> bool:
     """Whether it is neither infinite nor NaN; also for whole numbers beyond the range of a float."""
-    return isinstance(value, int) or isfinite(value)
+    return isinstance(number, int) or isfinite(number)
 
 
-def _number(name: str, value: object, wanted: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} is {value!r}; give {wanted}")
-    return value
+def _number(name: str, argument: object, expected: str) -> float:
+    if isinstance(argument, bool) or not isinstance(argument, int | float):
+        raise TypeError(f"{name} is {argument!r}; give {expected}")
+    return argument
 
 
-def _within(name: str, value: float, least: float, most: float, unit: str = "") -> float:
-    if not is_finite(value) or not least <= value <= most:
-        raise ValueError(f"{name} is {value}; give {_plain(least)} to {_plain(most)}{unit}")
-    return value
+def _within(name: str, number: float, least: float, most: float, unit: str = "") -> float:
+    if not is_finite(number) or not least <= number <= most:
+        raise ValueError(f"{name} is {number}; give {_plain(least)} to {_plain(most)}{unit}")
+    return number
 
 
 def _plain(bound: float) -> str:
@@ -187,6 +189,10 @@ class OptionalCount(Checked[int | None, int | None]):
         super().__init__(default, partial(optional_count, least=least, most=most))
 
 
+class OptionalSize(OptionalCount):
+    """A number of bytes or None."""
+
+
 class Number(Checked[float, float]):
     """A number."""
 
@@ -198,7 +204,7 @@ class Flag(Checked[bool, bool]):
     """True or False."""
 
     def __init__(self, default: bool) -> None:
-        super().__init__(default, partial(of_type, kind=bool, wanted="True or False"))
+        super().__init__(default, partial(of_type, kind=bool, expected="True or False"))
 
 
 class Choice(Checked[E, E | str]):

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import signal
 import sys
-import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -24,6 +22,7 @@ import claimq.server
 from claimq.arguments import Duration
 from claimq.concurrency import without_loop
 from claimq.concurrency.background_loop import BackgroundLoop
+from claimq.concurrency.stop_signals import ended_by_signals
 from claimq.errors import StoreUnavailable
 from claimq.model import Enqueued, Located, ServerReport
 from claimq.policy import Match
@@ -83,36 +82,21 @@ class _BlockingConsume(_Blocking[P, R]):
 
         @functools.wraps(self._method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            in_main = threading.current_thread() is threading.main_thread()
-            if not (kwargs.get("handle_signals", True) and in_main and queue.loop.is_of_this_process):
-                return plain(*args, **kwargs)
-            with _signals(queue.loop.loop, kwargs.get("stop")) as (stop, caught):
-                anyhow: Callable[..., Any] = plain
-                done = anyhow(*args, **{**kwargs, "handle_signals": False, "stop": stop})
-                named: R = replace(done, stopped_by=caught[0]) if caught else done
-                return named
+            names: list[str] = []
+            options: dict[str, Any] = {"stop": None, "handle_signals": None, **kwargs}
+            stop: Any = asyncio.Event() if options["stop"] is None else options["stop"]
+
+            def end(name: str) -> None:
+                names.append(name)
+                queue.loop.loop.call_soon_threadsafe(stop.set)
+
+            anyhow: Callable[..., Any] = plain
+            with ended_by_signals(end, options["handle_signals"]):
+                done = anyhow(*args, **{**options, "handle_signals": False, "stop": stop})
+            named: R = replace(done, stopped_by=names[0]) if names else done
+            return named
 
         return call
-
-
-@contextmanager
-def _signals(
-    loop: asyncio.AbstractEventLoop, event: object
-) -> Generator[tuple[asyncio.Event | threading.Event, list[str]]]:
-    """Within the context, SIGINT and SIGTERM set the event; the list has their names in order of arrival."""
-    stop = event if isinstance(event, asyncio.Event | threading.Event) else asyncio.Event()
-    caught: list[str] = []
-
-    def note(number: int, _: object) -> None:
-        caught.append(signal.Signals(number).name)
-        loop.call_soon_threadsafe(stop.set)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop, caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class BlockingQueue:
@@ -133,6 +117,7 @@ class BlockingQueue:
     fail = _InCallersThread(ReliableQueue.fail)
     drop = _InCallersThread(ReliableQueue.drop)
     requeue = _InCallersThread(ReliableQueue.requeue)
+    later = _InCallersThread(ReliableQueue.later)
     unclaim = _InCallersThread(ReliableQueue.unclaim)
     crash = _InCallersThread(ReliableQueue.crash)
     renew = _InCallersThread(ReliableQueue.renew)
@@ -141,6 +126,9 @@ class BlockingQueue:
     policy = _Blocking(ReliableQueue.policy)
     set_policy = _Blocking(ReliableQueue.set_policy)
     update_policy = _Blocking(ReliableQueue.update_policy)
+    set_limit = _Blocking(ReliableQueue.set_limit)
+    remove_limit = _Blocking(ReliableQueue.remove_limit)
+    reset_limits = _Blocking(ReliableQueue.reset_limits)
     pause = _Blocking(ReliableQueue.pause)
     resume = _Blocking(ReliableQueue.resume)
     requeue_failed = _Blocking(ReliableQueue.requeue_failed)
@@ -149,6 +137,7 @@ class BlockingQueue:
     remove_failed_item = _Blocking(ReliableQueue.remove_failed_item)
     failed_items = _Blocking(ReliableQueue.failed_items)
     failed_item = _Blocking(ReliableQueue.failed_item)
+    failed_reasons = _Blocking(ReliableQueue.failed_reasons)
     removed_items = _Blocking(ReliableQueue.removed_items)
     record_action = _Blocking(ReliableQueue.record_action)
     audit_log = _Blocking(ReliableQueue.audit_log)
@@ -162,10 +151,13 @@ class BlockingQueue:
     stats = _Blocking(ReliableQueue.stats)
     peek = _Blocking(ReliableQueue.peek)
     items = _Blocking(ReliableQueue.items)
+    longest_claims = _Blocking(ReliableQueue.longest_claims)
     find = _Blocking(ReliableQueue.find)
+    where = _Blocking(ReliableQueue.where)
     workers = _Blocking(ReliableQueue.workers)
     memory_usage = _Blocking(ReliableQueue.memory_usage)
     memory_share = _Blocking(ReliableQueue.memory_share)
+    server_memory = _Blocking(ReliableQueue.server_memory)
     clients = _Blocking(ReliableQueue.clients)
     client_length = _Blocking(ReliableQueue.client_length)
     has_client = _Blocking(ReliableQueue.has_client)

@@ -101,7 +101,7 @@ _PLAIN_WORD = re.compile(rb"true|false|null|0|[1-9][0-9]{0,12}")
 _LONGEST_META, _LEVELS, _HISTORY = 65536, 8, 10
 _WITHOUT_META = tuple(Item._field_defaults.values())[1:]
 """The values of the fields after ``client`` of an item without META, which most are."""
-_NUMBERS = ("requeues", "fails", "crashes", "interrupts", "given_up", "first_at")
+_NUMBERS = ("requeues", "fails", "crashes", "interrupts", "postponed", "given_up", "first_at")
 
 
 def due_word(new: NewItem) -> str:
@@ -150,10 +150,12 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         fail_count=meta.get("fails", 0),
         crash_count=meta.get("crashes", 0),
         interrupted_count=meta.get("interrupts", 0),
+        postponed_count=meta.get("postponed", 0),
         given_up_count=meta.get("given_up", 0),
         last_error=meta.get("error"),
         history=tuple(map(_history_entry, meta.get("history", ()))),
         error_detail=meta.get("detail"),
+        failed_reason=meta.get("reason"),
         **read_options(meta.get("options", {})),
     )
 
@@ -171,7 +173,13 @@ def _read_meta(text: bytes) -> dict[str, Any] | None:
         meta: dict[str, Any] = json.loads(text.decode("utf-8", "replace"), strict=False)
     except ValueError:
         return None
-    kinds = dict.fromkeys(_NUMBERS, int) | {"error": str, "detail": str, "spent": bool, "place": str}
+    kinds = dict.fromkeys(_NUMBERS, int) | {
+        "error": str,
+        "detail": str,
+        "reason": str,
+        "spent": bool,
+        "place": str,
+    }
     if any(name in meta and type(meta[name]) is not kind for name, kind in kinds.items()):
         return None
     place = meta.get("place", "0")

@@ -95,8 +95,52 @@ class ItemTooLarge(ClaimqError):
         self.index = index
 
 
+class QueueFull(ClaimqError):
+    """A queue, or one client of it, has as many waiting items or bytes as ``max_waiting`` of the policy allows. Enqueue
+    again when workers have taken some.
+
+    Nothing of the call was stored. ``unit``: what is bounded, ``"items"`` or ``"bytes"``; ``waiting``: how many wait in
+    main and delayed; ``limit``: how many may wait; ``adding``: how many the call had; ``client``: whose bound it is,
+    None for that of the whole queue.
+    ``stored_count``: how many of the first items of ``enqueue_many`` are stored, in earlier calls.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        waiting: int,
+        limit: int,
+        adding: int,
+        client: str | None = None,
+        unit: str = "items",
+        stored_count: int = 0,
+    ) -> None:
+        self.queue = queue
+        self.waiting = waiting
+        self.limit = limit
+        self.adding = adding
+        self.client = client
+        self.unit = unit
+        self.stored_count = stored_count
+        super().__init__(queue, waiting, limit, adding, client, unit, stored_count)
+
+    def __str__(self) -> str:
+        whose, field = "", f"maxWaiting.{self.unit}"
+        if self.client is not None:
+            whose, field = f" for the client {self.client}", f"maxWaiting.perClient.{self.unit}"
+        advice = f"make calls of at most {self.limit}" if self.adding > self.limit else "enqueue again later"
+        return (
+            f"the queue {self.queue} is full{whose}: {self.waiting} of at most {self.limit} {self.unit} wait, and this "
+            f"call adds {self.adding}; {advice}, add workers, or raise {field}"
+        )
+
+
 class PayloadError(ClaimqError):
     """The payload is not text or JSON, as which the caller reads it. The item itself is unchanged."""
+
+
+class SearchEnded(ClaimqError):
+    """A search that was to take few calls did not find the item, and has not looked at all items. Search all."""
 
 
 class ItemOutOfReach(ClaimqError):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypedDict, cast
 
@@ -23,8 +24,8 @@ MAX_REQUEUES: Final = 1_000_000
 MAX_HEADERS: Final = 16
 MAX_HEADER_NAME: Final = 64
 MAX_HEADER_VALUE: Final = 1024
-MAX_EXCLUSIVE_KEY: Final = 128
-EXCLUSIVE_KEY: Final = "[!-~]+"
+MAX_KEY: Final = 128
+KEY: Final = "[!-~]+"
 """Pattern of a whole key."""
 HEADER_NAME: Final = "[a-z][a-z0-9-]*"
 """Pattern of a whole name."""
@@ -33,7 +34,7 @@ HEADER_VALUE: Final = "(?:[!-~](?:[ -~]*[!-~])?)?"
 RESERVED: Final = "claimq-"
 """Names with this prefix are reserved for claimq."""
 _LATEST_DEADLINE: Final = 9_999_999_999.0
-_NAME, _VALUE, _STORED_VALUE, _KEY = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*", EXCLUSIVE_KEY))
+_NAME, _VALUE, _STORED_VALUE, _KEY = map(re.compile, (HEADER_NAME, HEADER_VALUE, "[ -~]*", KEY))
 
 
 class KeptOptions(TypedDict, total=False):
@@ -43,7 +44,7 @@ class KeptOptions(TypedDict, total=False):
     deadline: Instant | timedelta | None
     max_requeues: int | None
     priority: Priority | str
-    exclusive_key: str | None
+    key: str | None
 
 
 class ItemOptions(KeptOptions, total=False):
@@ -72,8 +73,8 @@ def _as_it_is(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOption:
-    """An option of an item, under one name everywhere: a field of :class:`NewItem` and :class:`Item`, a field of JSON,
-    a column of CSV. Flags and variables of the environment have it with their own separators."""
+    """An option of an item, under one name everywhere: a field of :class:`NewItem` and :class:`Item`, of JSON and
+    of envelopes, a column of CSV. Flags and variables of the environment have it with their own separators."""
 
     name: str
     title: str
@@ -87,8 +88,6 @@ class ItemOption:
     ValueError."""
     is_stored: Callable[[object], bool]
     """Whether a script can have stored this value."""
-    stored_as: str = ""
-    """Its name in an envelope, if that is another one."""
     store: Callable[[Any], object] = _as_it_is
     """From a valid value to the stored one."""
     load: Callable[[Any], Any] = _as_it_is
@@ -99,11 +98,6 @@ class ItemOption:
     """The value of an Item without this option."""
     most: int = 0
     choices: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """Its name in an envelope."""
-        return self.stored_as or self.name
 
     @property
     def field(self) -> str:
@@ -138,31 +132,31 @@ def _checked_name(name: object) -> str:
     return name
 
 
-def _checked_value(name: object, value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"the header {name} is {type(value).__name__}; give text")
-    if not _VALUE.fullmatch(value) or len(value) > MAX_HEADER_VALUE:
+def _checked_value(name: object, text: object) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"the header {name} is {type(text).__name__}; give text")
+    if not _VALUE.fullmatch(text) or len(text) > MAX_HEADER_VALUE:
         raise ValueError(
             f"the value of the header {name} may only have printable ASCII characters, at most {MAX_HEADER_VALUE}, and "
             "no space at its ends; percent-encode others, or use the payload"
         )
-    return value
+    return text
 
 
-def checked_exclusive_key(key: object) -> str:
-    """A valid exclusive key. Raises TypeError or ValueError with the fix."""
+def checked_key(key: object) -> str:
+    """A valid key. Raises TypeError or ValueError with the fix."""
     if not isinstance(key, str):
-        raise TypeError(f"exclusive_key is {type(key).__name__}; give text")
+        raise TypeError(f"key is {type(key).__name__}; give text")
     if not _is_key(key):
         raise ValueError(
-            f"exclusive_key is {key[: MAX_EXCLUSIVE_KEY + 1]!r}; give 1 to {MAX_EXCLUSIVE_KEY} printable ASCII "
+            f"key is {key[: MAX_KEY + 1]!r}; give 1 to {MAX_KEY} printable ASCII "
             "characters without blanks, for example a hash of the name"
         )
     return key
 
 
 def _is_key(key: object) -> bool:
-    return isinstance(key, str) and len(key) <= MAX_EXCLUSIVE_KEY and _KEY.fullmatch(key) is not None
+    return isinstance(key, str) and len(key) <= MAX_KEY and _KEY.fullmatch(key) is not None
 
 
 def _are_headers(words: object) -> bool:
@@ -183,20 +177,22 @@ def _pairs(headers: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     return tuple((headers or {}).items())
 
 
-def _checked_deadline(deadline: object) -> timedelta | float:
-    if isinstance(deadline, timedelta):
-        seconds("deadline", deadline)
-        return deadline
-    at = instant("deadline", deadline)
+def checked_end(name: str, end: object) -> timedelta | float:
+    """A valid end: a timedelta from now, or an instant in Unix seconds. Raises TypeError or ValueError with the fix."""
+    if isinstance(end, timedelta):
+        seconds(name, end)
+        return end
+    at = instant(name, end)
     if at > _LATEST_DEADLINE:
-        raise ValueError(f"deadline is {at}; give an instant before the year 2286, or none")
+        raise ValueError(f"{name} is {at}; give an instant before the year 2286, or none")
     return at
 
 
-def _stored_deadline(deadline: timedelta | float) -> str | int:
-    if isinstance(deadline, timedelta):
-        return f"+{round(deadline.total_seconds() * 1000)}"
-    return round(deadline * 1000)
+def stored_end(end: timedelta | float) -> str | int:
+    """An end as the scripts take it: in ms, and with a plus those from now."""
+    if isinstance(end, timedelta):
+        return f"+{round(end.total_seconds() * 1000)}"
+    return round(end * 1000)
 
 
 def _checked_priority(priority: object) -> Priority | None:
@@ -226,8 +222,8 @@ ITEM_OPTIONS: Final = (
         description="After it the item is not started; it goes to failed.",
         form=Form.INSTANT,
         advice="give Unix seconds",
-        check=_checked_deadline,
-        store=_stored_deadline,
+        check=partial(checked_end, "deadline"),
+        store=stored_end,
         is_stored=lambda deadline: type(deadline) is int,
         load=lambda deadline: deadline / 1000,
     ),
@@ -254,18 +250,30 @@ ITEM_OPTIONS: Final = (
         unset=Priority.NORMAL,
     ),
     ItemOption(
-        name="exclusive_key",
-        stored_as="exclusive",
-        title="exclusive key",
+        name="key",
+        title="key",
         description="Of the items with the same key at most one is busy.",
         form=Form.TEXT,
-        advice=f"give 1 to {MAX_EXCLUSIVE_KEY} printable ASCII characters without blanks",
-        check=checked_exclusive_key,
+        advice=f"give 1 to {MAX_KEY} printable ASCII characters without blanks",
+        check=checked_key,
         is_stored=_is_key,
     ),
 )
-OF_ENQUEUE: Final = tuple(one.name for one in fields(NewItem))[1:]
+OF_ENQUEUE: Final = tuple(field.name for field in fields(NewItem))[1:]
 """The names of all options of an enqueue: of these, the id and client, and when the item is due."""
+OF_OTHERS: Final = {
+    "countdown": "delay",
+    "eta": "at",
+    "expires": "deadline",
+    "ttl": "deadline",
+    "task_id": "id",
+    "job_id": "id",
+    "max_retries": "retries",
+    "retry": "retries",
+    "default_retry_delay": "retry_delay",
+    "interval": "retry_delay",
+}
+"""Names that Celery and RQ have for options of an item or a task."""
 _values = attrgetter(*(option.name for option in ITEM_OPTIONS))
 _values_of_item = attrgetter(*(option.field for option in ITEM_OPTIONS))
 _UNSET: Final = tuple(option.unset for option in ITEM_OPTIONS)
@@ -274,12 +282,21 @@ _NONE: Final = tuple(None if option.unset == () else option.unset for option in 
 
 def new_item(payload: object, options: ItemOptions) -> NewItem:
     """The item of an enqueue. Raises TypeError for an unknown option, with the name that it may mean."""
-    for name in options:
-        if name not in OF_ENQUEUE:
-            meant = difflib.get_close_matches(name, OF_ENQUEUE, 1)
-            advice = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(OF_ENQUEUE)}"
-            raise TypeError(f"an item has no option {name}; {advice}")
+    check_options("an item", options, OF_ENQUEUE)
     return NewItem(payload, **options)
+
+
+def check_options(whose: str, options: Iterable[str], names: Sequence[str]) -> None:
+    """Raises TypeError for an option that is not one of these names, with the one that it may mean."""
+    for name in options:
+        if name not in names:
+            meant = (
+                [OF_OTHERS[name]]
+                if OF_OTHERS.get(name) in names
+                else difflib.get_close_matches(name, names, 1)
+            )
+            advice = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(names)}"
+            raise TypeError(f"{whose} has no option {name}; {advice}")
 
 
 def valid_options(new: NewItem) -> Iterator[tuple[ItemOption, Any]]:
@@ -293,16 +310,16 @@ def options_word(new: NewItem) -> str:
     """The options of a new item for the scripts; "" if it has none. Raises TypeError or ValueError."""
     if _values(new) == _NONE:
         return ""
-    stored = {option.key: option.store(value) for option, value in valid_options(new)}
+    stored = {option.name: option.store(value) for option, value in valid_options(new)}
     return json.dumps(stored, separators=(",", ":")) if stored else ""
 
 
 def read_options(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an Item from the options in its envelope; without those that it does not have."""
     return {
-        option.field: option.read(option.load(stored[option.key]))
+        option.field: option.read(option.load(stored[option.name]))
         for option in ITEM_OPTIONS
-        if option.key in stored
+        if option.name in stored
     }
 
 
@@ -323,4 +340,4 @@ def are_options(options: object) -> bool:
     if not isinstance(options, dict) or not options:
         return False
     stored = cast("dict[str, object]", options)
-    return all(option.is_stored(stored[option.key]) for option in ITEM_OPTIONS if option.key in stored)
+    return all(option.is_stored(stored[option.name]) for option in ITEM_OPTIONS if option.name in stored)

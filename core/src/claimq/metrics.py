@@ -28,7 +28,8 @@ try:
     from prometheus_client.registry import Collector
 except ModuleNotFoundError as error:
     raise ImportError(
-        "claimq.metrics needs the Prometheus client: install 'claimq[metrics]'", name=error.name
+        "claimq.metrics needs the Prometheus client: in a clone, pip install './core[metrics]'",
+        name=error.name,
     ) from error
 
 _BUCKETS = (

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from claimq.arguments import Duration, Instant
 from claimq.errors import PayloadError
 from claimq.tokens import number_of
+
+if TYPE_CHECKING:
+    from claimq.limits import LimitsNow, TemporaryLimit
 
 _T = TypeVar("_T")
 
@@ -24,8 +27,7 @@ class _Construct(Protocol):
 
 
 construct = cast("_Construct", tuple.__new__)  # pyright: ignore[reportUnknownMemberType] - of a generic class
-"""Makes a NamedTuple from the values of all its fields, in order. It does not check their number and knows no defaults.
-Takes half the time of the constructor, which is a Python function."""
+"""Makes a NamedTuple from all values, in order, unchecked, in half the time of the constructor, a Python function."""
 
 
 class State(StrEnum):
@@ -48,8 +50,7 @@ class Priority(StrEnum):
 class Verdict(StrEnum):
     """The result of a call for one claim. ``LOST``: the claim was not held any more, and nothing has changed.
 
-    ``ALREADY_DONE`` comes only from a sidecar: the same verdict had its effect before.
-    """
+    ``ALREADY_DONE`` comes only from a sidecar: the same verdict had its effect before."""
 
     DONE = "done"
     REQUEUED = "requeued"
@@ -83,11 +84,10 @@ class Item(NamedTuple):
     """The unit of work.
 
     Requeueing a failed item restarts the counters, but not ``given_up_count`` (how often it has gone to failed) and
-    ``history`` (its last ten events). ``error_detail`` is where ``last_error`` was raised, if known. ``enqueued_at`` is
-    when the item last entered the tail of main, ``first_enqueued_at`` when it first did. From the producer:
-    ``header_pairs`` (the headers, as names and values), ``deadline`` (after it the item is not started),
-    ``max_requeues`` (instead of the queue's ``requeue_limit``), ``priority``, ``exclusive_key`` (of the items with the
-    same key at most one is busy).
+    ``history`` (its last ten events). ``error_detail``: where ``last_error`` was raised. ``failed_reason``: by which a
+    failed item is counted. ``enqueued_at``: when the item last entered the tail of main, ``first_enqueued_at``: when it
+    first did. From the producer: ``header_pairs``, ``deadline`` (after it the item is not started), ``max_requeues``
+    (instead of the queue's limit), ``priority``, ``key`` (of the items with the same key one is busy).
     """
 
     id: str
@@ -99,6 +99,7 @@ class Item(NamedTuple):
     fail_count: int = 0
     crash_count: int = 0
     interrupted_count: int = 0
+    postponed_count: int = 0
     given_up_count: int = 0
     last_error: str | None = None
     history: tuple[HistoryEntry, ...] = ()
@@ -107,7 +108,8 @@ class Item(NamedTuple):
     deadline: float | None = None
     max_requeues: int | None = None
     priority: Priority = Priority.NORMAL
-    exclusive_key: str | None = None
+    key: str | None = None
+    failed_reason: str | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -154,8 +156,8 @@ class NewItem:
     printable ASCII characters. ``deadline`` (a timedelta from now, or an instant: Unix seconds or an aware datetime):
     after it the item goes to failed instead of being started. ``max_requeues`` (0 to 1,000,000) replaces the queue's
     ``requeue_limit``. ``priority``: "high" items are claimed before the client's "normal" ones, "low" ones after them.
-    ``exclusive_key`` (up to 128 printable ASCII characters, no blanks): of the items with the same key at most one is
-    busy at a time; the others wait in delayed.
+    ``key`` (up to 128 printable ASCII characters, no blanks): of the items with the same key at most one is
+    busy at a time; the others start in the order of arrival.
     """
 
     payload: object
@@ -167,12 +169,11 @@ class NewItem:
     deadline: Instant | timedelta | None = None
     max_requeues: int | None = None
     priority: Priority | str = Priority.NORMAL
-    exclusive_key: str | None = None
+    key: str | None = None
 
 
 class EnqueuedItem(NamedTuple):
-    """Result of enqueueing one item: its id, the length of main afterwards, and ``is_duplicate`` if an item with this
-    id was enqueued before, so that nothing was added."""
+    """Result of enqueueing an item: its id, the length of main, and ``is_duplicate`` if nothing was added: known id."""
 
     id: str
     length: int
@@ -242,8 +243,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """Result of one ``reap``: expired claims with their verdicts, due items that were moved to main, and leases
-    that had no item or were too long. ``more``: there is more to reap."""
+    """Result of one ``reap``: expired claims, due items that were moved, and leases without an item or too long."""
 
     expired: tuple[Outcome, ...] = ()
     due: int = 0
@@ -253,8 +253,8 @@ class Reaped:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """An item and where it is. ``name`` is the token of a busy item, or the name of a failed one (its id, or
-    ``ID#2`` beside another)."""
+    """An item and where it is. ``name``: the token of a busy item, or the name of a failed one (its id, or ``ID#2``).
+    ``payload_size``: bytes of a payload that was left out."""
 
     item: Item
     state: State
@@ -264,6 +264,7 @@ class Located:
     lease_until: float | None = None
     due_at: float | None = None
     failed_at: float | None = None
+    payload_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,10 +299,8 @@ class RemovedItem:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """An entry of a queue's audit log: who did what by hand, to what, and to how many items (None: not known).
-
-    ``at`` is by the queue's clock, in seconds since 1970.
-    """
+    """An entry of a queue's audit log: who did what by hand, to what, and to how many items (None: not known). ``at``:
+    Unix seconds by the queue's clock."""
 
     at: float
     actor: str
@@ -337,20 +336,32 @@ class ClientInfo:
 
 COUNTERS = (
     "enqueued", "adopted", "claimed", "done", "fails", "crashes", "expired", "requeued", "delayed", "due", "unclaimed",
-    "failed", "past_deadline", "dropped", "failed_requeued", "failed_removed", "flushed", "lost", "repaired",
+    "postponed", "failed", "past_deadline", "dropped", "failed_requeued", "failed_removed", "flushed", "lost",
+    "repaired",
 )  # fmt: skip
-"""Names of a queue's counters; docs/operations.md explains them."""
+"""Names of a queue's counters; :meth:`claimq.ReliableQueue.stats` explains them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause: since when (None: unknown), until when (None: it is resumed), by whom and why ("": not given)."""
+
+    at: float | None = None
+    until: float | None = None
+    by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of a queue at one instant.
-
-    ``ages``: seconds since the oldest item entered main, was claimed, or failed; for delayed, how long the most overdue
-    item is past its due time (0 if none is). None for an empty state. ``counters``: totals since the queue was created,
-    one for each name in ``COUNTERS``. ``next_due_in``: seconds until the next delayed item is due
-    (0 if one is). ``due_soon``: delayed items that become due within the next 15 seconds.
-    """
+    """The state of a queue at one instant. ``ages``: seconds since the oldest item entered main, was claimed, or
+    failed; for delayed, how long the most overdue item is past its due time (0: none is). None for an empty state.
+    ``counters``: totals since the queue was created. ``next_due_in``: seconds until the next delayed item is due (0 if
+    one is); ``due_soon``: how many are in 15 seconds. ``moved_at``: when an item was claimed last, or one that took
+    ``longest`` (seconds, lately) ended. The oldest claim: its token; its item, if long and small. ``paused``: no item
+    can be claimed, by ``pause`` or else by the policy. ``limits``: those that hold, the ``temporary_limits`` (changes
+    of limits that end by themselves) among them. ``waiting_bytes``: of the items in main and delayed; None unless the
+    policy bounds them."""
 
     now: float
     seq: int
@@ -360,20 +371,14 @@ class Snapshot:
     next_due_in: float | None
     paused: bool
     due_soon: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUsage:
-    """Memory in bytes: of the queue's keys (sampled), of the server, and the server's limit (0: none)."""
-
-    queue_bytes: int
-    used_bytes: int
-    limit_bytes: int
-
-    @property
-    def share(self) -> float | None:
-        """``used_bytes`` over ``limit_bytes``; None without a limit."""
-        return self.used_bytes / self.limit_bytes if self.limit_bytes else None
+    moved_at: float | None = None
+    longest: float = 0.0
+    oldest_claim: str = ""
+    oldest_item: str = ""
+    pause: Pause | None = None
+    limits: LimitsNow | None = None
+    temporary_limits: tuple[TemporaryLimit, ...] = ()
+    waiting_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,5 +397,4 @@ class ServerReport:
     version: str
     mode: str
     warnings: tuple[ServerWarning, ...] = ()
-    appendfsync: str | None = None
-    """The server's setting: ``always``, ``everysec`` or ``no``; None if it is unknown."""
+    appendfsync: str | None = None  # always, everysec or no; None if it is unknown

@@ -6,7 +6,7 @@ clients in every language. A field that is absent has the default given here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import isfinite
@@ -22,16 +22,20 @@ from claimq.arguments import (
     Number,
     OptionalCount,
     OptionalSeconds,
+    OptionalSize,
     Seconds,
     Size,
     of_type,
 )
+from claimq.limits import Limit, LimitsField, load_limits, stored_limits
 
 LONGEST_LEASE = 7 * 86_400.0
 """Longest lease in seconds; the scripts enforce it too."""
 LARGEST_PAYLOAD = 512 * 1024 * 1024
 """Largest value that the server stores, in bytes."""
 
+MOST_BYTES = 1024**5
+"""The highest bound on bytes that wait."""
 _LONGEST = 100
 """Characters of a stored value; those that the scripts write are shorter."""
 
@@ -46,27 +50,19 @@ class OnExpiry(StrEnum):
 
 @dataclass(frozen=True)
 class RetryDelay:
-    """The delay before a failed item is retried: none by default.
+    """The delay before a failed item is retried: by default 1 s, then 2, 4, 8 and so on, up to 5 minutes.
 
     The k-th requeue waits ``min(max, initial * factor ** (k - 1))`` seconds, of which up to the share
-    ``jitter`` (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter".
+    ``jitter`` (0 to 1) is taken away at random: 0 is exact, 1 is "full jitter". ``initial=0``: no delay. The first
+    crash of an item waits for nothing.
     """
 
     WITHIN: ClassVar[str] = "retry_delay."
 
-    initial: Seconds = Seconds(0.0, most=YEAR)
+    initial: Seconds = Seconds(1.0, most=YEAR)
     factor: Number = Number(2.0, least=1, most=1000)
     max: Seconds = Seconds(300.0, most=YEAR)
-    jitter: Number = Number(0.0, least=0, most=1)
-
-    def longest(self, requeue_count: int) -> float:
-        """The delay in seconds before the given requeue (1 is the first) when no jitter is taken away."""
-        if self.initial == 0 or requeue_count < 1:
-            return 0.0
-        try:
-            return min(self.max, self.initial * self.factor ** (requeue_count - 1))
-        except OverflowError:
-            return self.max
+    jitter: Number = Number(0.2, least=0, most=1)
 
 
 class Match(StrEnum):
@@ -108,6 +104,25 @@ class FailedPolicy:
             )
 
 
+@dataclass(frozen=True)
+class MaxWaiting:
+    """A bound on what waits, in main or delayed: none by default. An enqueue over it raises
+    :class:`claimq.QueueFull`, and stores nothing of its call.
+
+    ``items`` and ``bytes``: of the whole queue. ``per_client_items`` and ``per_client_bytes``: of each client; items
+    without a client have no bound of their own. An item's bytes are those of its payload and its header. It refuses new
+    items only: requeued and returned ones, and those that follow from an item (``done(enqueue=...)``), are stored all
+    the same.
+    """
+
+    WITHIN: ClassVar[str] = "max_waiting."
+
+    items: OptionalCount = OptionalCount(None, least=1)
+    per_client_items: OptionalCount = OptionalCount(None, least=1)
+    bytes: OptionalSize = OptionalSize(None, least=1, most=MOST_BYTES)
+    per_client_bytes: OptionalSize = OptionalSize(None, least=1, most=MOST_BYTES)
+
+
 class Durability(StrEnum):
     """Where an item is stored when its enqueue returns. Otherwise it raises :class:`claimq.NotReplicated`.
 
@@ -127,6 +142,8 @@ class Policy:
 
     requeue_limit: Count = Count(5, most=1_000_000)
     """How often an item may be requeued. After that it goes to failed; with 0, after the first failure."""
+    max_postponed: Count = Count(1000, most=1_000_000)
+    """How often an item may be postponed (``later``). After that it goes to failed."""
     busy_expiry: Seconds = Seconds(30.0, least=0.001, most=LONGEST_LEASE)
     """The length of a lease. A claim that is neither settled nor renewed for this long expires."""
     on_expiry: Choice[OnExpiry] = Choice(OnExpiry.REQUEUE)
@@ -136,7 +153,9 @@ class Policy:
     claim_wait_timeout: OptionalSeconds = OptionalSeconds(1.0, most=86_400.0)
     """How long a claim waits for an item by default. None: forever."""
     max_payload: Size = Size(1024 * 1024, least=1, most=LARGEST_PAYLOAD)
-    """Enqueueing a larger payload is refused."""
+    """Enqueueing a larger payload is refused. An item of 8 MiB blocks the server for up to 80 ms."""
+    max_waiting: MaxWaiting = MaxWaiting()
+    """A bound on what waits."""
     id_window: Seconds = Seconds(3600.0, least=1.0, most=YEAR)
     """How long a producer's id is remembered. Enqueueing the id again within this time adds nothing."""
     failed: FailedPolicy = FailedPolicy()
@@ -150,12 +169,15 @@ class Policy:
     confirm before their fsync refuse ``FSYNCED``: Redis before 8.2, and Valkey."""
     durable_done: Flag = Flag(False)
     """Whether ``done`` waits for replicas too, so that no finished item is delivered again after a failover."""
+    limits: LimitsField = LimitsField()
+    """How many items may start in a time, or be in progress at once: up to 8 limits, which hold together."""
     suspended: Flag = Flag(False)
     """Whether claims are stopped; everything else works. Independent of ``pause`` and ``resume``."""
 
     def __post_init__(self) -> None:
         of_type("retry_delay", self.retry_delay, RetryDelay, "a RetryDelay")
         of_type("failed", self.failed, FailedPolicy, "a FailedPolicy")
+        of_type("max_waiting", self.max_waiting, MaxWaiting, "a MaxWaiting")
 
     def to_fields(self) -> dict[str, str]:
         """The ``config`` hash: every field, durations in whole milliseconds; an unset limit is an empty string."""
@@ -168,7 +190,9 @@ class Policy:
         Raises :class:`ValueError` for a value that no release writes, naming the field.
         """
         stored = [field for field in POLICY_FIELDS.values() if field.key in fields]
-        return cls(**in_groups({field.name: field.load(_cut(fields[field.key])) for field in stored}))
+        return cls(
+            **in_groups({field.name: field.load(_cut(fields[field.key], field.longest)) for field in stored})
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +210,11 @@ class PolicyField:
         return f"{self.name}_ms" if self._is_duration else self.name
 
     @property
+    def longest(self) -> int:
+        """Characters of its value in the hash, at most."""
+        return 400 * _LONGEST if isinstance(self.declared, LimitsField) else _LONGEST
+
+    @property
     def _is_duration(self) -> bool:
         return isinstance(self.declared, Seconds | OptionalSeconds)
 
@@ -199,6 +228,8 @@ class PolicyField:
             return ""
         if self._is_duration:
             return str(round(value * 1000))
+        if isinstance(self.declared, LimitsField):
+            return stored_limits(value)
         if isinstance(self.declared, Flag):
             return str(int(value))
         return repr(float(value)) if isinstance(self.declared, Number) else str(value)
@@ -207,6 +238,8 @@ class PolicyField:
         """The value of a field of the hash. Raises ValueError for one that is no number."""
         if isinstance(self.declared, Choice):
             return text
+        if isinstance(self.declared, LimitsField):
+            return load_limits(text)
         if isinstance(self.declared, Flag):
             return text == "1"
         if self.declared.is_optional and not text:
@@ -217,7 +250,11 @@ class PolicyField:
         return number if isinstance(self.declared, Number) else int(number)
 
 
-_GROUPS: Final[Mapping[str, Any]] = {"retry_delay": RetryDelay(), "failed": FailedPolicy()}
+_GROUPS: Final[Mapping[str, Any]] = {
+    "retry_delay": RetryDelay(),
+    "max_waiting": MaxWaiting(),
+    "failed": FailedPolicy(),
+}
 
 
 def _declared() -> Iterator[PolicyField]:
@@ -250,9 +287,9 @@ def in_groups(values: Mapping[str, Any], defaults: Mapping[str, Any] = _GROUPS) 
     return cast("PolicyFields", policy)
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, longest: int) -> str:
     """A stored value; of one that is too long, which another client wrote, a part that is no valid value."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _number(name: str, text: str) -> float:
@@ -269,27 +306,34 @@ class PolicyFields(TypedDict, total=False):
     """Fields of :class:`Policy`."""
 
     requeue_limit: int
+    max_postponed: int
     busy_expiry: Duration
     on_expiry: OnExpiry | str
     retry_delay: RetryDelay
     claim_wait_timeout: Duration | None
     max_payload: int
+    max_waiting: MaxWaiting
     id_window: Duration
     failed: FailedPolicy
     durability: Durability | str
     durability_replicas: int
     appendfsync_always: bool
     durable_done: bool
+    limits: Iterable[Limit]
     suspended: bool
 
 
 class PolicyChanges(PolicyFields, total=False):
-    """Fields of :class:`Policy`, and each field of its ``retry_delay`` and ``failed``."""
+    """Fields of :class:`Policy`, and each field of its ``retry_delay``, ``max_waiting`` and ``failed``."""
 
     retry_delay_initial: Duration
     retry_delay_factor: float
     retry_delay_max: Duration
     retry_delay_jitter: float
+    max_waiting_items: int | None
+    max_waiting_bytes: int | None
+    max_waiting_per_client_items: int | None
+    max_waiting_per_client_bytes: int | None
     failed_requeue_min_age: Duration | None
     failed_requeue_max_given_up_count: int | None
     failed_remove_min_age: Duration | None

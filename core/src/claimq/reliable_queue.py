@@ -18,15 +18,17 @@ class ReliableQueue(Producing, Consuming, ClaimingItems, Maintaining, AuditLog):
 
     ======================  ====================================================================================
     to produce              ``enqueue``, ``enqueue_many``
-    to work                 ``claim``, ``renew``, ``done``, ``fail``, ``requeue``, ``unclaim``, ``drop``, ``crash``;
-                            or ``consume``, which does all of it; ``claim_item`` for a chosen item
-    to look                 ``snapshot``, ``length``, ``lengths``, ``age``, ``stats``, ``peek``, ``items``, ``find``,
-                            ``workers``, ``exists``, ``clients``, ``client_length``, ``has_client``,
-                            ``memory_usage``, ``memory_share``
-    failed items            ``failed_items``, ``failed_item``, ``requeue_failed``, ``requeue_failed_item``,
-                            ``remove_failed``, ``remove_failed_item``, ``drain_failed``, ``removed_items``,
-                            ``apply_failed_policy``
-    policy                  ``policy``, ``set_policy``, ``update_policy``, ``pause``, ``resume``
+    to work                 ``claim``, ``renew``, ``done``, ``fail``, ``requeue``, ``later``, ``unclaim``, ``drop``,
+                            ``crash``; or ``consume``, which does all of it; ``claim_item`` for a chosen item
+    to look                 ``snapshot``, ``length``, ``lengths``, ``age``, ``stats``, ``peek``, ``items``,
+                            ``longest_claims``, ``find``, ``where``, ``workers``, ``exists``, ``clients``,
+                            ``client_length``, ``has_client``, ``memory_usage``, ``memory_share``,
+                            ``server_memory``
+    failed items            ``failed_items``, ``failed_item``, ``failed_reasons``, ``requeue_failed``,
+                            ``requeue_failed_item``, ``remove_failed``, ``remove_failed_item``,
+                            ``drain_failed``, ``removed_items``, ``apply_failed_policy``
+    policy                  ``policy``, ``set_policy``, ``update_policy``, ``pause``, ``resume``,
+                            ``set_limit``, ``remove_limit``, ``reset_limits``
     to keep it in order     ``reap``, ``release_worker``, ``flush``, ``flush_client``, ``delete``, ``add_to_index``
     what people did         ``record_action``, ``audit_log``
     ======================  ====================================================================================

@@ -13,7 +13,8 @@ from typing import Any, Self
 from claimq.arguments import of_type, several
 from claimq.codec import name_part
 from claimq.errors import NotReplicated, StoreMisused
-from claimq.fsync_setting import fsync_warnings
+from claimq.internals.fsync_setting import fsync_warnings
+from claimq.internals.several_queues import used_names
 from claimq.internals.trial import server_name
 from claimq.model import Enqueued, ServerReport, ServerWarning
 from claimq.queue import index
@@ -22,7 +23,7 @@ from claimq.queue.producing import run_enqueue
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.clients.opening import decodes_replies, is_synchronous
 from claimq.redis_store.connection import Connection
-from claimq.redis_store.default_server import found_settings
+from claimq.redis_store.default_server import check_queue_of_local_mode, found_settings, url_in
 from claimq.redis_store.faults import NEEDS_CLUSTER
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.settings import RedisSettings
@@ -40,7 +41,8 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
 
     Without any of them: the server of ``$CLAIMQ_REDIS_URL`` (with the other ``CLAIMQ_REDIS_*`` variables of the
     sidecar), else that of the ``claimq up`` that is running in this directory or above it, or as this user on this
-    machine. Raises :class:`NoServer` if there is none, or more than one.
+    machine. Raises :class:`NoServer` if there is none, or more than one. A ``claimq up`` has only the queues of its
+    manifest.
 
     claimq does not close your client. It must return bytes (``decode_responses=False``), make no retries of its own,
     and have a socket timeout of at least 3 seconds. Raises :class:`ValueError` for a malformed URL.
@@ -58,8 +60,11 @@ def connect(url: str | None = None, *, settings: RedisSettings | None = None, cl
         )
     if settings is not None:
         of_type("settings", settings, RedisSettings, "a RedisSettings, or a URL as the first argument")
+    elif url is not None:
+        settings = RedisSettings(url)
     elif client is None:
-        settings = found_settings() if url is None else RedisSettings(url)
+        settings = found_settings()
+        return Server(Connection(settings), is_of_local_mode=not url_in(os.environ))
     return Server(Connection(settings or RedisSettings(), client=client))
 
 
@@ -67,8 +72,9 @@ class Server:
     """Connections to one Redis or Valkey server (standalone, behind Sentinel, or a Cluster). An async context
     manager."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, is_of_local_mode: bool = False) -> None:
         self._connection = connection
+        self._is_of_local_mode = is_of_local_mode
         self._is_config_hidden = False
 
     async def __aenter__(self) -> Self:
@@ -93,8 +99,10 @@ class Server:
         random part. Makes no call.
 
         Two live processes must not share a worker's name: :meth:`ReliableQueue.release_worker` gives back all claims of
-        the name. After a fork, make new queues in the child.
+        the name. After a fork, make new queues in the child. Raises NoServer if the server is that of a running
+        ``claimq up`` whose manifest does not have the queue.
         """
+        self._check_queue(name)
         return ReliableQueue(self._connection, name, worker or default_worker())
 
     async def enqueue(self, items: Mapping[str, Iterable[object]]) -> dict[str, Enqueued]:
@@ -102,12 +110,14 @@ class Server:
         that the step does not block the server for long.
 
         Raises CrossSlot if the queues do not share a server slot, ValueError for too many items, and as
-        :meth:`ReliableQueue.enqueue`.
+        :meth:`queue` and :meth:`ReliableQueue.enqueue`.
         """
         of_type("items", items, Mapping, "a mapping from queues to their items")
         if not items:
             return {}
         payloads_by_queue = {name: several("items", payloads) for name, payloads in items.items()}
+        for name in payloads_by_queue:
+            self._check_queue(name)
         queue = next(iter(payloads_by_queue)) if len(payloads_by_queue) == 1 else None
         with Sending(queue, sum(map(len, payloads_by_queue.values()))) as span:
             batches = {
@@ -120,6 +130,10 @@ class Server:
             raise NotReplicated(missing, done)
         return done
 
+    def _check_queue(self, name: str) -> None:
+        if self._is_of_local_mode:
+            check_queue_of_local_mode(self._connection.settings.url, name)
+
     async def ping(self, *, verdicts: bool = False) -> None:
         """One round trip on a connection for calls, or one each for verdicts and renewals. The connections stay open.
 
@@ -131,16 +145,15 @@ class Server:
     async def queues(self, *, only_existing: bool = True) -> list[str]:
         """The names of the queues in the server's index, sorted.
 
-        The index has the queues that the operator, `claimq up` or the command line has worked on, or that a program
-        has added (:meth:`ReliableQueue.add_to_index`), if their user may write ``cq:queues``. Deleted queues are
-        removed from it. O(queues), up to four round trips for each.
+        Each connection adds a name with its first enqueue or claim, if its user may write ``cq:queues``. Deleted queues
+        are removed. O(queues), in a round trip for 1,000 of them.
 
-        With ``only_existing=False`` the names are returned as they are in the index, in one round trip for 1,000.
+        With ``only_existing=False`` they are returned as the index has them.
         """
         names = await index.known_names(self._connection)
         if not only_existing:
             return names
-        existing = [name for name in names if await self.queue(name).exists()]
+        existing = await used_names(self._connection, names)
         if len(existing) < len(names):
             await index.remove_names(self._connection, sorted({*names} - {*existing}))
         return existing

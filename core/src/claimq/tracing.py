@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from claimq.arguments import several
-from claimq.handler_verdicts import Requeue
+from claimq.handler_verdicts import NotNow
 from claimq.item_options import MAX_HEADERS, checked_headers
 from claimq.model import NewItem
 
@@ -147,7 +147,7 @@ class Processing:
 
     def note(self, error: BaseException | None) -> None:
         """Records what ended the work, if that is a failure."""
-        if self._span is None or not isinstance(error, Exception) or isinstance(error, Requeue):
+        if self._span is None or not isinstance(error, Exception) or isinstance(error, NotNow):
             return
         from opentelemetry.trace import StatusCode
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from claimq_kubernetes.port import part
 from claimq_process.names import COMPONENT_LABEL, PREFIX, QUEUE_LABEL, WORKER_COMPONENT
 
 SELECTOR = f"{QUEUE_LABEL},{COMPONENT_LABEL}={WORKER_COMPONENT}"
@@ -33,6 +37,11 @@ def child_name(queue: str) -> str:
 def selector_labels(queue: str) -> dict[str, str]:
     """The labels that select a queue's worker pods. A Deployment's selector is immutable, so these must not change."""
     return {QUEUE_LABEL: queue, COMPONENT_LABEL: WORKER_COMPONENT}
+
+
+def is_worker_of(pod: Mapping[str, Any], queue: str) -> bool:
+    """Whether a pod has the labels of this queue's workers."""
+    return selector_labels(queue).items() <= part(pod["metadata"], "labels").items()
 
 
 def child_labels(queue: str) -> dict[str, str]:

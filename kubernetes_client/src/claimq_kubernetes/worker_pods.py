@@ -114,13 +114,14 @@ def read_pods(
 def _read(body: Mapping[str, Any], held_pods: Mapping[str, int]) -> WorkerState:
     metadata, status = body["metadata"], part(body, "status")
     conditions = {condition["type"]: condition for condition in parts(status, "conditions")}
-    name = metadata["name"]
+    name, ready = metadata["name"], conditions.get("Ready", {})
     return WorkerState(
         name=name,
-        is_ready=conditions.get("Ready", {}).get("status") == "True",
+        is_ready=ready.get("status") == "True",
         is_terminating="deletionTimestamp" in metadata,
         revision=part(metadata, "labels").get(_TEMPLATE_LABEL, ""),
         created_at=parse_time(metadata.get("creationTimestamp")) or 0.0,
+        ready_at=parse_time(ready.get("lastTransitionTime")) or 0.0,
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
         problem=_problem(name, status, conditions),
         hint=_hint(name, metadata["namespace"], status),

@@ -314,6 +314,9 @@ class LocalMode:
             ],
             claim_names=self._claim_names,
             decisions={runner.board.name: runner.platform.decision for runner in self.runners},
+            conditions={
+                runner.board.name: runner.platform.status.get("conditions", []) for runner in self.runners
+            },
         )
 
     def _write(self) -> None:

@@ -104,7 +104,7 @@ class ProcessPlatform:
             worker.state(self._busy.get(worker.claim_name, 0), now, wall) for worker in self.table.values()
         )
         present = sum(not state.is_terminating for state in states)
-        return WorkersState(ordered=present, workers=states, takes_victims=True)
+        return WorkersState(ordered=present, workers=states, takes_victims=True, queue=self.board.name)
 
     async def order(self, observed: Observed, planned: Plan) -> bool:
         """Starts and drains workers."""
@@ -124,7 +124,7 @@ class ProcessPlatform:
         return True
 
     async def report(self, observed: Observed, planned: Plan, maintained: Maintained | None) -> None:
-        """Shows the pass, and saves its decision."""
+        """Shows the pass, and saves its decision and conditions for `claimq why` and `claimq status`."""
         name = self.board.name
         for change in changed_conditions(self.status, planned.status):
             self._note(f"{name}: {change.reason}: {change.message}", is_trouble=change.warning)
@@ -132,11 +132,15 @@ class ProcessPlatform:
             end = claims.termination
             self._context.metrics.released.labels(*self._key, end.reason.value).inc(claims.count)
             self._note(f"{end.prefix.rsplit('.', 2)[0]}: {count(claims.count)} given back: {end.cause}")
+        is_changed = self.status.get("conditions") != planned.status["conditions"]
         self.status, self.snapshot = planned.status, observed.snapshot
         problem = "" if observed.redis_fault is None else observed.redis_fault.message
         self.board.see(observed.snapshot, problem)
         self.board.conditions = planned.status["conditions"]
-        self._keep({**self.status["scaling"], "targetAge": self.manifest.spec.scaling.target_age})
+        decision = {**self.status["scaling"], "targetAge": self.manifest.spec.scaling.target_age}
+        if is_changed or {**self.decision, "at": None} != {**decision, "at": None}:
+            self.decision = {**decision, "at": unix_seconds()}
+            self._context.decided()
 
     @property
     def _key(self) -> tuple[str, str]:
@@ -145,12 +149,6 @@ class ProcessPlatform:
 
     def _note(self, text: str, *, is_trouble: bool = False) -> None:
         self._context.note(text, is_trouble=is_trouble, queue=self.board.name)
-
-    def _keep(self, decision: dict[str, Any]) -> None:
-        """Saves the decision for `claimq why` if it differs from the last one."""
-        if {**self.decision, "at": None} != {**decision, "at": None}:
-            self.decision = {**decision, "at": unix_seconds()}
-            self._context.decided()
 
     def add_worker(self) -> None:
         """Adds a worker, whose processes the next steps start."""

@@ -37,7 +37,7 @@ class Watched:
 def check_reload() -> None:
     """Raises CommandError if the package that watches files is not installed."""
     if importlib.util.find_spec("watchfiles") is None:
-        raise CommandError("--reload needs the package watchfiles; install claimq-cli[reload]", USAGE)
+        raise CommandError("--reload needs the package watchfiles: pip install watchfiles", USAGE)
 
 
 class Reloader:

@@ -53,6 +53,8 @@ class RunState:
     """Queue name to the names under which its sidecars claim."""
     decisions: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """Queue name to its last scaling decision, like ``status.scaling`` of a ReliableQueue."""
+    conditions: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    """Queue name to its conditions, like ``status.conditions`` of a ReliableQueue."""
 
 
 class StateDirectory:

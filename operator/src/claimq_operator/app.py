@@ -66,7 +66,9 @@ async def _run(settings: OperatorSettings) -> int:
     liveness = Liveness(asyncio.get_running_loop().time)
     cluster = await KubernetesClient.connect(metrics.count_request)
     with certificate_directory() as directory:
-        connections = RedisConnections(cluster, directory, settings.grants.password_hosts)
+        connections = RedisConnections(
+            cluster, directory, settings.grants.password_hosts, settings.idle_period
+        )
         context = Context(
             settings=settings,
             cluster=cluster,

@@ -42,7 +42,8 @@ class OperatorSettings:
     busy_period: float = 1.0
     """CLAIMQ_BUSY_PERIOD: the time between two passes over a queue that has items or workers."""
     idle_period: float = 10.0
-    """CLAIMQ_IDLE_PERIOD: the same for a queue without items and workers; a new item starts a pass at once."""
+    """CLAIMQ_IDLE_PERIOD: the same between looks at a queue without items and workers; a new item starts a pass at
+    once."""
     status_period: float = 10.0
     """CLAIMQ_STATUS_PERIOD: the minimum time between two writes of a status whose conditions have not changed."""
     resync_period: float = 60.0

@@ -13,11 +13,11 @@ import pytest
 
 from clusterkit import Cluster
 from clusterkit.commands import eventually
-from testkit.cluster_images import TAG
-from testkit.make import command_of
-from testkit.processes import Process
-from testkit.release import CRD, Release
-from testkit.tree import ROOT
+from testkit.on_cluster.cluster_images import TAG
+from testkit.on_cluster.release import CRD, Release
+from testkit.programs.make import command_of
+from testkit.programs.processes import Process
+from testkit.repository.tree import ROOT
 
 pytestmark = pytest.mark.cluster
 

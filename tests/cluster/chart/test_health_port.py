@@ -2,8 +2,8 @@
 
 import pytest
 
-from testkit.queue_on_cluster import APP, QueueOnCluster
-from testkit.release import Release
+from testkit.on_cluster.queue_on_cluster import APP, QueueOnCluster
+from testkit.on_cluster.release import Release
 
 pytestmark = pytest.mark.cluster
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from testkit.logfmt import read_log
-from testkit.queue_on_cluster import SIDECAR, QueueOnCluster
+from testkit.on_cluster.queue_on_cluster import SIDECAR, QueueOnCluster
+from testkit.programs.logfmt import read_log
 
 pytestmark = pytest.mark.cluster
 

@@ -16,10 +16,10 @@ from claimq.model import State
 from clusterkit import Cluster
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
-from testkit import rights
-from testkit.chart import Chart, of_kind
-from testkit.pod_status import is_ready
-from testkit.release import Release, namespace
+from testkit.kubernetes import rights
+from testkit.on_cluster.pod_status import is_ready
+from testkit.on_cluster.release import Release, namespace
+from testkit.repository.chart import Chart, of_kind
 
 pytestmark = pytest.mark.cluster
 

@@ -13,10 +13,10 @@ import pytest
 from clusterkit import Cluster
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
-from testkit.cluster_images import ClusterImages
-from testkit.console import PageRunner, shell_in
-from testkit.release import CRD, Release, provide_volume
-from testkit.tree import ROOT
+from testkit.on_cluster.cluster_images import ClusterImages
+from testkit.on_cluster.release import CRD, Release, provide_volume
+from testkit.programs.console import PageRunner, shell_in
+from testkit.repository.tree import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 

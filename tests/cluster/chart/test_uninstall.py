@@ -8,8 +8,8 @@ import pytest
 
 from clusterkit import Cluster, CommandFailed, HarnessError
 from clusterkit.commands import eventually
-from testkit.queue_on_cluster import queue_on
-from testkit.release import CRD, Release
+from testkit.on_cluster.queue_on_cluster import queue_on
+from testkit.on_cluster.release import CRD, Release
 
 pytestmark = pytest.mark.cluster
 

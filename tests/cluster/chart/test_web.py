@@ -1,27 +1,18 @@
 """The web page of a release, on a real Kubernetes."""
 
 import json
-import sys
-from typing import Any
 
 import pytest
 
-from testkit.queue_on_cluster import QueueOnCluster
-from testkit.release import Release, is_rolled_out
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
+from testkit.on_cluster.release import Release, is_rolled_out
 from testkit.waiting import eventually_sync
-from testkit.web_user import WebUser
+from testkit.web.web_user import WebUser
 
 pytestmark = pytest.mark.cluster
 
 
-def through(queue: QueueOnCluster, service: str, token: str, command: str) -> Any:
-    """What the command line prints that forwards a port to the page and sends it the token."""
-    words = ("--web-api", service, f"--namespace={queue.namespace}", "--output=json", command, queue.name)
-    given = f"CLAIMQ_WEB_TOKEN={token}"
-    return json.loads(queue.cluster.run("env", given, sys.executable, "-m", "claimq_cli", *words).stdout)
-
-
-def test_a_user_pauses_a_queue_on_the_page_and_resumes_it_through_the_command_line(
+def test_a_user_pauses_a_queue_on_the_page_and_resumes_it_by_its_api(
     release: Release, queue: QueueOnCluster
 ) -> None:
     cluster, where = release.cluster, f"--namespace={queue.namespace}"
@@ -35,16 +26,18 @@ def test_a_user_pauses_a_queue_on_the_page_and_resumes_it_through_the_command_li
         cluster.kubectl("create", "rolebinding", "ann", *bound)
         token = cluster.kubectl("create", "token", "ann", where).strip()
         with cluster.forward(release.namespace, f"{release.operator}-web", 80) as port:
-            user = WebUser(f"http://127.0.0.1:{port}/")
+            url = f"http://127.0.0.1:{port}/"
+            user = WebUser(url)
             assert user.log_in(token) == 303
             path = f"/queues/{queue.namespace}.{queue.name}"
             eventually_sync(lambda: path in user.get("/")[1], why="the queue is on the page")
             assert "is paused" in user.act(path, action="pause")[1]
             assert "RedisReachable" in user.get(path)[1]
-        assert queue.items.snapshot().paused
-        service = f"svc/{release.namespace}/{release.operator}-web"
-        assert through(queue, service, token, "status")["paused"] is True
-        assert through(queue, service, token, "resume")["paused"] is False
+            assert queue.items.snapshot().paused
+            program = WebUser(url, {"Authorization": f"Bearer {token}"})
+            api = f"/api/v1{path}"
+            assert json.loads(program.get(f"{api}/status")[1])["paused"] is True
+            assert program.send("POST", api, "action=resume")[0] == 200
     assert not queue.items.snapshot().paused
     by_ann = f"system:serviceaccount:{queue.namespace}:ann"
     assert [(one.action, one.actor) for one in queue.items.audit_log(9)][:2] == [

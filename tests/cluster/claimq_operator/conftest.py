@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import pytest
 
 import claimq.blocking
-from testkit.api_server import ApiServer
-from testkit.operator_world import World
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.kubernetes.api_server import ApiServer
+from testkit.kubernetes.operator_world import World
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from testkit.operator_world import Json, World
+from testkit.kubernetes.operator_world import Json, World
 from testkit.waiting import eventually_sync
 
 OURS = "thumbs-worker"

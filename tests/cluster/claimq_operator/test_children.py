@@ -19,7 +19,7 @@ from claimq_operator.decide.request_failures import NotOurs, Step
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
-from testkit.operator_world import World
+from testkit.kubernetes.operator_world import World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]

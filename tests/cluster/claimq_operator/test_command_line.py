@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from testkit.operator_world import World
+from testkit.kubernetes.operator_world import World
 from testkit.waiting import eventually_sync
 
 PASSWORD = "S3CRET-canary"

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from testkit.operator_world import World, container
+from testkit.kubernetes.operator_world import World, container
 from testkit.waiting import eventually_sync
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from testkit.operator_memory import largest_memory, limit_of_the_chart
-from testkit.operator_world import World
+from testkit.kubernetes.operator_world import World
+from testkit.programs.peak_memory import largest_memory, limit_of_the_chart
 from testkit.waiting import eventually_sync
 
 COUNT = 150
@@ -33,7 +33,7 @@ def test_many_large_queues_leave_the_operator_below_half_of_its_limit(
     operator = world.operator()
     eventually_sync(lambda: world.replicas("small") == 1)
     eventually_sync(lambda: world.condition("Stalled", name=f"large-{COUNT - 1}") == "True SpecInvalid")
-    assert largest_memory(operator.process.pid) < limit_of_the_chart() / 2
+    assert largest_memory(operator.process.pid) < limit_of_the_chart("operator") / 2
     found = world.status(f"large-{COUNT - 1}")["conditions"]
     message = next(one["message"] for one in found if one["type"] == "Stalled")
     assert bound in message
@@ -56,7 +56,7 @@ def test_large_secrets_leave_the_operator_below_half_of_its_limit(world: World) 
         return world.condition("RedisReachable", name=f"large-{number}") != ""
 
     eventually_sync(lambda: all(map(is_tried, range(COUNT))))
-    assert largest_memory(operator.process.pid) < limit_of_the_chart() / 2
+    assert largest_memory(operator.process.pid) < limit_of_the_chart("operator") / 2
 
 
 def test_the_finalizers_of_others_stay(world: World) -> None:

@@ -4,8 +4,8 @@ import base64
 from collections.abc import Callable
 
 from claimq.blocking import BlockingQueue
-from testkit.logfmt import read_log
-from testkit.operator_world import World
+from testkit.kubernetes.operator_world import World
+from testkit.programs.logfmt import read_log
 from testkit.waiting import eventually_sync
 
 

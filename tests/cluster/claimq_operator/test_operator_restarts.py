@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from claimq.blocking import BlockingQueue
-from testkit.operator_world import Json, Operator, World
+from testkit.kubernetes.operator_world import Json, Operator, World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]

@@ -9,8 +9,8 @@ import redis
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
-from testkit.operator_world import World, container
-from testkit.server import Server
+from testkit.kubernetes.operator_world import World, container
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]
@@ -137,7 +137,7 @@ def undisturbed(world: World, measure: Callable[[], float]) -> float:
 
 def test_a_queue_that_rests_costs_no_write(world: World) -> None:
     # Without an election: on a busy machine an operator may lose it, and a new leader applies everything once.
-    operator = world.operator(CLAIMQ_IDLE_PERIOD="200ms", CLAIMQ_LEADER_ELECTION="false")
+    operator = world.operator(CLAIMQ_IDLE_PERIOD="100ms", CLAIMQ_LEADER_ELECTION="false")
     world.queue()
     eventually_sync(lambda: world.condition("Ready") == "True Working")
 
@@ -154,7 +154,7 @@ def test_a_queue_that_rests_costs_no_write(world: World) -> None:
 
 def test_a_queue_that_rests_opens_no_connections(world: World) -> None:
     # Without an election: who loses it closes its connections.
-    operator = world.operator(CLAIMQ_IDLE_PERIOD="200ms", CLAIMQ_LEADER_ELECTION="false")
+    operator = world.operator(CLAIMQ_IDLE_PERIOD="100ms", CLAIMQ_LEADER_ELECTION="false")
     world.queue()
     eventually_sync(lambda: world.condition("Ready") == "True Working")
 

@@ -11,7 +11,7 @@ import pytest
 
 from claimq import Policy
 from claimq.blocking import BlockingQueue
-from testkit.operator_world import World
+from testkit.kubernetes.operator_world import World
 from testkit.waiting import PATIENCE, eventually_sync
 
 Items = Callable[..., BlockingQueue]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from claimq.blocking import BlockingQueue
-from testkit.operator_world import Json, Operator, World
+from testkit.kubernetes.operator_world import Json, Operator, World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]

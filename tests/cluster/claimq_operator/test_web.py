@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 import claimq.blocking
-from testkit import rights
-from testkit.chart import Chart, of_kind
-from testkit.operator_world import World
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.waiting import eventually_sync
-from testkit.web_user import WebUser
+from testkit.kubernetes import rights
+from testkit.kubernetes.operator_world import World
+from testkit.programs.processes import Process
+from testkit.repository.chart import Chart, of_kind
+from testkit.servers.patient import patient
+from testkit.waiting import PATIENCE, eventually_sync
+from testkit.web.web_user import WebUser
 
 PASSWORD = "S3CRET-canary"
 LOOK = {"reliablequeues": "get"}
@@ -93,16 +96,17 @@ def wait_until_allowed(world: World, account: str, verb: str, resource: str) -> 
     eventually_sync(is_allowed, why=f"{account} may {verb} {resource}")
 
 
-def roles(world: World) -> list[dict[str, object]]:
-    """The service account of the page and its rights, as the chart has them."""
-    values = ("web.enabled=true", "web.actions=true", f"operator.namespaces={json.dumps([world.namespace])}")
+def roles(world: World, component: str = "web") -> list[dict[str, object]]:
+    """The service account of the page, or of the endpoint for producers, and its rights, as the chart has them."""
+    on = ("web.enabled=true", "web.actions=true", "producers.enabled=true")
+    values = (*on, f"operator.namespaces={json.dumps([world.namespace])}")
     objects = Chart().objects(*values, release=world.namespace, namespace=world.namespace)
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
     return [
         one
         for kind in kinds
         for one in of_kind(objects, kind)
-        if one["metadata"]["labels"]["app.kubernetes.io/component"] == "web"
+        if one["metadata"]["labels"]["app.kubernetes.io/component"] == component
     ]
 
 
@@ -114,10 +118,10 @@ def start_web(world: World, tmp_path: Path) -> Iterator[StartWeb]:
     """Starts the page with these arguments, as the chart does, and waits until it serves."""
     started: list[Process] = []
 
-    def start(*arguments: str) -> Web:
-        for one in roles(world):
+    def start(*arguments: str, component: str = "web") -> Web:
+        for one in roles(world, component):
             world.api.create(one)
-        account = f"{world.namespace}-claimq-web"
+        account = f"{world.namespace}-claimq-{component}"
         token = world.api.kubectl("create", "token", account, "-n", world.namespace).strip()
         config = json.loads(world.api.kubeconfig().read_text())
         config["users"][0]["user"] = {"token": token}
@@ -361,3 +365,29 @@ def test_the_page_asks_for_what_the_chart_lets_it_and_for_nothing_else(web: Web)
     assert refused == set()
     given = [one for one in roles(web.world) if str(one["kind"]).endswith("Role")]
     assert wanted == rights.granted(given)
+
+
+def test_a_producer_needs_one_permission_and_its_endpoint_the_rights_of_the_chart(
+    thumbs: World, start_web: StartWeb
+) -> None:
+    web = start_web("--producers", component="producers")
+    new = json.dumps({"items": [{"id": "new", "payload": "new.png"}]}).encode()
+
+    def add(token: str) -> int:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection = http.client.HTTPConnection(urlsplit(web.url).netloc, timeout=PATIENCE)
+        with closing(connection):
+            connection.request("POST", f"/api/v1{web.path()}/enqueue", new, headers)
+            return connection.getresponse().status
+
+    statuses = [
+        add("x"),
+        add(web.token("reads", READ)),
+        add(web.token("adds", {"reliablequeues/items": "create"})),
+    ]
+    assert statuses == [401, 403, 200]
+    with claimq.blocking.connect(settings=patient(thumbs.redis.tcp_url)) as server:
+        assert [item.id for item in server.queue(f"{thumbs.namespace}.thumbs").peek(9)] == ["new"]
+    wanted, refused = rights.asked(thumbs.api.audit_log(), web.account)
+    given = [one for one in roles(thumbs, "producers") if str(one["kind"]).endswith("Role")]
+    assert (wanted, refused) == (rights.granted(given), set())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from claimq.blocking import BlockingQueue
-from testkit.operator_world import World
+from testkit.kubernetes.operator_world import World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from testkit.api_server import ApiServer
-from testkit.chart import FOLDER, Chart, pods
+from testkit.kubernetes.api_server import ApiServer
+from testkit.repository.chart import FOLDER, Chart, pods
 
 VALUES = {
     "plain": (),
@@ -64,6 +64,20 @@ def test_every_object_is_accepted_without_a_warning(strict: ApiServer, chart: Ch
     assert said.returncode == 0, said.stderr
     assert "Warning" not in said.stderr
     assert len(said.stdout.splitlines()) == len(objects)
+
+
+def test_kubectl_diff_shows_nothing_once_the_chart_is_applied(strict: ApiServer, chart: Chart) -> None:
+    values = ("networkPolicy.enabled=true", "valkey.enabled=true", "web.enabled=true", "crds.install=false")
+    objects = [
+        one for one in chart.objects(*values) if "helm.sh/hook" not in one["metadata"].get("annotations", {})
+    ]
+    text = "\n---\n".join(json.dumps(one) for one in objects)
+    strict.kubectl("apply", "-f", "-", stdin=text)
+    try:
+        difference = strict.kubectl_run("diff", "-f", "-", stdin=text)
+        assert (difference.returncode, difference.stdout) == (0, ""), difference.stderr
+    finally:
+        strict.kubectl("delete", "--wait=false", "-f", "-", stdin=text)
 
 
 def test_every_pod_is_admitted_where_only_restricted_pods_are(strict: ApiServer, chart: Chart) -> None:

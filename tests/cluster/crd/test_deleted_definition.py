@@ -8,9 +8,9 @@ import pytest
 
 import clusterkit
 from testkit import tiers
-from testkit.api_server import ApiServer
-from testkit.operator_world import World
-from testkit.server import Server
+from testkit.kubernetes.api_server import ApiServer
+from testkit.kubernetes.operator_world import World
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from clusterkit import HarnessError
 from testkit import tiers
-from testkit.api_server import ApiServer
-from testkit.chart import FOLDER, Chart
+from testkit.kubernetes.api_server import ApiServer
+from testkit.repository.chart import FOLDER, Chart
 from testkit.waiting import eventually_sync
 
 KINDS = "all,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crds,pvc"

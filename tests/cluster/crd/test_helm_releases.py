@@ -12,9 +12,9 @@ import yaml
 
 from clusterkit import HarnessError
 from testkit import tiers
-from testkit.api_server import ApiServer
-from testkit.chart import FOLDER, Chart
-from testkit.tree import ROOT
+from testkit.kubernetes.api_server import ApiServer
+from testkit.repository.chart import FOLDER, Chart
+from testkit.repository.tree import ROOT
 
 DEFINITION = ROOT / "crds" / "reliablequeues.claimq.dev.yaml"
 QUEUE = {

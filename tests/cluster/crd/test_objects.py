@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from claimq_control.manifest import Declared, Kind, QueueSpec, parse_manifest, walk
-from testkit.api_server import ApiServer, Refused
-from testkit.tree import ROOT
+from testkit.kubernetes.api_server import ApiServer, Refused
+from testkit.repository.tree import ROOT
 
 ALL: dict[str, Declared] = dict(walk(QueueSpec, "spec"))
 ITEMS = "/apis/claimq.dev/v1alpha1/namespaces/media/reliablequeues"
@@ -27,6 +27,7 @@ FULL: dict[str, Any] = {
     },
     "queueName": "media.thumbnails",
     "requeueLimit": 3,
+    "maxPostponed": 50,
     "busyExpiry": "1m",
     "processingTimeout": "1h30m",
     "onExpiry": "Fail",
@@ -37,11 +38,13 @@ FULL: dict[str, Any] = {
         "maxItems": 1000,
     },
     "maxPayload": 65536,
+    "maxWaiting": {"items": 1000, "bytes": "1Mi", "perClient": {"items": 100, "bytes": 1024}},
     "claimWaitTimeout": "0s",
     "idWindow": "2h",
     "durability": "Replicated",
     "durabilityReplicas": 2,
     "durableDone": True,
+    "limits": [{"name": "api", "rate": "100/s", "burst": 200}, {"name": "licences", "busy": 20}],
     "worker": {
         "image": "registry.example:5000/app@sha256:" + "0" * 64,
         "command": ["sh", "-c"],
@@ -53,6 +56,7 @@ FULL: dict[str, Any] = {
         "envFrom": [{"configMapRef": {"name": "settings"}}],
         "resources": {"requests": {"cpu": 1, "memory": "64Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
         "concurrency": 10,
+        "claimAhead": 20,
         "drainTimeout": "1m",
         "maxUnavailable": 1,
         "disruptionBudget": False,
@@ -271,6 +275,7 @@ STATUS: dict[str, Any] = {
         }
     ],
     "items": {"main": 12, "busy": 3, "delayed": 4, "failed": 5},
+    "waiting": {"notDue": 4, "paused": 0, "limit": 5, "ready": 7},
     "oldest": "1m",
     "workers": {"desired": 3, "ready": 2, "busy": 1, "summary": "2/3"},
     "selector": "claimq.dev/queue=q",

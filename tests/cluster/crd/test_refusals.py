@@ -12,8 +12,8 @@ import yaml
 
 from claimq.errors import InvalidSpec
 from claimq_control.manifest import parse_manifest
-from testkit.api_server import ApiServer, Refused
-from testkit.tree import ROOT
+from testkit.kubernetes.api_server import ApiServer, Refused
+from testkit.repository.tree import ROOT
 
 PATH = "/apis/claimq.dev/v1alpha1/namespaces/media/reliablequeues?dryRun=All&fieldValidation=Strict"
 TABLE = Path(ROOT / "tests" / "unit" / "claimq_control" / "bad_manifests.yaml")
@@ -26,6 +26,7 @@ NAMES_INSTEAD = {
     "a label too long": "spec.worker.template.metadata.labels[a]",
     "a label of claimq": "spec.worker.template.metadata.labels",
     "a variable twice": "spec.worker.env[2]",
+    "two limits of one name": "spec.limits[1]",
     "an app that is not restarted": "spec.worker.template.spec.containers",
     "the image in the template": "spec.worker.template.spec.containers",
     "the sidecar's name": "spec.worker.template.spec.initContainers",
@@ -205,6 +206,20 @@ SPECS: list[dict[str, Any]] = [
     *({"spec.retryDelay": {"initial": "301s"}} for _ in range(1)),
     *({"spec.claimWaitTimeout": value} for value in ("0s", "1h", "3601s", "-1s", 5)),
     *({"spec.idWindow": value} for value in ("0s", "999ms", "1s", "168h", "169h", "1d")),
+    *({"spec.maxWaiting": {"items": value}} for value in (1, 0, "1", 1_000_000_000, 1_000_000_001)),
+    *({"spec.maxWaiting": {"perClient": {"items": value}}} for value in (1, 0, -1)),
+    *({"spec.maxWaiting": {"bytes": value}} for value in (1, 0, "64Mi", "1048576Gi", "1048577Gi", "1 GB")),
+    *(
+        {"spec.limits": [{"name": "a", **limit}]}
+        for limit in (
+            {}, {"rate": "1/s"}, {"busy": 1}, {"rate": "1/s", "busy": 1}, {"busy": 1, "burst": 2}, {"burst": 2},
+            {"rate": "1/d", "burst": 1_000_000}, {"rate": "0/s"}, {"rate": "01/s"}, {"rate": "1000000/s"},
+            {"rate": "1000001/s"}, {"rate": "1/w"}, {"rate": "1"}, {"rate": "1/s", "burst": 0}, {"busy": 0},
+        )
+    ),
+    *({"spec.limits": [{"name": name, "busy": 1}]} for name in ("a", "a-1", "-a", "A", "a" * 64, "")),
+    {"spec.limits": [{"name": "a", "busy": 1}, {"name": "a", "busy": 2}]},
+    *({"spec.limits": [{"name": f"l{i}", "busy": 1} for i in range(count)]} for count in (8, 9)),
     *({"spec.maxPayload": value} for value in (1, 0, "1", "64Mi", "67108865", 67108864, "1M", "1m", "1.5Ki", "")),
     *(
         {"spec.failedItems": {"requeue": requeue, "remove": remove}}

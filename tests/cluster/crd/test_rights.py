@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from clusterkit import HarnessError
-from testkit import rights, tiers
-from testkit.api_server import ApiServer
-from testkit.chart import Chart, of_kind
-from testkit.forked import ForkedProcess
-from testkit.kubernetes_objects import replica_set
+from testkit import tiers
+from testkit.kubernetes import rights
+from testkit.kubernetes.api_server import ApiServer
+from testkit.kubernetes.kubernetes_objects import replica_set
 from testkit.plugin import ServerFactory
-from testkit.ports import free_port
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess
+from testkit.programs.ports import free_port
+from testkit.programs.processes import Process
+from testkit.repository.chart import Chart, of_kind
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 ACCOUNT = "system:serviceaccount:ns:release-claimq"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testkit.release import Release
+from testkit.on_cluster.release import Release
 
 OPERATOR = "app.kubernetes.io/component=operator"
 

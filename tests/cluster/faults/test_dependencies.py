@@ -8,11 +8,11 @@ import pytest
 
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
-from testkit import ledger
-from testkit.containers import Container, running, unread_from
-from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release
-from testkit.servers_on_cluster import another_valkey, on_release
+from testkit.on_cluster import ledger
+from testkit.on_cluster.containers import Container, running, unread_from
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.on_cluster.release import Release
+from testkit.on_cluster.servers_on_cluster import another_valkey, on_release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from claimq.model import Located, State
-from testkit import ledger
-from testkit.queue_on_cluster import QueueOnCluster
-from testkit.release import Release
+from testkit.on_cluster import ledger
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
+from testkit.on_cluster.release import Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from clusterkit import Cluster
-from testkit import ledger
-from testkit.cluster_images import TAG
-from testkit.one_worker import LEASE, ONE, TEXTS
-from testkit.queue_on_cluster import QueueOnCluster
+from testkit.on_cluster import ledger
+from testkit.on_cluster.cluster_images import TAG
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
+from testkit.workers.one_worker import LEASE, ONE, TEXTS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 

@@ -5,9 +5,9 @@ The lease is five minutes in all of these: what comes back during the test comes
 
 import pytest
 
-from testkit import ledger
-from testkit.one_worker import LEASE, ONE, TEXTS
-from testkit.queue_on_cluster import APP, SIDECAR, QueueOnCluster
+from testkit.on_cluster import ledger
+from testkit.on_cluster.queue_on_cluster import APP, SIDECAR, QueueOnCluster
+from testkit.workers.one_worker import LEASE, ONE, TEXTS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clusterkit import images
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 # No cluster is brought up; but root and Linux are needed, as they are for one of our own.
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from claimq.model import State
-from testkit.examples import load
-from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.on_cluster.release import Release
+from testkit.programs.examples import load
 
 pytestmark = pytest.mark.cluster
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testkit.queue_on_cluster import QueueOnCluster
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
 from testkit.waiting import eventually_sync
 
 pytestmark = pytest.mark.cluster

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testkit.queue_on_cluster import QueueOnCluster
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
 
 pytestmark = pytest.mark.cluster
 

@@ -10,9 +10,9 @@ import pytest
 
 from clusterkit import Cluster
 from clusterkit.commands import eventually
-from testkit import ledger
-from testkit.queue_on_cluster import QueueOnCluster, queue_on
-from testkit.release import Release, create_namespace
+from testkit.on_cluster import ledger
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
+from testkit.on_cluster.release import Release, create_namespace
 
 pytestmark = pytest.mark.cluster
 

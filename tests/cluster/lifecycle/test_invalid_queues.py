@@ -12,11 +12,11 @@ import yaml
 
 import claimq.blocking
 from clusterkit import Cluster
-from testkit.invalid_queues import MISTAKES, READER, TEAM, WORKERS, Mistake, secret_of
-from testkit.queue_on_cluster import Json, QueueOnCluster
-from testkit.release import Release, namespace
-from testkit.servers_on_cluster import on_release
-from testkit.tree import ROOT
+from testkit.kubernetes.invalid_queues import MISTAKES, READER, TEAM, WORKERS, Mistake, secret_of
+from testkit.on_cluster.queue_on_cluster import Json, QueueOnCluster
+from testkit.on_cluster.release import Release, namespace
+from testkit.on_cluster.servers_on_cluster import on_release
+from testkit.repository.tree import ROOT
 
 pytestmark = pytest.mark.cluster
 TABLE = Path(ROOT / "tests" / "unit" / "claimq_control" / "bad_manifests.yaml")

@@ -9,8 +9,8 @@ import pytest
 
 from claimq_bench.simulation.scalers import KedaSettings
 from clusterkit import Cluster
-from testkit import keda, ledger
-from testkit.queue_on_cluster import QueueOnCluster
+from testkit.on_cluster import keda, ledger
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
 
 pytestmark = [
     pytest.mark.cluster,

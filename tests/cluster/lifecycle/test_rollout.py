@@ -1,8 +1,10 @@
 """The workers' template changes under load: old workers finish what they hold; nothing is lost, failed or repeated."""
 
+import time
+
 import pytest
 
-from testkit.queue_on_cluster import APP, Json, QueueOnCluster
+from testkit.on_cluster.queue_on_cluster import APP, Json, QueueOnCluster
 
 pytestmark = pytest.mark.cluster
 
@@ -91,3 +93,55 @@ def test_an_image_that_does_not_exist_leaves_the_old_workers_at_work_and_says_so
     queue.wait("all is well again", lambda: queue.condition("WorkersAvailable") == "True AllReady")
     queue.wait("the broken pod is gone", lambda: set(queue.pods()) == before)
     queue.wait("that is reported", lambda: queue.condition("Ready") == "True Working")
+
+
+def allow(queue: QueueOnCluster, kind: str, spec: Json) -> None:
+    """Limits the pods of the queue's namespace."""
+    limit = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "limit"}, "spec": spec}
+    queue.cluster.apply(limit, namespace=queue.namespace)
+
+
+def test_a_rollout_that_a_full_quota_stops_is_reported_with_the_field_for_it(
+    queue: QueueOnCluster,
+) -> None:
+    scaling = {"minReplicas": 2, "maxReplicas": 2}
+    allow(queue, "ResourceQuota", {"hard": {"pods": "2"}})
+    queue.apply(version="1", scaling=scaling)
+    queue.wait("both work", lambda: queue.condition("WorkersAvailable") == "True AllReady")
+    before = set(queue.pods())
+    queue.apply(version="2", scaling=scaling)
+
+    def is_blocked() -> bool:
+        verdicts = {queue.condition(kind) for kind in ("WorkersAvailable", "Ready")}
+        return verdicts == {"True RolloutBlocked"} and "exceeded quota" in queue.message("WorkersAvailable")
+
+    queue.wait("the conditions name the quota", is_blocked)
+    assert "spec.worker.maxUnavailable" in queue.message("WorkersAvailable")
+    assert set(queue.pods()) == before
+    queue.patch({"worker": {"maxUnavailable": 1}})
+
+    def is_done_after_a_nudge() -> bool:
+        # As docs/reference/status.md says: without it, Kubernetes tries after pauses that grow to 16 minutes.
+        nudge = f"again={time.monotonic_ns()}"
+        queue.cluster.kubectl(
+            "annotate", "replicaset", "--all", nudge, "--overwrite", f"--namespace={queue.namespace}"
+        )
+        return not before & set(queue.pods()) and queue.condition("WorkersAvailable") == "True AllReady"
+
+    queue.wait("the rollout is done", is_done_after_a_nudge)
+
+
+def test_a_limit_range_that_refuses_the_sidecar_is_reported_with_its_field(queue: QueueOnCluster) -> None:
+    allow(queue, "LimitRange", {"limits": [{"type": "Container", "max": {"memory": "200Mi"}}]})
+    queue.apply(scaling={"minReplicas": 1, "maxReplicas": 1})
+
+    def says_so() -> bool:
+        message = queue.message("WorkersAvailable")
+        return (
+            "maximum memory usage per Container is 200Mi" in message and "spec.sidecar.resources" in message
+        )
+
+    queue.wait("the condition names the limit and the field", says_so)
+    assert queue.condition("WorkersAvailable") == "False FailedCreate"
+    queue.patch({"sidecar": {"resources": {"limits": {"memory": "128Mi"}}}})
+    queue.wait("the worker is ready", lambda: queue.condition("WorkersAvailable") == "True AllReady")

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from testkit import ledger
-from testkit.queue_on_cluster import Json, QueueOnCluster
-from testkit.watching import watched
+from testkit.kubernetes.watching import watched
+from testkit.on_cluster import ledger
+from testkit.on_cluster.queue_on_cluster import Json, QueueOnCluster
 
 pytestmark = pytest.mark.cluster
 AT_ONCE = {"stabilizationWindow": "0s"}

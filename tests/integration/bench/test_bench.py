@@ -6,9 +6,9 @@ from pathlib import Path
 
 import claimq
 from claimq_bench.rivals import Library, new_payloads
-from testkit.make import command_of
-from testkit.server import Server
-from testkit.tree import ROOT
+from testkit.programs.make import command_of
+from testkit.repository.tree import ROOT
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 WAYS = ("blmove", "asyncio_blmove", "wake", "latency", "latency_socket")

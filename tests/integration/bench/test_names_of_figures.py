@@ -21,7 +21,7 @@ from claimq_bench import (
 )
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 PLAN = replace(
     program.FULL,
@@ -73,7 +73,7 @@ def what_takes_long_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             through_sidecar,
             "measure",
-            through_sidecar.Found(SPREAD, rates, rates, rates, rates, 1.0, 1.0, SPREAD),
+            through_sidecar.Found(SPREAD, rates, SPREAD, rates, rates, 1.0, 1.0, SPREAD),
         ),
     ):
         monkeypatch.setattr(module, name, _always(result))
@@ -100,7 +100,7 @@ async def test_the_documented_names_are_those_that_the_benchmark_writes() -> Non
         "consume_two_processes_vs_one",
         "enqueue_single_blocking_vs_lpush",
         "enqueue_50_concurrent_vs_lpush",
-        "socket_items_per_second_b1",
+        "worker_items_default_per_second",
         "socket_items_per_second_concurrent_50",
         "stream_items_per_second_python",
         "stream_items_per_second_go",

@@ -8,11 +8,11 @@ from pathlib import Path
 import claimq
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_bench.recorder import Recording
-from testkit.make import command_of
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.server import Server
-from testkit.tree import ROOT
+from testkit.programs.make import command_of
+from testkit.programs.processes import Process
+from testkit.repository.tree import ROOT
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 

@@ -8,11 +8,12 @@ import pytest
 
 import claimq
 from claimq import ReliableQueue
-from testkit.handlers import Seen
-from testkit.patient import patient
-from testkit.places import new_directory
-from testkit.resp import Answer, Frames
-from testkit.server import Server
+from testkit.programs.places import new_directory
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.resp import Answer, Frames
+from testkit.servers.server import Server
+from testkit.workers.handlers import Seen
 
 
 @pytest.fixture
@@ -27,6 +28,12 @@ async def store(valkey: Server) -> AsyncIterator[claimq.Server]:
 def queue(store: claimq.Server) -> ReliableQueue:
     """An empty queue, claimed from as worker w1."""
     return store.queue("q", worker="w1")
+
+
+@pytest.fixture
+async def retries_at_once(queue: ReliableQueue) -> None:
+    """The queue's failed items can be claimed again at once."""
+    await queue.set_policy(retrying_at_once())
 
 
 @pytest.fixture

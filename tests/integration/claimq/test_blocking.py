@@ -19,19 +19,17 @@ import redis.asyncio
 import claimq.blocking
 from claimq import (
     Item,
-    ItemTooLarge,
     NewItem,
     Policy,
     ReliableQueue,
     State,
-    StoreMisused,
     StoreUnavailable,
     Verdict,
 )
 from claimq.blocking import BlockingQueue, BlockingServer
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.processes import Process
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 
@@ -88,17 +86,6 @@ def test_a_drain_that_is_left_early_keeps_the_chunk(queue: BlockingQueue) -> Non
     assert queue.length(State.FAILED) == 2
 
 
-def test_errors_are_the_same(queue: BlockingQueue, valkey: Server) -> None:
-    queue.set_policy(Policy(max_payload=3))
-    with pytest.raises(ItemTooLarge):
-        queue.enqueue("abcd")
-    with pytest.raises(TypeError):
-        queue.enqueue(object())
-    valkey.call("SET", "cq:{q}:main", "in the way")
-    with pytest.raises(StoreMisused):
-        queue.claim(wait=0)
-
-
 def test_many_threads_share_one_queue(queue: BlockingQueue) -> None:
     queue.enqueue_many([str(number) for number in range(200)])
     done: list[str] = []
@@ -112,13 +99,6 @@ def test_many_threads_share_one_queue(queue: BlockingQueue) -> None:
         for future in [threads.submit(work) for _ in range(8)]:
             future.result()
     assert sorted(map(int, done)) == list(range(200))
-
-
-def test_a_claim_waits_in_one_thread_while_another_enqueues(queue: BlockingQueue) -> None:
-    with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(queue.claim, 1, wait=PATIENCE)
-        queue.enqueue("late")
-        assert [claim.item.text for claim in waiting.result(60)] == ["late"]
 
 
 def test_a_closed_connection_says_so(valkey: Server) -> None:

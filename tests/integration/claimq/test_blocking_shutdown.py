@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from claimq import Item, StoreUnavailable, blocking
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import claimq
 from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State, StoreMisused
-from testkit.clock import move_clock
-from testkit.contents import contents
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.servers.contents import contents
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 
 def times_called(server: Server, command: str) -> int:
@@ -94,7 +94,7 @@ async def test_items_far_inside_a_list_cost_a_call_more_than_those_at_its_ends(
     for _ in range(3):
         valkey.call("LPUSH", "cq:{q}:main", *["x" * 8192] * 1000)
     at_end, inside = [
-        (await queue._connection.run("find", [queue._keys.main], ["none", "main", "-", skip, 1000]))[1]
+        (await queue._connection.run("find", [queue._keys.main], ["none", "main", skip, 1000, "-"]))[2] - skip
         for skip in (0, 1500)
     ]
     assert at_end >= 250
@@ -174,6 +174,7 @@ async def test_ids_of_producers_are_forgotten_as_fast_as_they_come(
     assert valkey.call("ZCARD", "cq:{q}:ids") == 500
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_forged_history_without_end_does_not_block_the_server(
     valkey: Server, queue: ReliableQueue
 ) -> None:
@@ -195,7 +196,7 @@ async def test_failed_items_with_one_id_are_distinguished_at_a_bounded_cost(
         valkey.call("LPUSH", "cq:{q}:main", *["cq1 same 1700000000000 - -\nx"] * 300)
         before = times_called(valkey, "hexists")
         await queue.fail(await queue.claim(300), "broken")
-        assert times_called(valkey, "hexists") - before <= 300 * 10 + 1  # one looks whether it may
+        assert times_called(valkey, "hexists") - before <= 300 * 10 + 3  # for the permission and the reason
 
     names = {located.name for located in await queue.failed_items(1000)}
     assert len(names) == 600

@@ -12,10 +12,11 @@ import redis.exceptions
 import claimq.blocking
 from claimq import ItemTooLarge, Outcome, Policy, RedisSettings, State, StoreMisused, StoreUnavailable
 from claimq.blocking import BlockingQueue
-from testkit.patient import patient
-from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
+from testkit.faults.proxy import FaultProxy
+from testkit.plugin import ServerFactory
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 
@@ -26,11 +27,6 @@ def connected(url: str) -> Generator[BlockingQueue]:
         queue.enqueue("first")
         queue.done(queue.claim())  # the server has the scripts now
         yield queue
-
-
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
 
 
 def clients_of(server: Server) -> bytes:
@@ -57,6 +53,7 @@ def test_one_item_after_another_takes_one_connection_and_one_call_each(proxy: Fa
 
 def test_a_call_without_a_reply_is_made_again_and_runs_once(proxy: FaultProxy) -> None:
     with connected(proxy.url) as queue:
+        queue.set_policy(retrying_at_once())
         proxy.drop_reply()
         assert queue.enqueue("a").length == 1
         proxy.drop_reply()

@@ -9,16 +9,9 @@ import claimq
 from claimq import Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.internals.operations import internals
 from claimq.redis_store.lost_claims import LIMIT_CANCELLED
-from testkit.patient import patient
-from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
+from testkit.faults.proxy import FaultProxy
+from testkit.servers.patient import patient
 from testkit.waiting import PATIENCE, eventually
-
-
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 import claimq
 from claimq import ReliableQueue, State, Verdict
 from claimq.internals.operations import internals
-from testkit.patient import patient
 from testkit.plugin import ProxyFactory
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 T = TypeVar("T")

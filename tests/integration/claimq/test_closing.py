@@ -8,10 +8,10 @@ import pytest
 import claimq
 from claimq import StoreUnavailable
 from claimq.redis_store import connection
-from testkit import roles
-from testkit.patient import patient
 from testkit.plugin import ProxyFactory
-from testkit.server import Server
+from testkit.queues import roles
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from claimq import Consumed, Item, Policy, ReliableQueue, State
-from testkit.handlers import Seen, fill
+from testkit.queues.retries import retrying_at_once
 from testkit.waiting import PATIENCE, eventually
+from testkit.workers.handlers import Seen, fill
 
 
 async def counts(queue: ReliableQueue) -> tuple[int, int, int, int]:
@@ -134,7 +135,7 @@ async def test_a_failing_chunk_fails_all_of_it(queue: ReliableQueue) -> None:
 async def test_a_failing_item_goes_where_on_failure_says(
     queue: ReliableQueue, seen: Seen, on_failure: str, after: tuple[int, int, int, int]
 ) -> None:
-    await queue.set_policy(Policy(requeue_limit=2))
+    await queue.set_policy(retrying_at_once(requeue_limit=2))
     await queue.enqueue_many(["good", "bad", "good"])
     consumed = await queue.consume(seen, on_failure=on_failure, return_when_empty=True)
     attempts = 3 if on_failure == "requeue" else 1
@@ -163,6 +164,7 @@ async def test_options_that_make_no_sense_are_refused(
         await queue.consume(seen, **options)  # type: ignore[arg-type]  # the table mixes whole numbers and seconds
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_with_die_on_error_the_first_error_ends_it_and_is_raised(
     queue: ReliableQueue, seen: Seen
 ) -> None:

@@ -14,13 +14,13 @@ from claimq import Claim, Item, Outcome, Policy, ReliableQueue, State, StoreMisu
 from claimq.concurrency import calls_in_flight
 from claimq.consuming.engine.shared_done import SharedDone
 from claimq.redis_store.scripts import script
-from testkit.handlers import Seen, fill
-from testkit.links import Request
-from testkit.patient import patient
+from testkit.faults.links import Request
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.processes import Process, whole_lines
-from testkit.server import DURABLE, Server
+from testkit.programs.processes import Process, whole_lines
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
+from testkit.workers.handlers import Seen, fill
 
 
 def calls_of(name: str) -> Callable[[Request], bool]:

@@ -6,13 +6,14 @@ import pytest
 
 import claimq
 from claimq import Claim, Item, Outcome, Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
-from claimq.consuming import chunk_size, claims_ahead
+from claimq.consuming import claims_ahead
+from claimq.consuming.engine import chunk_size
 from claimq.metrics import ConsumerMetrics
 from claimq.redis_store.scripts import script
-from testkit.handlers import Seen, fill
 from testkit.plugin import ProxyFactory
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import eventually
+from testkit.workers.handlers import Seen, fill
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from claimq import Item, Outcome, ReliableQueue, State, StoreUnavailable
 from testkit.waiting import PATIENCE, eventually
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_plain_handler_that_lets_a_stop_iteration_through_fails_its_item(
     queue: ReliableQueue,
 ) -> None:
@@ -26,6 +27,7 @@ async def test_a_plain_handler_that_lets_a_stop_iteration_through_fails_its_item
     assert (await queue.peek())[0].last_error == "StopIteration: "
 
 
+@pytest.mark.usefixtures("retries_at_once")
 @pytest.mark.parametrize("in_thread", [False, True])
 async def test_a_handler_that_lets_a_foreign_cancellation_through_fails_its_item(
     queue: ReliableQueue, in_thread: bool
@@ -51,6 +53,7 @@ async def test_a_handler_that_lets_a_foreign_cancellation_through_fails_its_item
     assert "CancelledError" in (item.last_error or "")
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_a_cancellation_holds_also_when_the_plain_handler_then_raises(queue: ReliableQueue) -> None:
     await queue.enqueue_many(["a", "b", "c"])
     begun, may_end = threading.Event(), threading.Event()
@@ -72,6 +75,7 @@ async def test_a_cancellation_holds_also_when_the_plain_handler_then_raises(queu
     assert await queue.length(State.MAIN) == 3
 
 
+@pytest.mark.usefixtures("retries_at_once")
 async def test_the_first_error_lets_the_other_handlers_finish(queue: ReliableQueue) -> None:
     """With ``die_on_error``. What no handler has begun with goes back uncounted."""
     await queue.enqueue_many(["bad 1", "good", "bad 2", *"abcdef"])

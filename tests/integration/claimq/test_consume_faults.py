@@ -20,12 +20,12 @@ from claimq import (
 )
 from claimq.consuming.claims_of_run import ClaimsOfRun
 from claimq.consuming.observing import Reports
-from testkit.faulty_client import FaultyClient
-from testkit.handlers import Seen, fill
-from testkit.patient import patient
+from testkit.faults.faulty_client import FaultyClient
 from testkit.plugin import ProxyFactory
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
+from testkit.workers.handlers import Seen, fill
 
 
 def behind(url: str) -> claimq.Server:

@@ -6,10 +6,10 @@ import threading
 import pytest
 
 from claimq import Item, Policy, ReliableQueue, State, StoreMisused
-from testkit.handlers import Seen, fill
-from testkit.looking import lengths
-from testkit.server import Server
+from testkit.queues.looking import lengths
+from testkit.servers.server import Server
 from testkit.waiting import eventually
+from testkit.workers.handlers import Seen, fill
 
 
 async def test_leases_are_renewed_while_a_handler_runs_and_while_items_wait_for_it(

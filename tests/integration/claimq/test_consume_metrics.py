@@ -17,16 +17,15 @@ import claimq
 import claimq.blocking
 from claimq import ConsumeObserver, Fail, Item, Policy, ReliableQueue, Requeue, StoreMisused
 from claimq.metrics import ConsumerMetrics
-from testkit.clock import move_clock
-from testkit.handlers import Seen, fill
-from testkit.patient import patient
-from testkit.plugin import ProxyFactory
-from testkit.ports import free_port
-from testkit.processes import Process
-from testkit.proxy import FaultProxy
-from testkit.server import Server
-from testkit.tree import ROOT
+from testkit.faults.proxy import FaultProxy
+from testkit.programs.ports import free_port
+from testkit.programs.processes import Process
+from testkit.queues.clock import move_clock
+from testkit.repository.tree import ROOT
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
+from testkit.workers.handlers import Seen, fill
 
 
 class Figures(ConsumerMetrics):
@@ -149,11 +148,6 @@ async def far(proxy: FaultProxy) -> AsyncIterator[ReliableQueue]:
     async with claimq.connect(settings=settings) as server:
         yield server.queue("q")
         proxy.heal()
-
-
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
 
 
 async def test_a_verdict_without_an_answer_is_none(

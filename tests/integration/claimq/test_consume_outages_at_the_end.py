@@ -8,18 +8,12 @@ import pytest
 
 import claimq
 from claimq import Item, Outcome, RedisSettings, ReliableQueue
-from testkit.handlers import Seen, fill
-from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
+from testkit.faults.proxy import FaultProxy
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
+from testkit.workers.handlers import Seen, fill
 
 COUNT = 40
-
-
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
 
 
 @pytest.fixture

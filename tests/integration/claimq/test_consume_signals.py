@@ -1,16 +1,21 @@
 """SIGINT and SIGTERM end a consuming program in good order, with and without an event loop of its own."""
 
+import asyncio
+import os
 import signal
 import sys
 import textwrap
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from claimq import ReliableQueue, State
-from testkit.processes import Process
-from testkit.server import Server
-from testkit.waiting import eventually
+from claimq import Item, ReliableQueue, State
+from claimq.testing import EmbeddedServer
+from testkit.programs.processes import Process
+from testkit.servers.server import Server
+from testkit.waiting import PATIENCE, eventually
 
 WAYS = {
     "asynchronous": """
@@ -161,13 +166,109 @@ async def test_a_signal_ends_all_runs_of_an_event_loop(valkey: Server, log: Path
     assert log.read_text() == "ready\nSIGTERM\nSIGTERM\nrestored True\n"
 
 
+@pytest.mark.parametrize("set_by", ["signal.signal", "the event loop"])
+@pytest.mark.parametrize("options", [{}, {"handle_signals": False}, {"handle_signals": True}])
+async def test_a_signal_with_a_handler_of_the_program_is_left_to_it_unless_asked(
+    queue: ReliableQueue, set_by: str, options: dict[str, Any]
+) -> None:
+    """As in the loop of a server, which ends its program by these signals."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    is_asked = options.get("handle_signals", False)
+    before = signal.getsignal(signal.SIGTERM)
+    if set_by == "signal.signal":
+        signal.signal(signal.SIGTERM, lambda _number, _frame: ended.set())
+    else:
+        loop.add_signal_handler(signal.SIGTERM, ended.set)
+
+    async def handler(_: Item) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        if not is_asked:
+            await ended.wait()
+
+    try:
+        await queue.enqueue_many(["a", "b"])
+        done = await queue.consume(handler, chunk=1, return_when_empty=True, **options)
+        assert (done.done, done.stopped_by) == ((1, "SIGTERM") if is_asked else (2, "empty"))
+        if set_by == "signal.signal" or not is_asked:
+            ended.clear()
+            signal.raise_signal(signal.SIGTERM)
+            async with asyncio.timeout(PATIENCE):
+                await ended.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_blocking_run_leaves_signals_to_the_program_unless_asked(claimq_server: EmbeddedServer) -> None:
+    queue, ended = claimq_server.queue("q"), threading.Event()
+
+    def note(_number: int, _frame: object) -> None:
+        ended.set()
+
+    before = signal.signal(signal.SIGTERM, note)
+
+    def handler(item: Item) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        if item.text == "left":
+            assert ended.wait(PATIENCE)
+            ended.clear()
+
+    try:
+        left: tuple[dict[str, Any], ...] = ({}, {"handle_signals": False})
+        for options in left:
+            queue.enqueue("left")
+            done = queue.consume(handler, return_when_empty=True, **options)
+            assert (done.done, done.stopped_by) == (1, "empty")
+        queue.enqueue("taken")
+        assert queue.consume(handler, handle_signals=True).stopped_by == "SIGTERM"
+        assert not ended.is_set()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+WEB = """
+import asyncio, os
+from contextlib import asynccontextmanager
+import claimq
+from fastapi import FastAPI
+
+@asynccontextmanager
+async def lifespan(app):
+    async def handler(item):
+        print("begin", item.text, flush=True)
+        await asyncio.sleep(3600)
+    async with claimq.connect(os.environ["URL"]) as server:
+        consuming = asyncio.ensure_future(server.queue("q", worker="w1").consume(handler))
+        yield
+        consuming.cancel()
+        await asyncio.gather(consuming, return_exceptions=True)
+
+app = FastAPI(lifespan=lifespan)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_uvicorn_ends_on_a_signal_though_its_application_consumes(
+    queue: ReliableQueue, valkey: Server, log: Path, number: signal.Signals
+) -> None:
+    log.with_name("web.py").write_text(WEB)
+    words = [sys.executable, "-m", "uvicorn", "web:app", "--uds", str(log.with_name("s"))]
+    await queue.enqueue("0")
+    with Process(words, log=log, cwd=log.parent, env={**os.environ, "URL": valkey.url}) as server:
+        await eventually(lambda: "begin 0" in log.read_text(), why="the application consumes")
+        server.send(number)
+        await eventually(lambda: not server.is_running)
+    assert "Application shutdown complete" in log.read_text()
+    assert [(item.text, item.requeue_count) for item in await queue.peek(9)] == [("0", 0)]
+
+
 async def test_signals_mean_what_they_meant_before_when_the_run_is_over(queue: ReliableQueue) -> None:
     def handler(number: int, _: object) -> None:
         raise AssertionError(number)
 
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        await queue.consume(print, return_when_empty=True)
+        await queue.consume(print, return_when_empty=True, handle_signals=True)
         assert [signal.getsignal(number) for number in before] == [handler, handler]
     finally:
         for number, earlier in before.items():

@@ -10,9 +10,9 @@ import pytest
 from claimq import Claim, Item, ReliableQueue, Requeue, State
 from claimq.consuming import run, thread_turns
 from claimq.consuming.thread_turns import ThreadTurn
-from testkit.handlers import fill
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import eventually, eventually_sync
+from testkit.workers.handlers import fill
 
 
 @pytest.fixture(autouse=True)

@@ -20,10 +20,10 @@ from claimq import (
     StoreUnavailable,
     Verdict,
 )
-from testkit.patient import patient
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.resp import Answer
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.resp import Answer
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 FAST = 0.3

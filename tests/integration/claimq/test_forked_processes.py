@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from claimq import ReliableQueue, State
-from testkit.contents import contents
-from testkit.server import Server
+from testkit.servers.contents import contents
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 FORKS = """

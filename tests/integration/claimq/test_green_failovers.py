@@ -9,12 +9,12 @@ from typing import Self
 import pytest
 
 import claimq.blocking
-from testkit.cluster import RedisCluster
-from testkit.patient import patient
 from testkit.plugin import started
-from testkit.sentinel import Sentinel
-from testkit.sidecars import Sidecar
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.patient import patient
+from testkit.servers.sentinel import Sentinel
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 BLOCKING = """
 import gevent.monkey

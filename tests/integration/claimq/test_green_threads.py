@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import claimq.blocking
-from testkit.cluster import RedisCluster
 from testkit.plugin import ServerFactory
-from testkit.sentinel import Sentinel
-from testkit.server import Server
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 WEB_APP = """

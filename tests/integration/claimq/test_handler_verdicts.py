@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from claimq import Fail, Item, OnFailure, Policy, ReliableQueue, Requeue, State
-from testkit.handlers import fill
+from claimq import Fail, Item, Later, OnFailure, Policy, ReliableQueue, Requeue, State
+from testkit.workers.handlers import fill
 
 
 async def only_failed(queue: ReliableQueue) -> Item:
@@ -26,7 +26,7 @@ async def test_a_raised_fail_keeps_its_own_text_and_detail(
     item = await only_failed(queue)
     assert (item.last_error, item.error_detail, consumed.failed) == ("exit code 3", "its last words", 1)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert record.getMessage().endswith(f"{item.id}: exit code 3")
+    assert record.getMessage().endswith(f"{item.id} (attempt 1): exit code 3")
     assert record.exc_info is None
 
 
@@ -93,3 +93,18 @@ def test_the_arguments_of_verdicts_are_checked() -> None:
         Requeue(delay=-1)
     with pytest.raises(TypeError, match="error is 3"):
         Fail(3)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] # what the check is for
+
+
+async def test_a_raised_later_is_no_failure_and_no_attempt(
+    queue: ReliableQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    await queue.set_policy(Policy(requeue_limit=0))
+    await fill(queue, 2)
+
+    async def handler(item: Item) -> None:
+        if item.postponed_count < 2:
+            raise Later(0)
+
+    consumed = await queue.consume(handler, return_when_empty=True, die_on_error=True)
+    assert (consumed.done, consumed.failed, consumed.requeued, consumed.postponed) == (2, 0, 0, 4)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -16,16 +16,16 @@ from claimq.internals.owner import Owner
 from claimq.model import Reason
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.tokens import make_token
-from claimq_admin.changes.action_record import recorded_in
-from claimq_admin.reads.queue_reads import first_matching, longest_claims
+from claimq_admin.changes.queue_admin import admin_of
+from claimq_admin.reads.queue_reads import first_matching
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
 from claimq_cli.commands.checking.server_report import server_report
 from claimq_kubernetes.port import QUEUES
 from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.website import Site
-from testkit.hostile_server import NOW, PAGE, Answer, endless, hostile_server
-from testkit.operator_in_memory import MemoryApi, conditions, operator
+from testkit.faults.hostile_server import PAGE, Answer, endless, hostile_server, snapshot_reply
+from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator
 from testkit.waiting import PATIENCE, eventually
 
 BOUNDS = ReadBounds(rows=20_000, size=8 * 1024 * 1024, seconds=0.3)
@@ -69,6 +69,8 @@ OTHERS: dict[str, Call] = {
     "owner": lambda queue: internals(queue).owner(),
     "client_length": lambda queue: queue.client_length("c"),
     "failed_item": lambda queue: queue.failed_item("x"),
+    "longest_claims": lambda queue: queue.longest_claims(payload_limit=9),
+    "items with a limit": lambda queue: queue.items("main", payload_limit=9),
     "removed_items": lambda queue: queue.removed_items(),
     "audit_log": lambda queue: queue.audit_log(),
     "flush_client": lambda queue: queue.flush_client("c"),
@@ -134,10 +136,10 @@ async def test_a_reply_of_any_shape_is_an_error_of_the_server(name: str) -> None
 
 
 async def test_numbers_that_no_queue_has_are_refused_or_shown() -> None:
-    now = str(10**17)  # the year 3170843
+    now = 10**17  # the year 3170843
     answers: dict[str, Answer] = {
-        "snapshot": lambda _: [now, 0, 1, 0, 0, "", now, "", "", 0, 0],
-        "workers": lambda _: ["w", "nan", 1, "v", now, 1],
+        "snapshot": lambda _: snapshot_reply(busy=1, now=now),
+        "workers": lambda _: ["w", "nan", 1, "v", str(now), 1],
     }
     async with hostile_server(answers) as url, claimq.connect(url) as store:
         with pytest.raises(claimq.StoreMisused, match="snapshot: the server's reply cannot be read"):
@@ -218,7 +220,7 @@ def always_matches() -> dict[str, Answer]:
     """A full page of items or claims after every page, as if the queue had no end."""
     item = b"an item"
     rows = ["w/1.n", str(10**12), item] * PAGE
-    lengths = [NOW, 10**15, 10**15, 10**15, 10**15, "", str(NOW), "", "", 0, 0]
+    lengths = snapshot_reply(*[10**15] * 4)
 
     def page(words: list[bytes]) -> list[Any]:
         return [0, *rows[: 3 * int(words[2])]]
@@ -229,11 +231,10 @@ def always_matches() -> dict[str, Answer]:
 async def walked(queue: ReliableQueue) -> None:
     reads = BoundedRead("run", BOUNDS, keeps=False, parses=False)
     wanted = ItemFilter(error="no item has it")
-    await SelectedItems(queue, wanted, recorded_in(queue, "ann"), reads=reads).count(asyncio.Event())
+    await SelectedItems(admin_of(queue, "ann"), wanted, reads=reads).count(asyncio.Event())
 
 
 LOOPS: dict[str, Call] = {
-    "longest claims": lambda queue: longest_claims(queue, 10, 10**15),
     "failed items that match": lambda queue: first_matching(queue, lambda _: False, 10, 0),
     "run": walked,
 }

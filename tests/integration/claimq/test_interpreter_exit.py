@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.server import Server
+from testkit.servers.server import Server
 
 PROGRAM = """
 import sys
@@ -52,25 +52,19 @@ def test_a_call_while_the_interpreter_ends_does_not_wait_forever(
 STEPS = """
 import gc, socket, sys, threading, time
 from claimq.concurrency.without_loop import run
-from claimq.worker import Worker
+from claimq.worker import Item, Worker
 
 silent = socket.socket(socket.AF_UNIX)
 silent.bind(sys.argv[1])
 silent.listen()
 
-def step(steps, token):
-    run(steps.step("done", token, {}, 1, None))
-
 class App:
-    step = staticmethod(step)
-
     def __init__(self):
         self.itself = self
         self.worker = Worker(sys.argv[1], session=False)
-        self.steps = self.worker.client._steps
-        threading.Thread(target=step, args=[self.steps, "w/1.a"], daemon=True).start()
-        while not self.steps._in_flight:
-            time.sleep(0.01)
+        self.verdicts = self.worker.client._loops._verdicts
+        self.item = Item(None, "w/1.a", "a", b"", None, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+        self.pending = self.verdicts.add("done", self.item, {})
 
     def __del__(self):
         assert sys.is_finalizing()
@@ -82,9 +76,14 @@ App()
 
 
 @pytest.mark.parametrize(
-    ("call", "is_refused"), [("self.step(self.steps, 'w/2.b')", True), ("self.worker.close()", False)]
+    ("call", "is_refused"),
+    [
+        ("run(self.verdicts.wait(self.pending))", True),
+        ("self.verdicts.add('done', self.item, {})", True),
+        ("self.worker.close()", False),
+    ],
 )
-def test_a_step_that_waits_for_another_threads_request_ends_with_the_interpreter(
+def test_a_verdict_that_waits_for_another_threads_request_ends_with_the_interpreter(
     tmp_path: Path, call: str, is_refused: bool
 ) -> None:
     command = [sys.executable, "-c", STEPS.replace("{call}", call), str(tmp_path / "socket")]

@@ -15,8 +15,8 @@ import pytest
 import claimq.blocking
 from claimq import Reason, State
 from claimq.blocking import BlockingQueue
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 MOST_STEPS, STEP = 40_000, 5

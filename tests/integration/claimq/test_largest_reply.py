@@ -11,9 +11,9 @@ import pytest
 
 import claimq
 from claimq import RedisSettings, StoreMisused
-from testkit.foreign_port import foreign_port
-from testkit.patient import patient
+from testkit.faults.foreign_port import foreign_port
 from testkit.plugin import ServerFactory
+from testkit.servers.patient import patient
 from testkit.waiting import PATIENCE
 
 LARGEST = 1_000_000

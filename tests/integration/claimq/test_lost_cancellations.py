@@ -9,7 +9,7 @@ import pytest
 
 import claimq
 from claimq import ReliableQueue
-from testkit.server import Server
+from testkit.servers.server import Server
 
 STEPS = 60
 """Steps of the event loop after which a task is cancelled: more than two calls take."""

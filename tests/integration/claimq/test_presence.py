@@ -12,12 +12,12 @@ import claimq
 from claimq import Item, Policy, ReliableQueue
 from claimq.redis_store import connection, presence
 from claimq.redis_store.presence import Presence
-from testkit.clock import move_clock
-from testkit.handlers import Seen
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.processes import Process
+from testkit.queues.clock import move_clock
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
+from testkit.workers.handlers import Seen
 
 PRESENT = "cq:{q}:present"
 CONSUMER = """
@@ -125,16 +125,19 @@ async def test_a_cancellation_that_the_client_library_loses_leaves_no_connection
     assert lost
 
 
+@pytest.mark.parametrize("milliseconds", [0, 2500])
 async def test_a_process_that_may_not_subscribe_any_more_is_up_to_its_leases(
-    valkey: Server, queue: ReliableQueue, caplog: pytest.LogCaptureFixture
+    valkey: Server, queue: ReliableQueue, caplog: pytest.LogCaptureFixture, milliseconds: int
 ) -> None:
-    """The rights of a user change while it works: the server closes its subscription, as if the process had died."""
+    """The rights of a user change while it works: the server closes its subscription, as if the process had died. It
+    may take some time to remove the announcement."""
     caplog.set_level(logging.INFO, logger="claimq")
     valkey.call("ACL", "SETUSER", "w", "on", ">pw", "~*", "&*", "+@all")
     url = f"unix://w:pw@{valkey.unix_path}?db=0"
 
     async def loses_rights(item: Item) -> None:
         await eventually(lambda: announced(valkey))
+        valkey.call("CLIENT", "PAUSE", milliseconds, "WRITE")
         valkey.call("ACL", "SETUSER", "w", "resetchannels", "-subscribe")
         await eventually(lambda: "is not noticed before its leases end" in caplog.text)
         await eventually(lambda: not announced(valkey))

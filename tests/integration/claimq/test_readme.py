@@ -7,8 +7,8 @@ import re
 import pytest
 
 import claimq.blocking
-from testkit.server import Server
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
+from testkit.servers.server import Server
 
 
 def test_the_block_of_the_readme_enqueues_works_and_is_done(

@@ -7,11 +7,11 @@ import redis.asyncio
 
 import claimq
 from claimq import ReliableQueue, StoreUnavailable
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.ports import free_port
-from testkit.sentinel import Sentinel
-from testkit.server import Server
+from testkit.programs.ports import free_port
+from testkit.servers.patient import patient
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 READS: dict[str, Callable[[ReliableQueue], Awaitable[object]]] = {

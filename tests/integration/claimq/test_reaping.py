@@ -7,11 +7,11 @@ import pytest
 
 import claimq
 from claimq import FailedPolicy, NewItem, Policy, Reaper, ReliableQueue
-from testkit.clock import move_clock
-from testkit.looking import Lengths, lengths
-from testkit.patient import patient
 from testkit.plugin import ProxyFactory
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.looking import Lengths, lengths
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 

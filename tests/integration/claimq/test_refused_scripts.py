@@ -9,12 +9,12 @@ import pytest
 import claimq
 from claimq.errors import ScriptsRefused, StoreMisused
 from claimq.internals.operations import internals
-from testkit import roles
-from testkit.contents import contents
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.resp import Answer
-from testkit.server import Server
+from testkit.queues import roles
+from testkit.servers.contents import contents
+from testkit.servers.patient import patient
+from testkit.servers.resp import Answer
+from testkit.servers.server import Server
 
 IMITATION = {
     b"HELLO": b"*4\r\n$6\r\nserver\r\n$9\r\nImitation\r\n$7\r\nversion\r\n$3\r\n3.1\r\n",

@@ -12,11 +12,11 @@ import claimq
 from claimq import Done, NewItem, Outcome, Policy, Reason, RedisSettings, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from claimq.redis_store.scripts import script
-from testkit.clock import move_clock
-from testkit.contents import Contents, changes, contents
-from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
+from testkit.faults.proxy import FaultProxy
+from testkit.queues.clock import move_clock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.contents import Contents, changes, contents
+from testkit.servers.server import Server
 
 Call = Callable[[ReliableQueue, list[str], list[str]], Awaitable[object]]
 
@@ -88,11 +88,6 @@ CALLS: dict[str, Call] = {
 }
 
 
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
-
-
 @asynccontextmanager
 async def through(proxy: FaultProxy, reply_timeout: float = 2.0) -> AsyncGenerator[claimq.Server]:
     """A connection by way of the proxy that waits `reply_timeout` for each reply."""
@@ -104,6 +99,7 @@ async def through(proxy: FaultProxy, reply_timeout: float = 2.0) -> AsyncGenerat
 async def prepared(store: claimq.Server) -> tuple[ReliableQueue, list[str], list[str]]:
     """A queue with items in every state: two held by w1, three failed, some waiting."""
     queue = store.queue("q", worker="w1")
+    await queue.set_policy(retrying_at_once())
     await queue.enqueue_many(
         [NewItem(f"p{n}", id=f"i{n}", client="ann" if n % 3 else None) for n in range(9)]
     )
@@ -114,8 +110,13 @@ async def prepared(store: claimq.Server) -> tuple[ReliableQueue, list[str], list
 
 
 def without_names_and_times(held: Contents) -> dict[str, tuple[str, int]]:
-    """How many members each key has: what a repeated call would change. Lanes are left out."""
-    return {key: (kind, len(members)) for key, (kind, _, members) in held.items() if ":calls:" not in key}
+    """How many members each key has: what a repeated call would change. Lanes are left out, and the list of queues,
+    whose call is not repeated."""
+    return {
+        key: (kind, len(members))
+        for key, (kind, _, members) in held.items()
+        if ":calls:" not in key and key != "cq:queues"
+    }
 
 
 def comparable(result: object) -> object:
@@ -209,7 +210,7 @@ def _end(server: Server, key: str) -> int:
 async def _work(store: claimq.Server) -> Counter[str]:
     """Enqueues items and works through them with every verdict; answers how often each item was handed out."""
     queue = store.queue("q", worker="w1")
-    await queue.set_policy(Policy(requeue_limit=3, busy_expiry=60))
+    await queue.set_policy(retrying_at_once(requeue_limit=3, busy_expiry=60))
     for number in range(6):
         await queue.enqueue_many([NewItem("x", id=f"own{number}"), NewItem("y", client="ann")])
     handed: Counter[str] = Counter()

@@ -18,11 +18,11 @@ from claimq import (
     WrongKeyType,
 )
 from claimq.concurrency import calls_in_flight
-from testkit.faulty_client import FaultyClient
-from testkit.patient import patient
+from testkit.faults.faulty_client import FaultyClient
+from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 

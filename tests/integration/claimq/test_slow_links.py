@@ -7,10 +7,10 @@ import pytest
 import claimq
 from claimq import NotReplicated, Policy, RedisSettings, StoreUnavailable
 from claimq.internals.operations import internals
-from testkit.cluster import RedisCluster
-from testkit.patient import patient
 from testkit.plugin import ProxyFactory
-from testkit.server import Server
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 SLOW = 200_000

@@ -6,8 +6,8 @@ import pytest
 
 import claimq
 from claimq.redis_store.clients.parsers import InactivityTimeout
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 

@@ -16,9 +16,10 @@ import claimq
 import claimq.blocking
 import claimq.worker
 from claimq import Done, Item, NewItem, ReliableQueue, Requeue, tracing
-from testkit.patient import patient
-from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
+from testkit.workers.sidecars import Sidecar
 
 
 @pytest.fixture
@@ -163,6 +164,7 @@ def test_the_worker_client_and_threads_keep_the_trace(
         claimq.worker.connect(sidecar.socket) as worker,
     ):
         queue = server.queue("q")
+        queue.set_policy(retrying_at_once())
         with trace.get_tracer("app").start_as_current_span("request") as request:
             queue.enqueue("a")
         (item,) = worker.claim()

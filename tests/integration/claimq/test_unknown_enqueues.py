@@ -6,9 +6,9 @@ import pytest
 
 import claimq
 from claimq import ReliableQueue, StoreUnavailable
-from testkit.patient import patient
 from testkit.plugin import ProxyFactory
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from claimq_operator.telemetry.http_server import Limits
-from testkit.raw_requests import sent
+from testkit.faults.raw_requests import sent
 from testkit.waiting import PATIENCE
 
 GROWTH_MB = 15.0

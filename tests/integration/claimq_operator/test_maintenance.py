@@ -11,9 +11,10 @@ from claimq.model import State, Verdict
 from claimq.policy import PolicyFields
 from claimq_control.passes.maintenance import POLICY_SECONDS, Maintenance
 from claimq_control.workers import Termination
-from testkit.clock import move_clock
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 POLICY = PolicyFields(requeue_limit=0, failed=FailedPolicy(requeue_min_age=0.001, max_items=1))
 
@@ -73,6 +74,7 @@ async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_caus
         async def observe(*found: Termination) -> None:
             await maintenance.run(queue, None, found, now=100.0, has_workers=True)
 
+        await queue.set_policy(retrying_at_once())
         await queue.enqueue("bad")
         first = await crash()
         await observe(ended(1, first - 1))

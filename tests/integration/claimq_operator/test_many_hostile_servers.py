@@ -1,20 +1,15 @@
 """Servers that tenants control cannot fill the operator's memory together, nor delay the queue of another tenant."""
 
-import asyncio
-import os
-import sys
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import claimq
 from claimq_kubernetes.port import QUEUES
-from testkit.hostile_server import NOW, PAGE, STALLED, Answer, hostile_server
-from testkit.operator_in_memory import MemoryApi, conditions, operator, queue_body
-from testkit.operator_memory import limit_of_the_chart
-from testkit.server import Server
-from testkit.tree import ROOT
-from testkit.waiting import PATIENCE, eventually
+from testkit.faults.hostile_server import NOW, PAGE, STALLED, Answer, peak_beside
+from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator, queue_body
+from testkit.programs.peak_memory import limit_of_the_chart
+from testkit.servers.server import Server
+from testkit.waiting import eventually
 
 SERVERS = 200
 PAGES = 8
@@ -37,31 +32,16 @@ class HostileServers:
 
 async def test_many_hostile_servers_leave_the_operator_below_half_its_limit(valkey: Server) -> None:
     servers = HostileServers()
-    async with AsyncExitStack() as stack:
-        urls = [
-            await stack.enter_async_context(hostile_server(servers.answers(number)))
-            for number in range(SERVERS)
-        ]
-        program = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "testkit.operator_memory", *urls, valkey.url,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "support")},
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            assert program.stdin is not None
-            assert program.stdout is not None
-            async with asyncio.timeout(PATIENCE):
-                assert await program.stdout.readline() == b"reached\n"
-                await eventually(
-                    lambda: all(servers.asked) and sum(one >= PAGES for one in servers.asked) >= 4
-                )
-                program.stdin.close()
-                peak = int(await program.stdout.readline())
-        finally:
-            if program.returncode is None:
-                program.kill()
-            await program.wait()
-    assert peak < limit_of_the_chart() / 2
+    peak = await peak_beside(
+        servers.answers,
+        SERVERS,
+        "testkit.kubernetes.operator_memory",
+        valkey.url,
+        until=lambda: eventually(
+            lambda: all(servers.asked) and sum(one >= PAGES for one in servers.asked) >= 4
+        ),
+    )
+    assert peak < limit_of_the_chart("operator") / 2
 
 
 async def test_a_queue_with_thousands_of_workers_is_served(valkey: Server, tmp_path: Path) -> None:

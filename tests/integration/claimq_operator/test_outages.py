@@ -5,10 +5,17 @@ from pathlib import Path
 import claimq
 from claimq_kubernetes.port import QUEUES, ClusterError, ClusterUnavailable, Json, Refused
 from claimq_operator.reconcile.context import Context
-from testkit.operator_in_memory import DownApi, MemoryApi, conditions, operator, queue_body, replicas
-from testkit.patient import patient
+from testkit.kubernetes.operator_in_memory import (
+    DownApi,
+    MemoryApi,
+    conditions,
+    operator,
+    queue_body,
+    replicas,
+)
 from testkit.plugin import ServerFactory
-from testkit.server import DURABLE, Server
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually
 
 BY_ITEMS = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}

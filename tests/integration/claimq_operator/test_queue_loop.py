@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -14,12 +15,12 @@ from claimq.model import Reason, ServerReport, State, WorkerInfo
 from claimq_control.decide.observed import DeclaredQueue, Observed
 from claimq_control.decide.plan import Plan
 from claimq_control.fault import Fault, described
-from claimq_control.manifest import QueueSpec
+from claimq_control.manifest import FailedItemsSpec, QueueSpec
 from claimq_control.passes.queue_loop import QueueLoop
 from claimq_control.passes.worker_platform import Maintained, ServerAccessError
 from claimq_control.workers import Termination, WorkersState
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 QUEUE = DeclaredQueue(spec=QueueSpec(queue_name="q"), generation=1)
 ENDED = Termination("c1", "w", is_sidecar=False, cause="it was killed", is_last=True)
@@ -97,6 +98,24 @@ async def test_a_number_that_was_not_accepted_is_not_reported_and_planned_again(
 async def test_without_items_and_workers_a_pass_waits_for_work(platform: Recorder) -> None:
     loop = loop_over(platform)
     assert await loop.run(QUEUE) == 7.0
+    assert loop.waits_for_work
+
+
+async def test_a_quiet_queue_has_few_passes_while_the_platform_watches_it(platform: Recorder) -> None:
+    loop = QueueLoop(
+        platform, time.monotonic, lambda: 0.0, busy_period=1.0, idle_period=7.0, quiet_period=42.0
+    )
+    assert (await loop.run(QUEUE), loop.is_quiet) == (42.0, True)
+    await platform.queue.enqueue("later", delay=40)
+    assert 7.0 < await loop.run(QUEUE) <= 40.0
+    await platform.queue.pause(until=timedelta(hours=1))
+    assert (await loop.run(QUEUE), loop.is_quiet) == (7.0, False), "the pause ends by itself"
+    await platform.queue.resume()
+    await platform.queue.enqueue("failed")
+    await platform.queue.fail(await platform.queue.claim(wait=0), "broken", permanent=True)
+    assert 7.0 < await loop.run(QUEUE) <= 40.0
+    removed = replace(QUEUE, spec=QueueSpec(queue_name="q", failed_items=FailedItemsSpec(max_items=10)))
+    assert (await loop.run(removed), loop.is_quiet) == (7.0, False), "failed items have a policy"
     assert loop.waits_for_work
 
 

@@ -1,6 +1,8 @@
 """Passes over a queue, with a real server and a Kubernetes API in memory."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,10 @@ import redis.asyncio
 import claimq
 from claimq.model import State
 from claimq_kubernetes.port import QUEUES, ClusterUnavailable, Json, Kind
-from testkit.operator_in_memory import (
+from claimq_kubernetes.queue_resource import read_queue
+from testkit.kubernetes.kubernetes_objects import pod_body
+from testkit.kubernetes.operator_in_memory import (
+    SETTINGS,
     DownApi,
     MemoryApi,
     conditions,
@@ -19,8 +24,8 @@ from testkit.operator_in_memory import (
     queue_body,
     replicas,
 )
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 
@@ -139,6 +144,19 @@ async def test_nothing_is_written_to_the_server_after_a_queue_was_deleted(
         context.cache.update_queue(last)  # a late event of the watch
         assert context.cache.queues() == []
     assert valkey.call("EXISTS", "cq:{media.thumbs}:config") == 0
+
+
+async def test_a_deletion_lasts_longer_than_a_pause_of_the_queue(valkey: Server, tmp_path: Path) -> None:
+    api = MemoryApi()
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
+        queue = store.queue("media.thumbs", worker="producer")
+        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, deletionPolicy="Delete")))
+        await eventually(lambda: ("Deployment", "thumbs-worker") in api.objects)
+        await queue.pause(until=timedelta(hours=1))
+        context.cache.update_pod(pod_body("still-ending"))
+        deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+        context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", deleted))
+        await eventually(lambda: valkey.call("HGET", "cq:{media.thumbs}:config", "suspended") == b"1")
 
 
 class LosesReplies(MemoryApi):
@@ -284,11 +302,44 @@ class CountedApi(MemoryApi):
         return super()._write(kind, name, body)
 
 
+async def test_a_look_that_finds_a_change_starts_a_pass_over_a_quiet_queue(
+    valkey: Server, tmp_path: Path
+) -> None:
+    api, settings = MemoryApi(), replace(SETTINGS, idle_period=3600.0)
+    async with (
+        claimq.connect(settings=patient(valkey.url)) as store,
+        operator(api, tmp_path, settings=settings) as context,
+    ):
+        body = await api.create(QUEUES, queue_body(valkey))
+        context.cache.update_queue(body)
+        await eventually(lambda: conditions(api).get("Suspended", "").startswith("False"))
+        spec = read_queue(body).spec
+        assert spec is not None
+        assert spec.redis is not None
+        shared = await context.connections.server_for(("media", "thumbs"), spec.redis)
+
+        async def has_been_looked_at() -> bool:
+            await shared.idle.look()
+            return any(queue.marks for queue in shared.idle._watches)
+
+        async def is_suspended() -> bool:
+            await shared.idle.look()
+            return conditions(api)["Suspended"].startswith("True")
+
+        await eventually(has_been_looked_at)
+        await store.queue("media.thumbs").pause(by="ann")
+        await eventually(is_suspended)
+
+
 async def cost_of_idle_passes(server: Server, directory: Path, count: int) -> tuple[float, int]:
     """Commands on the server (those of scripts count) for a pass over each of the idle queues, and API requests."""
     api = CountedApi()
     directory.mkdir()
-    async with operator(api, directory) as context, redis.asyncio.Redis.from_url(server.url) as client:
+    async with (
+        operator(api, directory) as context,
+        redis.asyncio.Redis.from_url(server.url) as client,
+        claimq.connect(settings=patient(server.url)) as store,
+    ):
 
         def passes() -> float:
             (metric,) = context.metrics.passes.collect()
@@ -303,6 +354,8 @@ async def cost_of_idle_passes(server: Server, directory: Path, count: int) -> tu
         for number in range(count):
             body = queue_body(server)
             body["metadata"]["name"] = f"idle-{count}-{number}"
+            # A pause with an end: without one, looks at many queues would replace most passes.
+            await store.queue(f"media.idle-{count}-{number}").pause(until=timedelta(hours=1))
             context.cache.update_queue(await api.create(QUEUES, body))
         before, after = await looked(), await looked()
         for _ in range(20):

@@ -16,8 +16,8 @@ from claimq.redis_store.clients.listening import listening
 from claimq.redis_store.faults import translate
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
 from claimq_kubernetes.port import QUEUES, SECRETS
-from testkit.operator_in_memory import MemoryApi, conditions, operator, queue_body, replicas
-from testkit.server import Server
+from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator, queue_body, replicas
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 Names = dict[str, Server]

@@ -14,7 +14,7 @@ from claimq_operator.children.restrictions import (
     VOLUME_TYPES,
     refused,
 )
-from testkit.api_server import ApiServer
+from testkit.kubernetes.api_server import ApiServer
 
 NEEDS_A_WORD = {
     "PodSpec": {

@@ -12,10 +12,10 @@ import pytest
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_kubernetes.port import QUEUES, SECRETS
 from claimq_operator.reconcile.context import Context
-from testkit.operator_in_memory import MemoryApi, conditions, operator, queue_body
-from testkit.other_ports import urls_of_other_ports
+from testkit.faults.other_ports import urls_of_other_ports
+from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator, queue_body
 from testkit.plugin import ServerFactory
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 ALLOWED = Grants((("media", "127.0.0.1"),))

@@ -17,10 +17,25 @@ from claimq_cli.__main__ import main
 from claimq_local.processes import process_table
 from claimq_local.processes.process_table import end_all
 from claimq_local.state_directory import RunState, StateDirectory
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess
+from testkit.programs.processes import Process
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+
+_HANGING_APP = """
+import pathlib, sys, time
+import claimq.worker
+folder = pathlib.Path(sys.argv[1])
+with claimq.worker.connect() as worker:
+    for item in worker.items(wait=1.0):
+        with item:
+            if item.text == "stuck" and not (folder / "stuck").exists():
+                (folder / "stuck").touch()
+                time.sleep(3600)
+            with (folder / "done").open("a") as results:
+                results.write(item.text + "\\n")
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +52,6 @@ class Answer:
 
 
 Claimq = Callable[..., Answer]
-TOKEN = "0123456789abcdef0123"
-"""Of the user ann of `start_page`."""
 QueueDo = Callable[[Callable[[claimq_library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
@@ -100,8 +113,9 @@ class Up:
 
     def _start(self) -> Process:
         manifest = str(self.folder / "queue.yaml")
-        command = [sys.executable, "-m", "claimq_cli", "up", "-f", manifest, *self.arguments]
-        return Process(command, log=self.log, cwd=self.folder)
+        return ForkedProcess(
+            "claimq_cli", "up", "-f", manifest, *self.arguments, log=self.log, cwd=self.folder
+        )
 
     def again(self) -> None:
         """Starts it once more, in the same place."""
@@ -186,39 +200,7 @@ def start_up(tmp_path: Path) -> Iterator[StartUp]:
 
 
 @pytest.fixture
-def start_page(valkey: Server, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Starts `claimq web` with the user ann and these arguments; returns its address."""
-    started: list[Process] = []
-    users = tmp_path / "users"
-    users.write_text(f"ann {TOKEN}\n")
-    users.chmod(0o600)
-
-    def start(*arguments: str) -> str:
-        log = tmp_path / f"web-{len(started)}.log"
-        command = ["web", "--redis", valkey.url, "--listen", "127.0.0.1:0", "--users", str(users)]
-        started.append(Process([sys.executable, "-m", "claimq_cli", *command, *arguments], log=log))
-
-        def address() -> str:
-            found = re.search(r"http://\S+/", log.read_text())
-            return found[0] if found else ""
-
-        return eventually_sync(address, why="claimq web prints its address", needs=[started[-1]])
-
-    yield start
-    for one in started:
-        one.kill9()
-
-
-@pytest.fixture
-def through(
-    claimq: Claimq, start_page: Callable[..., str], queue: object, monkeypatch: pytest.MonkeyPatch
-) -> Claimq:
-    """Runs the command through a page with actions, as ann."""
-    monkeypatch.setenv("CLAIMQ_WEB_TOKEN", TOKEN)
-    address = start_page("--actions")
-
-    def run(*words: str) -> Any:
-        return claimq(*words, "--web-api", address)
-
-    run.address = address  # type: ignore[attr-defined]  # for requests of other programs
-    return run
+def hanging_app(tmp_path: Path) -> list[str]:
+    """The command of an app that hangs with the first item `stuck` that it gets, and writes down what it has done."""
+    (tmp_path / "worker.py").write_text(_HANGING_APP)
+    return [sys.executable, str(tmp_path / "worker.py"), str(tmp_path)]

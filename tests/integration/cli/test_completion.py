@@ -12,8 +12,8 @@ import pytest
 
 import claimq
 from claimq_cli.commands.options.queue_argument import known_queues
-from testkit.ports import free_port
-from testkit.server import Server
+from testkit.programs.ports import free_port
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]

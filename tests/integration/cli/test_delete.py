@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from testkit.server import Server
-from testkit.terminal import Terminal
+from testkit.programs.terminal import Terminal
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 ASKED = "this removes the policy, the counters and every item of q permanently"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testkit.processes import Process
-from testkit.tree import ROOT
+from testkit.programs.processes import Process
+from testkit.repository.tree import ROOT
 from testkit.waiting import eventually_sync
 
 DEMO = ROOT / "examples" / "checksums" / "demo.py"

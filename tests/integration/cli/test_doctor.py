@@ -9,8 +9,8 @@ import yaml
 
 from claimq.policy import Policy
 from testkit.plugin import ServerFactory
-from testkit.ports import free_port
-from testkit.server import DURABLE, Server
+from testkit.programs.ports import free_port
+from testkit.servers.server import DURABLE, Server
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[..., Any]
@@ -39,7 +39,8 @@ def test_a_healthy_server_and_queue_have_no_problem(on: Claimq, queue_do: QueueD
     text = on("doctor").out
     assert "ok       server: reachable: valkey " in text
     assert "\n         fix: " in text
-    assert "queue q" not in text
+    assert "ok       queues on the server: 1 queue checked\nwarning  queue q: failed items: " in text
+    assert "queue q: claims" not in text
     assert yaml.safe_load(on("doctor", "-o", "yaml").out)["checks"][0]["check"] == "server"
     rows = [json.loads(line)["check"] for line in on("doctor", "q", "-o", "ndjson").out.splitlines()]
     assert rows == [one["check"] for one in answer.json["checks"]]
@@ -58,6 +59,25 @@ def test_a_server_that_evicts_and_a_paused_queue_are_problems(on: Claimq, valkey
     assert problems[1]["fix"] == "claimq resume q"
 
 
+def test_without_a_name_the_problems_of_all_queues_are_found(on: Claimq) -> None:
+    for name in ("good", "paused", "stopped"):
+        on("enqueue", name, "a")
+    on("pause", "paused")
+    answer = on("doctor", "-o", "json")
+    assert (answer.code, answer.err) == (1, "")
+    states = {
+        check["check"]: check["state"]
+        for check in answer.json["checks"]
+        if check["check"].startswith("queue")
+    }
+    assert states == {
+        "queues on the server": "ok",
+        "queue good: claims": "warning",
+        "queue paused: claims": "problem",
+        "queue stopped: claims": "warning",
+    }
+
+
 def test_a_damaged_key_is_a_problem_whose_command_corrects_it(on: Claimq, valkey: Server) -> None:
     on("enqueue", "q", "a", "--client", "ann;x")
     valkey.call("DEL", "cq:{q}:clients")
@@ -66,7 +86,7 @@ def test_a_damaged_key_is_a_problem_whose_command_corrects_it(on: Claimq, valkey
     check = by_check(answer)["queue q: keys"]
     assert check["state"] == "problem"
     assert check["message"] == "cq:{q}:clients lacks the client ann;x, whose items wait"
-    assert check["fix"] == "redis-cli LPUSH 'cq:{q}:clients' 'ann;x'"
+    assert check["fix"] == "redis-cli ZADD 'cq:{q}:clients' 1 'ann;x'"
     valkey.call(*shlex.split(check["fix"])[1:])
     assert by_check(on("doctor", "q", "-o", "json"))["queue q: keys"]["state"] == "ok"
 

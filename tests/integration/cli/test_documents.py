@@ -11,7 +11,7 @@ import yaml
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue as Queue
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 

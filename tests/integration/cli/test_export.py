@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import resource
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
@@ -20,21 +20,13 @@ from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED
 from claimq_admin.text import count
 from claimq_cli.migration.export_source import every_item, take_failed
-from testkit.clock import move_clock
-from testkit.server import Server
+from testkit.queues.clock import move_clock
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 PAYLOADS = [b"text", b'{"a": 1}', "Ü\x1b[1m".encode(), b"\xff\0", b"", b'two\r\nlines, "quoted"\n']
-KEPT = attrgetter(
-    "id", "payload", "client", "headers", "deadline", "max_requeues", "priority", "exclusive_key"
-)
+KEPT = attrgetter("id", "payload", "client", "headers", "deadline", "max_requeues", "priority", "key")
 """What an item keeps."""
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q")
 
 
 @pytest.fixture
@@ -55,7 +47,7 @@ def test_what_is_exported_can_be_imported(
         headers={"a": '"1", 2', "b": ""},
         max_requeues=0,
         priority="low",
-        exclusive_key="k",
+        key="k",
     )
     filled.enqueue("in time", deadline=4_000_000_000.5)
     file = f"items.{form}"
@@ -110,6 +102,7 @@ def test_failed_export_takes_out_only_what_it_has_written(on: Claimq, failures: 
     assert on("failed", "export", "q", *words).out == "q: 200 items exported and removed\n"
     staying = [one.item for one in failures.failed_items(300)]
     assert sorted(one.id for one in staying) == sorted(f"i{n}" for n in range(0, 300, 3))
+    assert failures.audit_log()[0].target == "failed: client acme"
     on("import", "again", "--from", "old.jsonl")
     assert sorted(on("peek", "again", "--limit", "300", "-o", "name").out.split()) == sorted(
         f"i{n}" for n in range(300) if n % 3
@@ -180,6 +173,9 @@ def test_failed_items_are_moved_to_a_file(on: Claimq, queue: BlockingQueue, tmp_
     lines = (tmp_path / "failed.jsonl").read_text().splitlines()
     assert sorted(int(json.loads(line)["payload"]) for line in lines) == list(range(200))
     assert (queue.length("failed"), queue.length()) == (0, 50)
+    on("export", "q")
+    records = [(one.action, one.target, one.count) for one in reversed(queue.audit_log())]
+    assert records == [("export", "failed", None), ("export: ended", "failed", 200)]
 
 
 @contextmanager

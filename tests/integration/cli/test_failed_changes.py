@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,15 +14,14 @@ import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import Located
-from claimq_admin.changes.action_record import destination_of, recorded_in
-from claimq_admin.changes.item_actions import change_item
-from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.changes.item_actions import ItemChange, change_item
+from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import Change, SelectedItems
-from testkit.clock import move_clock
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess, run_forked
+from testkit.queues.clock import move_clock
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]
@@ -148,7 +145,7 @@ def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queu
     async def act() -> SelectedItems:
         async with claimq.connect(valkey.url) as server:
             mine = server.queue("q", worker="w2")
-            action = SelectedItems(mine, ItemFilter(error="refused"), recorded_in(mine, "ann"))
+            action = SelectedItems(admin_of(mine, "ann"), ItemFilter(error="refused"))
 
             async def requeue(found: Located, _: int) -> bool:
                 await mine.requeue_failed_item(found.name)
@@ -169,7 +166,7 @@ def test_an_item_that_fails_again_before_its_turn_is_not_removed(queue: Queue, v
     async def act() -> None:
         async with claimq.connect(valkey.url) as server:
             mine = server.queue("q", worker="w2")
-            action = SelectedItems(mine, ItemFilter(error="refused"), recorded_in(mine, "ann"))
+            action = SelectedItems(admin_of(mine, "ann"), ItemFilter(error="refused"))
             removing = action.steps_of(ItemChange("remove"))
 
             async def remove(found: Located, position: int) -> object:
@@ -202,7 +199,7 @@ def test_an_interrupted_action_says_how_far_it_came_and_is_recorded(
         "--redis",
         valkey.url,
     ]
-    process = Process([sys.executable, "-m", "claimq_cli", *command], log=log)
+    process = ForkedProcess("claimq_cli", *command, log=log)
     eventually_sync(lambda: queue.length() > 0)
     process.send(signal.SIGINT)
     assert process.wait() == 130
@@ -269,14 +266,13 @@ def test_of_two_moves_at_once_each_counts_its_own_items(on: Claimq, queue: Queue
 
     async def first() -> SelectedItems:
         async with claimq.connect(valkey.url) as server:
-            queue, other = server.queue("q"), destination_of(server.queue("other"), "ann")
-            items = SelectedItems(queue, ItemFilter(), recorded_in(queue, "ann"), other)
+            queue, other = server.queue("q"), admin_of(server.queue("other"), "ann")
+            items = SelectedItems(admin_of(queue, "ann", other), ItemFilter())
 
             def second() -> None:
                 if not seen:
                     command = ["failed", "move", "q", "--all", "--to", "other", "--redis", valkey.url]
-                    program = [sys.executable, "-m", "claimq_cli", *command]
-                    seen.append(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
+                    seen.append(run_forked("claimq_cli", *command).stdout.decode())
 
             items.note = second
             await items.run(ItemChange("move"), asyncio.Event())
@@ -293,18 +289,16 @@ def test_of_two_moves_at_once_each_counts_its_own_items(on: Claimq, queue: Queue
 def test_a_failed_item_that_another_call_has_taken_says_so(queue: Queue, valkey: Server, act: str) -> None:
     async def after_another_move() -> None:
         async with claimq.connect(valkey.url) as server:
-            late, there = server.queue("q"), destination_of(server.queue("other"), "ann")
+            late, there = server.queue("q"), admin_of(server.queue("other"), "ann")
 
             class Late(claimq.ReliableQueue):
                 async def find(self, *args: Any, **options: Any) -> Any:
                     found = await super().find(*args, **options)
-                    await change_item(
-                        server.queue("q"), recorded_in(late, "bob"), "i00", ItemChange("move"), there
-                    )
+                    await change_item(admin_of(server.queue("q"), "bob", there), "i00", ItemChange("move"))
                     return found
 
             late.__class__ = Late
-            await change_item(late, recorded_in(late, "ann"), "i00", ItemChange(act), there)
+            await change_item(admin_of(late, "ann", there), "i00", ItemChange(act))
 
     why = "i00 is not in failed of q any more: another call has moved, requeued or removed it"
     with pytest.raises(CommandError, match=why):

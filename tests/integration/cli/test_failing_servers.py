@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from testkit.plugin import ServerFactory
-from testkit.sentinel import Sentinel
-from testkit.server import Server
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]

@@ -9,7 +9,7 @@ from claimq.errors import StoreMisused, StoreUnavailable
 from claimq_admin.errors import CommandError
 from claimq_cli.cluster.event_loop import FindPort, ForwardingEventLoop
 from testkit.plugin import ServerFactory
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 

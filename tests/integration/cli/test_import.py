@@ -1,28 +1,21 @@
 """`claimq import` of plain lists: all entries arrive once and in order, also when it is interrupted and repeated."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
 from claimq_admin.text import count
-from testkit.forked import ForkedProcess
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 Claimq = Callable[..., Any]
 BATCH, PROGRESS, MARK = (f"{{old}}:claimq-import:{name}" for name in ("batch", "progress", "source"))
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q")
 
 
 def payloads(queue: BlockingQueue) -> list[str]:

@@ -1,22 +1,15 @@
 """`claimq import` of entries that cannot be items: they stay with a reason, and the rest is imported."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q")
 
 
 def payloads(queue: BlockingQueue) -> list[bytes]:

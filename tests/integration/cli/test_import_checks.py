@@ -1,25 +1,18 @@
 """`claimq import` asks everything that an enqueue can refuse before an entry leaves its place, and loses no job."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
-from testkit.old_jobs import a_job, names
-from testkit.server import Server
+from testkit.queues.old_jobs import a_job, names
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 ODD_TIMES = ["-1", "1893456000000", "-62135596800", "inf", "-inf"]
 """Scores in seconds: before 1970, in milliseconds, in the year 1, and none."""
 TIME = "its time is before 1970 or after the year 5138"
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q")
 
 
 def dump(server: Server) -> dict[bytes, object]:
@@ -117,12 +110,30 @@ def test_two_prefixes_of_bullmq_are_two_sources(on: Claimq, valkey: Server, queu
     assert names(queue) == ["1", "1"]
 
 
+OBLITERATED = (
+    "bull:old:id",
+    "bull:old:meta",
+    "bull:old:events",
+    "bull:old:marker",
+    "bull:old:wait",
+    "bull:old:1",
+)
+"""Keys that `obliterate()` of BullMQ removes; a user may remove all keys of the queue, with the mark of an import."""
+
+
+@pytest.mark.parametrize(("is_all", "created"), [(False, "2"), (True, "1")], ids=["obliterate()", "all keys"])
 def test_a_queue_that_counts_from_one_again_has_new_jobs(
-    on: Claimq, valkey: Server, queue: BlockingQueue
+    on: Claimq, valkey: Server, queue: BlockingQueue, is_all: bool, created: str
 ) -> None:
-    for created in ("1", "2"):
-        a_job(valkey, "bullmq", "1", created=created)
-        assert "1 item enqueued" in on("import", "q", "--from", "bullmq:old").out
+    for instant in ("1", created):
+        a_job(valkey, "bullmq", "1", created=instant)
+        valkey.call("SET", "bull:old:id", "1")
+        valkey.call("HSET", "bull:old:meta", "paused", "0")
+        for again in ("1 item would be enqueued", "1 item enqueued"):
+            words = ["--dry-run"] if "would" in again else []
+            assert again in on("import", "q", "--from", "bullmq:old", *words).out
+        left: Any = valkey.call("KEYS", "*bull:old:*")
+        valkey.call("DEL", *(left if is_all else OBLITERATED))
     assert names(queue) == ["1", "1"]
 
 

@@ -5,25 +5,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 Claimq = Callable[..., Any]
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q")
 
 
 def test_json_lines_describe_items(on: Claimq, queue: BlockingQueue, tmp_path: Path) -> None:

@@ -2,24 +2,18 @@
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
-import claimq.blocking
+import claimq
 from claimq.blocking import BlockingQueue
-from testkit.recordings import replay
-from testkit.server import Server
+from testkit.queues.recordings import replay
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 LATER = 4_000_000_000.0
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q")
 
 
 def keys(server: Server) -> set[str]:

@@ -13,12 +13,11 @@ import claimq
 import claimq.blocking
 from claimq import NewItem, Policy, Verdict
 from claimq.blocking import BlockingQueue as Queue
-from claimq_admin.changes.action_record import destination_of, recorded_in
-from claimq_admin.changes.by_hand import name_by_hand
-from claimq_admin.changes.item_actions import change_item
-from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.by_hand import name_by_hand
+from claimq_admin.changes.item_actions import ItemChange, change_item
+from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 Claimq = Callable[..., Any]
@@ -92,7 +91,7 @@ def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> N
         "2",
         "--priority",
         "high",
-        "--exclusive-key",
+        "--key",
         "k",
     )
     headers = {"tenant": "acme", "note": "a = b"}
@@ -102,9 +101,9 @@ def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> N
     assert on("item", "move", "q", "other", "l").code == 0
     limited = on("item", "show", "other", "l", "-o", "json").json["item"]
     assert (limited["deadline"], limited["max_requeues"], limited["priority"]) == (4102444800, 2, "high")
-    assert limited["exclusive_key"] == "k"
+    assert limited["key"] == "k"
     shown = on("item", "show", "other", "l").out
-    assert "requeue limit: 2\npriority:      high\nexclusive key: k\n" in shown
+    assert "requeue limit: 2\npriority:      high\nkey:           k\n" in shown
     assert on("enqueue", "q", "x", "--expires-in", "1h", "--deadline", "1").code == 2
     assert on("item", "move", "q", "other", "x").code == 0
     on("item", "cancel", "other", "x", "y")
@@ -263,7 +262,7 @@ def test_move_puts_an_item_back_that_is_too_large_for_the_other_queue(on: Claimq
     on("policy", "other", "max_payload=3")
     bring(queue, "main")
     answer = on("item", "move", "q", "other", "x")
-    assert answer.code == 4
+    assert answer.code == 1
     assert "the queue takes at most 3" in answer.err
     assert state_of(queue) == "main"
 
@@ -330,7 +329,7 @@ def test_a_claim_that_ends_at_the_same_time_is_reported(valkey: Server, queue: Q
         async with claimq.connect(valkey.url) as server:
             late = server.queue("q")
             late.__class__ = Late
-            await change_item(late, recorded_in(late, "ann"), "x", ItemChange("cancel", "no"))
+            await change_item(admin_of(late, "ann"), "x", ItemChange("cancel", "no"))
 
     with pytest.raises(CommandError, match="x changed its state at the same time; try again"):
         asyncio.run(cancel())
@@ -353,9 +352,7 @@ def test_a_move_keeps_another_item_of_the_same_id(valkey: Server, queue: Queue) 
         async with claimq.connect(valkey.url) as server:
             late, other = server.queue("q", worker="w2"), server.queue("other")
             late.__class__ = Late
-            await change_item(
-                late, recorded_in(late, "ann"), "x", ItemChange("move"), destination_of(other, "ann")
-            )
+            await change_item(admin_of(late, "ann", admin_of(other, "ann")), "x", ItemChange("move"))
             assert [item.text for item in await other.peek(2)] == ["new"]
 
     asyncio.run(move())

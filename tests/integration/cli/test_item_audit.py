@@ -12,11 +12,10 @@ import claimq
 import claimq.blocking
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import State
-from claimq_admin.changes.action_record import destination_of, recorded_in
-from claimq_admin.changes.item_actions import change_item
-from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.changes.item_actions import ItemChange, change_item
+from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 
@@ -98,9 +97,7 @@ def test_a_failed_item_requeued_during_its_move_is_reported_in_both(
         async with claimq.connect(valkey.url) as server:
             late, there = server.queue("q"), server.queue("other")
             late.__class__ = Late
-            await change_item(
-                late, recorded_in(late, "ann"), "x", ItemChange("move"), destination_of(there, "ann")
-            )
+            await change_item(admin_of(late, "ann", admin_of(there, "ann")), "x", ItemChange("move"))
 
     with pytest.raises(CommandError, match=r"x was enqueued in other, but .* so it may be in both"):
         asyncio.run(move())

@@ -7,25 +7,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
 from claimq_cli.commands.moving.input_source import InputSource, Portion
-from testkit.processes import Process
-from testkit.server import Server
-from testkit.terminal import CTRL_C, Terminal
+from testkit.programs.processes import Process
+from testkit.programs.terminal import CTRL_C, Terminal
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
-
-
-@pytest.fixture
-def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
-        yield server.queue("q")
 
 
 def command(url: str, *arguments: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from claimq.policy import Policy
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[..., Any]
@@ -83,7 +83,14 @@ def test_memory_is_a_share_of_the_limit_of_the_server(on: Claimq, three_items: N
 
 
 def test_a_paused_queue_is_named_as_such(on: Claimq, three_items: None) -> None:
+    on("pause", "q", "--for", "1h", "--reason", "upgrade")
+    planned = on("check", "q")
+    assert planned.code == 0
+    assert re.search(r"paused by \S+ since \S+ until \S+ \(upgrade\)", planned.out)
     on("pause", "q")
+    assert on("check", "q").code == 1, "a pause without an end is a warning"
+    on("resume", "q")
+    on("policy", "q", "suspended=true")
     assert ", paused |" in on("check", "q").out
 
 

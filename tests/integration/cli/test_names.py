@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 import claimq as library
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]

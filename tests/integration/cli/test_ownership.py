@@ -12,7 +12,7 @@ from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq.policy import Policy
 from claimq_local.ownership import local_owner
-from testkit.server import Server
+from testkit.servers.server import Server
 
 StartUp = Callable[..., Any]
 SPEC: dict[str, object] = {"worker": {"command": ["true"]}, "requeueLimit": 2, "scaling": {"maxReplicas": 1}}

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 
 from testkit.waiting import eventually_sync
-from testkit.web_user import WebUser
+from testkit.web.web_user import WebUser
 
 Claimq = Callable[..., Any]
 StartUp = Callable[..., Any]

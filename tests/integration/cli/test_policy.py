@@ -10,7 +10,7 @@ from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq.policy import POLICY_FIELDS
 from claimq_admin.changes.policy_fields import fields_of
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
@@ -29,7 +29,7 @@ def test_it_shows_every_field_of_the_policy(q: Claimq) -> None:
     assert shown["policy"] == fields_of(library.Policy())
     lines = q("policy", "q").out.splitlines()[2:]
     assert [line.split()[0] for line in lines] == list(POLICY_FIELDS)
-    assert [line.split()[1] for line in lines[:2]] == ["5", "30s"]
+    assert [line.split()[1] for line in lines[:3]] == ["5", "1,000", "30s"]
 
 
 def test_it_changes_the_named_fields_and_no_others(q: Claimq, queue_do: QueueDo) -> None:
@@ -40,6 +40,7 @@ def test_it_changes_the_named_fields_and_no_others(q: Claimq, queue_do: QueueDo)
         "failed_max_items=none",
         "on_expiry=fail",
         "durable_done=true",
+        "limits=api:rate=100/s,burst=200;licences:busy=20",
     ]
     answer = q("policy", "q", *changes, "retry_delay_factor=1.5", "claim_wait_timeout=none", "-o", "json")
     assert answer.json["changed"] == sorted(
@@ -55,10 +56,12 @@ def test_it_changes_the_named_fields_and_no_others(q: Claimq, queue_do: QueueDo)
     ("change", "words"),
     [
         ("requeue_limit", '"requeue_limit" has no value; write requeue_limit=VALUE'),
-        ("size=3", 'the policy has no field "size"; write one of requeue_limit, busy_expiry'),
+        ("size=3", 'the policy has no field "size"; write one of requeue_limit, max_postponed'),
         ("requeueLimit=3", 'the policy has no field "requeueLimit"; did you mean requeue_limit?\n'),
         ("requeue_limit=many", 'requeue_limit: "many" is not valid: write a whole number'),
         ("requeue_limit=none", "write a whole number"),
+        ("limits=api:rate=0/s", "rate is '0/s'; give a rate such as 100/s"),
+        ("limits=api:rate=1/s;api:busy=2", "has the name api twice"),
         ("busy_expiry=5", '"5" has no unit; write "5s"'),
         ("on_expiry=forget", "write one of requeue, drop, fail"),
         ("durable_done=1", "write true or false"),
@@ -86,7 +89,8 @@ def test_commands_that_people_run_on_an_owned_queue_name_its_owner(q: Claimq, qu
     q("resume", "q")
     queue_do(lambda queue: internals(queue).own(Owner("cluster-a", "media", "thumbs", "uid-1")))
     paused = q("pause", "q")
-    assert (paused.code, paused.out) == (0, "q: paused\n")
+    assert paused.code == 0
+    assert paused.out.startswith("q: paused by ")
     assert "q, which the ReliableQueue media/thumbs owns, stays paused until `claimq resume q`" in paused.err
     for command, what in (
         (["flush", "q"], "every item"),

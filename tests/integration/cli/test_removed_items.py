@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import claimq.blocking
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 

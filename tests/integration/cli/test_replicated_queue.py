@@ -5,7 +5,7 @@ from typing import Any
 
 from claimq import Durability, Policy
 from claimq.blocking import connect
-from testkit.server import Server
+from testkit.servers.server import Server
 
 
 def test_an_enqueue_that_no_replica_confirms_ends_with_3(claimq: Callable[..., Any], valkey: Server) -> None:

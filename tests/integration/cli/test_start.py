@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.server import Server
+from testkit.servers.server import Server
 
 INTERRUPTED_AT_AN_IMPORT = """
 import os, signal, sys

@@ -13,8 +13,9 @@ import pytest
 import claimq.blocking
 from claimq.model import NewItem, Reason
 from claimq.policy import Policy
-from testkit.server import Server
-from testkit.terminal import Terminal
+from testkit.programs.terminal import Terminal
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07 \x1b]0;title\x07 \x1b[2J \x9b2J \u202egpj.exe\u2066 \x08\x7f\r\n"
@@ -37,7 +38,7 @@ def hostile(valkey: Server) -> str:
     """A queue `q` on this URL whose items are from an attacker: in each state, in each field that he can reach."""
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue("q", worker="w")
-        queue.set_policy(Policy(requeue_limit=1, busy_expiry=3600))
+        queue.set_policy(retrying_at_once(requeue_limit=1, busy_expiry=3600))
         queue.enqueue_many([NewItem(EVIL, client="c")] * 3)
         queue.enqueue(EVIL, id="later", delay=3600)
         queue.fail(queue.claim(1), EVIL, permanent=True)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import claimq.blocking
 from claimq import NewItem
-from testkit.processes import Process
-from testkit.server import Server
-from testkit.terminal import CTRL_C, Terminal
-from testkit.waiting import eventually_sync
+from testkit.programs.terminal import CTRL_C, Terminal
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 
@@ -70,28 +67,6 @@ def test_one_queue_alone_follows_what_happens(two_queues: None, valkey: Server) 
         terminal.read_until("order-4712")
         terminal.type(CTRL_C)
         assert terminal.wait() == 130
-
-
-def test_queues_are_shown_through_a_web_page(two_queues: None, valkey: Server, tmp_path: Path) -> None:
-    log = tmp_path / "web.log"
-    command = [sys.executable, "-m", "claimq_cli"]
-    page = Process([*command, "web", "--redis", valkey.url, "--listen", "127.0.0.1:0"], log=log)
-    try:
-        eventually_sync(lambda: "web page: http" in log.read_text())
-        address = log.read_text().split()[2]
-        with Terminal(
-            [*command, "top", "--web-api", address, "--interval", "100ms"], columns=120
-        ) as terminal:
-            terminal.read_until("1,234")
-            terminal.read_until("1 (1 busy)")
-            terminal.type(b"/phot\r\r")
-            terminal.read_until("order-4711")
-            page.kill9()
-            terminal.read_until("does not answer")
-            terminal.type(b"q")
-            assert terminal.wait() == 0
-    finally:
-        page.kill9()
 
 
 def test_an_outage_is_shown_and_ends(two_queues: None, valkey: Server) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 import claimq.blocking as library
 from claimq_local.processes import process_table
-from testkit.processes import Process
-from testkit.server import DURABLE, Server
-from testkit.sidecars import UnixConnection
+from testkit.programs.processes import Process
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import UnixConnection
 
 Claimq = Callable[..., Any]
 StartUp = Callable[..., Any]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import claimq.blocking as library
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]

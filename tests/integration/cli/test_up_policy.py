@@ -8,7 +8,7 @@ from typing import Any
 
 from claimq import Policy
 from claimq import connect as library_connect
-from testkit.server import Server
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 StartUp = Callable[..., Any]

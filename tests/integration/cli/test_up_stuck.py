@@ -1,6 +1,5 @@
 """`claimq up` kills apps that hang with an item, also with one that they do not hold any more."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,27 +7,6 @@ from typing import Any
 import pytest
 
 from testkit.waiting import eventually_sync
-
-WORKER = """
-import pathlib, sys, time
-import claimq.worker
-folder = pathlib.Path(sys.argv[1])
-with claimq.worker.connect() as worker:
-    for item in worker.items(wait=1.0):
-        with item:
-            if item.text == "stuck" and not (folder / "stuck").exists():
-                (folder / "stuck").touch()
-                time.sleep(3600)
-            with (folder / "done").open("a") as results:
-                results.write(item.text + "\\n")
-"""
-
-
-@pytest.fixture
-def worker(tmp_path: Path) -> list[str]:
-    """The command of an app that hangs with the first item `stuck` that it gets, and writes down what it has done."""
-    (tmp_path / "worker.py").write_text(WORKER)
-    return [sys.executable, str(tmp_path / "worker.py"), str(tmp_path)]
 
 
 def spec(command: list[str], lease: str, limit: str) -> dict[str, Any]:
@@ -42,9 +20,9 @@ def spec(command: list[str], lease: str, limit: str) -> dict[str, Any]:
 
 
 def test_an_app_that_holds_an_item_for_too_long_is_killed(
-    start_up: Callable[..., Any], claimq: Callable[..., Any], worker: list[str], tmp_path: Path
+    start_up: Callable[..., Any], claimq: Callable[..., Any], hanging_app: list[str], tmp_path: Path
 ) -> None:
-    up = start_up(spec(worker, "20s", "20s"))
+    up = start_up(spec(hanging_app, "20s", "20s"))
     claimq("enqueue", "trial", "stuck")
     eventually_sync((tmp_path / "stuck").exists)
     up.until_says(
@@ -55,9 +33,13 @@ def test_an_app_that_holds_an_item_for_too_long_is_killed(
 
 @pytest.mark.parametrize("verb", ["cancel", "requeue", "remove"])
 def test_an_app_that_hangs_with_an_item_that_was_taken_is_killed(
-    start_up: Callable[..., Any], claimq: Callable[..., Any], worker: list[str], tmp_path: Path, verb: str
+    start_up: Callable[..., Any],
+    claimq: Callable[..., Any],
+    hanging_app: list[str],
+    tmp_path: Path,
+    verb: str,
 ) -> None:
-    start_up(spec(worker, "3s", "6s"))
+    start_up(spec(hanging_app, "3s", "6s"))
     (item,) = claimq("enqueue", "trial", "stuck", "-o", "json").json["ids"]
     eventually_sync((tmp_path / "stuck").exists)
     claimq("item", verb, "trial", item)

@@ -10,7 +10,7 @@ import pytest
 import claimq.blocking
 from claimq import NewItem, State
 from claimq.blocking import BlockingQueue as Queue
-from testkit.server import Server
+from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
 STATES = ("main", "delayed")

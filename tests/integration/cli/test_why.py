@@ -1,5 +1,6 @@
 """`claimq why` with a running local mode: the arithmetic of its last scaling decision."""
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -36,7 +37,17 @@ def test_a_queue_of_local_mode_shows_why_it_has_its_workers(
     assert found["source"] == str(tmp_path / ".claimq")
     text = claimq("why", "trial").out
     assert text.startswith("trial: 1 worker (MaxReplicas), since ")
-    assert re.search(r"^limited: MaxReplicas: \d+ workers would meet the target$", text, re.MULTILINE), text
+    assert re.search(r"^limited: .*maxReplicas is 1", text, re.MULTILINE), text
+    waits = claimq("item", "show", "trial", claimq("peek", "trial", "-o", "json").json["items"][0]["id"]).out
+    assert re.search(r"^waits: +no worker .*: .*maxReplicas is 1", waits, re.MULTILINE), waits
+    status = claimq("status", "trial")
+    assert "trial: too few workers: " in status.out, status.out
+    (limited,) = (
+        one
+        for one in claimq("status", "-o", "json").json["queues"][0]["conditions"]
+        if one["type"] == "ScalingLimited"
+    )
+    assert (limited["status"], limited["reason"]) == ("True", "MaxReplicas")
     for row in ("items waiting", "workers for itemsPerReplica", "workers to start every item in time"):
         assert row in text, text
 
@@ -79,3 +90,19 @@ def test_without_local_mode_and_without_kubectl_the_error_names_both(
     found = claimq("why", "thumbs")
     assert (found.code, found.out) == (1, "")
     assert "no running `claimq up` has the queue thumbs; kubectl" in found.err
+
+
+def test_a_queue_of_a_cluster_has_the_sentence_of_no_progress(
+    claimq: Claimq, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sentence = "items wait; replace it: claimq --namespace media drain thumbs a.1"
+    stuck = {"type": "Progressing", "status": "False", "reason": "NoProgress", "message": sentence}
+    status = {"scaling": {"rule": "Target", "replicas": 2, "reason": "many items"}, "conditions": [stuck]}
+    body = {"metadata": {"namespace": "media", "name": "thumbs"}, "status": status}
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\necho '{json.dumps(body)}'\n")
+    kubectl.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    text = claimq("why", "-n", "media", "thumbs").out
+    assert text.splitlines()[1:3] == ["many items", sentence]
+    assert claimq("why", "-n", "media", "thumbs", "-o", "json").json["attention"] == sentence

@@ -12,9 +12,9 @@ import pytest
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue
-from testkit.processes import Process
-from testkit.server import Server
-from testkit.tree import ROOT
+from testkit.programs.processes import Process
+from testkit.repository.tree import ROOT
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 PAGE = (ROOT / "docs" / "worker-command.md").read_text()

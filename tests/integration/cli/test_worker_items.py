@@ -13,8 +13,9 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import Item, State
 from claimq.policy import Policy
-from testkit.server import Server
-from testkit.waiting import PATIENCE
+from testkit.programs.forked import run_forked
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.server import Server
 
 Done = subprocess.CompletedProcess[bytes]
 RunWorker = Callable[..., Done]
@@ -46,10 +47,8 @@ def work(valkey: Server) -> RunWorker:
     """Runs `claimq worker` until the queue is empty."""
 
     def run(*command: str, options: tuple[str, ...] = ()) -> Done:
-        words = [sys.executable, "-m", "claimq_cli", "worker", "q", "--redis", valkey.url, "--until-empty"]
-        return subprocess.run(
-            [*words, *options, "--", *command], capture_output=True, timeout=PATIENCE, check=False
-        )
+        words = ["worker", "q", "--redis", valkey.url, "--until-empty", *options, "--", *command]
+        return run_forked("claimq_cli", *words)
 
     return run
 
@@ -69,21 +68,34 @@ def test_exit_code_0_ends_the_item_and_the_payload_is_on_stdin(queue: BlockingQu
 
 def test_exit_code_75_requeues_the_item(queue: BlockingQueue, work: RunWorker) -> None:
     queue.enqueue("x")
-    queue.set_policy(Policy(requeue_limit=9))
+    queue.set_policy(retrying_at_once(requeue_limit=9))
     done = work("sh", "-c", 'test "$CLAIMQ_ITEM_REQUEUE_COUNT" = 2 || exit 75')
     assert done.stderr == b"claimq: q: 1 item done, 0 failed, 2 requeued, 0 lost\n"
 
 
 def test_a_requeue_may_have_a_delay(queue: BlockingQueue, work: RunWorker) -> None:
-    queue.set_policy(Policy(requeue_limit=9))
+    queue.set_policy(retrying_at_once(requeue_limit=9))
     queue.enqueue("x")
     work("sh", "-c", "exit 75", options=("--requeue-delay", "1h"))
     (delayed,) = queue.items(State.DELAYED)
     assert (delayed.item.requeue_count, delayed.item.fail_count) == (1, 0)
 
 
+@pytest.mark.parametrize(("options", "delay"), [((), 60), (("--requeue-delay", "1h"), 3600)])
+def test_exit_code_69_postpones_the_item(
+    queue: BlockingQueue, work: RunWorker, options: tuple[str, ...], delay: int
+) -> None:
+    queue.set_policy(Policy(requeue_limit=0))
+    queue.enqueue("x")
+    done = work("sh", "-c", "exit 69", options=options)
+    assert done.stderr == b"claimq: q: 0 items done, 0 failed, 0 requeued, 0 lost, 1 postponed\n"
+    (delayed,) = queue.items(State.DELAYED)
+    assert (delayed.item.requeue_count, delayed.item.postponed_count) == (0, 1)
+    assert delay - 60 < (delayed.due_at or 0) - queue.snapshot().now <= delay
+
+
 def test_exit_code_65_is_a_permanent_failure(queue: BlockingQueue, work: RunWorker) -> None:
-    queue.set_policy(Policy(requeue_limit=9))
+    queue.set_policy(retrying_at_once(requeue_limit=9))
     queue.enqueue("x")
     assert b"0 items done, 1 failed" in work("sh", "-c", "exit 65").stderr
     assert (the_failed(queue).last_error, the_failed(queue).fail_count) == (
@@ -96,6 +108,8 @@ def test_exit_code_65_is_a_permanent_failure(queue: BlockingQueue, work: RunWork
     [
         ("exit 1", "the program exited with code 1"),
         ("exit 127", "the program exited with code 127"),
+        ("echo; echo ' no space' >&2; echo b >&2; exit 3", "the program exited with code 3: no space"),
+        ("python3 -c 'print(1); raise SystemError(7)'", "the program exited with code 1: SystemError: 7"),
         ("kill -SEGV $$", "the program was killed by SIGSEGV"),
         ("kill -KILL $$", "the program was killed by SIGKILL"),
     ],
@@ -103,10 +117,10 @@ def test_exit_code_65_is_a_permanent_failure(queue: BlockingQueue, work: RunWork
 def test_other_exit_codes_and_signals_fail(
     queue: BlockingQueue, work: RunWorker, script: str, error: str
 ) -> None:
-    queue.set_policy(Policy(requeue_limit=1))
+    queue.set_policy(retrying_at_once(requeue_limit=1))
     queue.enqueue("x", id="x")
     done = work("sh", "-c", script)
-    assert f"claimq: 1 of q failed: x: {error}\n".encode() in done.stderr
+    assert f"claimq: 1 of q failed: x (attempt 1): {error}\n".encode() in done.stderr
     assert (the_failed(queue).last_error, the_failed(queue).fail_count) == (error, 2)
 
 
@@ -144,7 +158,7 @@ def test_the_environment_names_the_item_and_its_attempts(
     queue: BlockingQueue, work: RunWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAIMQ_ITEM_CLIENT", "of the outside")
-    queue.set_policy(Policy(requeue_limit=1))
+    queue.set_policy(retrying_at_once(requeue_limit=1))
     queue.enqueue("x", id="order-1", client="ann")
     queue.enqueue("y", id="order-2")
     script = (
@@ -162,19 +176,17 @@ def test_the_environment_names_the_item_and_its_attempts(
     assert last == {
         "CLAIMQ_QUEUE": "q", "CLAIMQ_ITEM_ID": "order-1", "CLAIMQ_ITEM_CLIENT": "ann", "CLAIMQ_ITEM_REQUEUE_COUNT": "1",
         "CLAIMQ_ITEM_FAIL_COUNT": "1", "CLAIMQ_ITEM_CRASH_COUNT": "0", "CLAIMQ_ITEM_INTERRUPTED_COUNT": "0",
-        "CLAIMQ_ITEM_GIVEN_UP_COUNT": "0", "CLAIMQ_ITEM_PRIORITY": "normal",
+        "CLAIMQ_ITEM_POSTPONED_COUNT": "0", "CLAIMQ_ITEM_GIVEN_UP_COUNT": "0", "CLAIMQ_ITEM_PRIORITY": "normal",
     }  # fmt: skip
 
 
 def test_the_environment_has_the_options_of_the_item_alone(
     queue: BlockingQueue, work: RunWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ("PRIORITY", "DEADLINE", "MAX_REQUEUES", "EXCLUSIVE_KEY", "HEADER_A")
+    options = ("PRIORITY", "DEADLINE", "MAX_REQUEUES", "KEY", "HEADER_A")
     for option in options:
         monkeypatch.setenv(f"CLAIMQ_ITEM_{option}", "of the outside")
-    queue.enqueue(
-        "x", deadline=4e9, max_requeues=7, priority="high", exclusive_key="ann/1", headers={"a": "b"}
-    )
+    queue.enqueue("x", deadline=4e9, max_requeues=7, priority="high", key="ann/1", headers={"a": "b"})
     queue.enqueue("y")
     script = f"import os; print(*(os.environ.get('CLAIMQ_ITEM_' + name) for name in {options}))"
     assert work(sys.executable, "-c", script).stdout.decode().splitlines() == [
@@ -213,7 +225,7 @@ def test_a_payload_that_is_not_utf8_can_be_an_argument(queue: BlockingQueue, wor
 def test_a_payload_that_cannot_be_an_argument_fails_permanently(
     queue: BlockingQueue, work: RunWorker, payload: bytes, error: str
 ) -> None:
-    queue.set_policy(Policy(requeue_limit=9))
+    queue.set_policy(retrying_at_once(requeue_limit=9))
     queue.enqueue(payload)
     work("echo", "{}", options=("-I", "{}"))
     assert (the_failed(queue).last_error or "").startswith(error)
@@ -221,7 +233,7 @@ def test_a_payload_that_cannot_be_an_argument_fails_permanently(
 
 
 def test_too_many_long_arguments_fail_permanently_too(queue: BlockingQueue, work: RunWorker) -> None:
-    queue.set_policy(Policy(requeue_limit=9))
+    queue.set_policy(retrying_at_once(requeue_limit=9))
     queue.enqueue(b"x" * 130_000)
     work("echo", *["{}"] * 100, options=("-I", "{}"))
     assert "the system refuses all arguments together" in (the_failed(queue).last_error or "")
@@ -251,20 +263,9 @@ def test_an_error_of_the_command_line_claims_nothing(
 ) -> None:
     (tmp_path / "a-text").touch(mode=0o644)
     queue.enqueue("x")
-    words = [
-        sys.executable,
-        "-m",
-        "claimq_cli",
-        "worker",
-        "q",
-        "--redis",
-        valkey.url,
-        "--until-empty",
-        *arguments,
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert said in done.stderr
+    done = run_forked("claimq_cli", "worker", "q", "--redis", valkey.url, "--until-empty", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert said in done.stderr.decode()
     assert queue.peek()[0].history == ()
     assert queue.length() == 1
 
@@ -277,17 +278,16 @@ def test_a_queue_that_does_not_exist_or_is_paused_is_an_error(
     done = work("cat")
     assert done.returncode == 1
     assert b"claimq: the queue q is paused; run `claimq resume q`\n" in done.stderr
-    words = [sys.executable, "-m", "claimq_cli", "worker", "other", "--redis", valkey.url, "--", "cat"]
-    other = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    other = run_forked("claimq_cli", "worker", "other", "--redis", valkey.url, "--", "cat")
     assert other.returncode == 1
-    assert "there is no queue other on this server" in other.stderr
+    assert b"there is no queue other on this server" in other.stderr
 
 
 def test_json_leaves_stdout_to_one_document(queue: BlockingQueue, work: RunWorker) -> None:
     queue.enqueue("its output")
     done = work("cat", options=("-o", "json"))
     assert json.loads(done.stdout) == {
-        "queue": "q", "done": 1, "failed": 0, "requeued": 0, "lost": 0, "stopped_by": "empty",
+        "queue": "q", "done": 1, "failed": 0, "requeued": 0, "postponed": 0, "lost": 0, "stopped_by": "empty",
     }  # fmt: skip
     assert b"its output" in done.stderr
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq_local.processes import process_table
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 TREE = """
@@ -33,8 +32,8 @@ class Worker:
     def __init__(self, url: str, folder: Path, options: tuple[str, ...], command: tuple[str, ...]) -> None:
         self.folder = folder
         self.log = folder / "worker.log"
-        words = [sys.executable, "-m", "claimq_cli", "worker", "q", "--redis", url, *options, "--", *command]
-        self.process = Process(words, log=self.log, cwd=folder)
+        words = ["worker", "q", "--redis", url, *options, "--", *command]
+        self.process = ForkedProcess("claimq_cli", *words, log=self.log, cwd=folder)
 
     def pid(self, name: str) -> int:
         """The process id in a file, once it is there."""
@@ -89,7 +88,9 @@ def test_a_timeout_ends_the_program_and_its_children(queue: BlockingQueue, start
     assert worker.process.is_running
     assert (failed.item.last_error, failed.item.fail_count) == ("ran longer than --timeout 15s", 1)
     assert failed.item.error_detail == "started\nasked\n"
-    eventually_sync(lambda: "1 of q failed: x: ran longer than --timeout 15s" in worker.log.read_text())
+    eventually_sync(
+        lambda: "1 of q failed: x (attempt 1): ran longer than --timeout 15s" in worker.log.read_text()
+    )
 
 
 def test_a_program_that_ignores_sigterm_is_killed(queue: BlockingQueue, start_worker: StartWorker) -> None:

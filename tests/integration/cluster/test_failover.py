@@ -11,10 +11,10 @@ from redis.asyncio import RedisCluster as LibraryClient
 
 import claimq
 from claimq import Consumed, StoreUnavailable
-from testkit.cluster import RedisCluster
-from testkit.patient import patient
 from testkit.plugin import started
-from testkit.server import Server
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 CALLS = 40

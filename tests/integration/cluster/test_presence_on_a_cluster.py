@@ -7,11 +7,11 @@ import pytest
 
 import claimq
 from claimq import Policy, ReliableQueue, Verdict
-from testkit.clock import move_clock
-from testkit.cluster import RedisCluster
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.processes import Process
+from testkit.queues.clock import move_clock
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 MAIN, PRESENT = "cq:{q}:main", "cq:{q}:present"

@@ -1,7 +1,7 @@
 """The operations on a three-node Redis Cluster: each queue in one slot, several queues where they share one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -12,11 +12,14 @@ from claimq import State, Verdict
 from claimq.errors import CrossSlot, StoreMisused, StoreUnavailable
 from claimq.internals.work_watch import WorkWatch
 from claimq.model import Reason
-from testkit.cluster import RedisCluster
-from testkit.patient import patient
 from testkit.plugin import started
-from testkit.server import Server
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
+
+Move = Callable[[RedisCluster, str, Server], None]
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ async def test_every_verb_works_on_whichever_node_has_the_queue(
     for node in redis_cluster.nodes:
         (name,) = names_on(redis_cluster, node, 1)
         queue = store.queue(name, worker="w")
-        await queue.set_policy(claimq.Policy(requeue_limit=1))
+        await queue.set_policy(retrying_at_once(requeue_limit=1))
         await queue.enqueue_many(
             [b"%d" % k for k in range(9)] + [claimq.NewItem(b"later", delay=100.0, client="c")]
         )
@@ -126,22 +129,29 @@ async def test_followers_for_another_slot_are_refused_and_the_claim_stays_held(
     assert [outcome.verdict for outcome in await queue.done(claim)] == [Verdict.DONE]
 
 
+MOVES = pytest.mark.parametrize(
+    "move", [RedisCluster.move_slot, RedisCluster.migrate_slot], ids=["by keys", "whole"]
+)
+
+
+@MOVES
 async def test_a_slot_that_moves_takes_its_queue_along(
-    redis_cluster: RedisCluster, store: claimq.Server
+    redis_cluster: RedisCluster, store: claimq.Server, move: Move
 ) -> None:
     queue = store.queue("moved", worker="w")
     await queue.enqueue_many([b"1", b"2", b"3"])
     (first,) = await queue.claim()
     key = "cq:{moved}:main"
     new = next(node for node in redis_cluster.nodes if node is not redis_cluster.owner(key))
-    redis_cluster.move_slot(key, new)
+    await asyncio.to_thread(move, redis_cluster, key, new)
     assert [outcome.verdict for outcome in await queue.done(first)] == [Verdict.DONE]
     assert [claim.item.payload for claim in await queue.claim(5)] == [b"2", b"3"]
     assert new.call("EXISTS", "cq:{moved}:stats") == 1
 
 
+@MOVES
 async def test_work_goes_on_while_slots_move_and_every_item_is_done_once(
-    redis_cluster: RedisCluster, store: claimq.Server
+    redis_cluster: RedisCluster, store: claimq.Server, move: Move
 ) -> None:
     queue = store.queue("moving", worker="w")
     await queue.enqueue_many([b"%d" % k for k in range(200)])
@@ -157,7 +167,7 @@ async def test_work_goes_on_while_slots_move_and_every_item_is_done_once(
     working = asyncio.create_task(work())
     for node in (*redis_cluster.nodes, redis_cluster.nodes[0]):
         if redis_cluster.owner("cq:{moving}:main") is not node:
-            await asyncio.to_thread(redis_cluster.move_slot, "cq:{moving}:main", node)
+            await asyncio.to_thread(move, redis_cluster, "cq:{moving}:main", node)
     await working
     assert sorted(done, key=int) == [b"%d" % k for k in range(200)]
 

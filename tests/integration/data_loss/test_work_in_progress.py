@@ -11,8 +11,9 @@ import pytest
 import claimq
 import claimq.worker
 from claimq import NewItem, Policy, ReliableQueue, State, Verdict
-from testkit.cluster import RedisCluster
-from testkit.data_losses import (
+from testkit.plugin import ServerFactory, started
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.data_losses import (
     FailedOver,
     Flushed,
     Loss,
@@ -22,11 +23,10 @@ from testkit.data_losses import (
     Restarted,
     TakenOver,
 )
-from testkit.plugin import ServerFactory, started
-from testkit.sentinel import Sentinel
-from testkit.server import DURABLE
-from testkit.sidecars import Sidecar
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import DURABLE
 from testkit.waiting import PATIENCE, eventually
+from testkit.workers.sidecars import Sidecar
 
 HOUR_MS = 3_600_000
 KINDS = ("library", "session", "async session", "no session")

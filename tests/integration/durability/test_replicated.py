@@ -24,14 +24,14 @@ from claimq import (
     Verdict,
 )
 from claimq.metrics import ConsumerMetrics
-from testkit.cluster import RedisCluster
-from testkit.data_losses import cut_off, info
-from testkit.patient import patient
 from testkit.plugin import ServerFactory, started
-from testkit.sentinel import Sentinel
-from testkit.server import DURABLE, Server
-from testkit.sidecars import Sidecar
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.data_losses import cut_off, info
+from testkit.servers.patient import patient
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 REPLICATED = Policy(durability=Durability.REPLICATED)
 

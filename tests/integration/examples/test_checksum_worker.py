@@ -7,7 +7,7 @@ import pytest
 
 import claimq
 from claimq.testing import EmbeddedServer
-from testkit.examples import load
+from testkit.programs.examples import load
 
 accounting, worker = load("accounting"), load("worker")
 

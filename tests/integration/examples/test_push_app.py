@@ -9,14 +9,14 @@ import pytest
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from claimq.policy import Policy
-from testkit.ports import free_port
-from testkit.processes import Process, whole_lines
-from testkit.server import Server
-from testkit.sidecars import Sidecar
-from testkit.tree import ROOT
+from testkit.faults.waiting_pipe import Pipe
+from testkit.programs.ports import free_port
+from testkit.programs.processes import Process, whole_lines
+from testkit.queues.retries import retrying_at_once
+from testkit.repository.tree import ROOT
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.waiting_pipe import Pipe
+from testkit.workers.sidecars import Sidecar
 
 APP = ROOT / "examples" / "push" / "app.py"
 NAMES = ("plain", "with a space", 'quote " and %41', "ümläut")
@@ -115,6 +115,7 @@ def test_the_app_listens_on_a_port_if_it_has_one(
 def test_an_item_whose_app_is_killed_goes_to_the_next(
     queue: BlockingQueue, app: App, start: Callable[..., Sidecar], tmp_path: Path
 ) -> None:
+    queue.set_policy(retrying_at_once())
     pipe = Pipe(tmp_path / "pipe")
     start()
     begin(queue, app, pipe).kill9()
@@ -126,19 +127,3 @@ def test_an_item_whose_app_is_killed_goes_to_the_next(
     pipe.write(b"content")
     wait_until_done(queue)
     assert app.sums == [sha256(b"content")]
-
-
-def test_an_item_whose_sidecar_is_killed_is_sent_again_after_its_lease(
-    queue: BlockingQueue, app: App, start: Callable[..., Sidecar], tmp_path: Path, hasty: Policy
-) -> None:
-    pipe = Pipe(tmp_path / "pipe")
-    sidecar = start()
-    begin(queue, app, pipe)
-    sidecar.kill9()
-    pipe.write(b"content")
-    eventually_sync(lambda: len(app.sums) == 1)
-    sidecar.start()
-    eventually_sync(pipe.is_read, why="the item is sent again")
-    pipe.write(b"content")
-    wait_until_done(queue)
-    assert app.sums == [sha256(b"content")] * 2

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from claimq_local.processes import process_table
-from testkit.processes import Process, whole_lines
-from testkit.tree import ROOT
+from testkit.faults.waiting_pipe import Pipe
+from testkit.programs.processes import Process, whole_lines
+from testkit.repository.tree import ROOT
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.waiting_pipe import Pipe
 
 LINE = b'{"draining": false}'.ljust(1023) + b"\n"
 LINES = 1500

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testkit.console import PageRunner, blocks, is_output, normalized, shell_in
-from testkit.tree import ROOT
+from testkit.programs.console import PageRunner, blocks, is_output, normalized, shell_in
+from testkit.repository.tree import ROOT
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from claimq import Durability, NewItem, NotReplicated, Policy, Verdict
 from claimq.errors import ClaimqError, StoreMisused
 from claimq.internals.next_claims import next_claims
 from claimq.model import Reason
-from testkit import roles
-from testkit.contents import changes, contents
-from testkit.patient import patient
-from testkit.resp import Connection, ReplyError
-from testkit.server import Server
+from testkit.queues import roles
+from testkit.servers.contents import changes, contents
+from testkit.servers.patient import patient
+from testkit.servers.resp import Connection, ReplyError
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 OTHERS = "cq:{theirs}:main"
@@ -110,7 +110,8 @@ def reply_to(server: Server, role: str, words: tuple[str, ...]) -> str:
     client = Connection(server.unix_path, PATIENCE)
     try:
         client.call("AUTH", role, roles.PASSWORD)
-        return repr(client.call(*words))
+        # SUBSCRIBE has a reply for each channel, MONITOR one for each call.
+        return repr(client.calls([words]))
     except ReplyError as error:
         return repr(error)
     except (OSError, ConnectionError, EOFError):

@@ -4,10 +4,10 @@ import pytest
 
 import claimq
 from claimq.errors import ClaimqError
-from testkit import roles
-from testkit.cluster import RedisCluster
-from testkit.patient import patient
-from testkit.resp import Reply
+from testkit.queues import roles
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.patient import patient
+from testkit.servers.resp import Reply
 
 ADDED = ["+cluster|slots"]
 OPTIONAL = {"client|setinfo", "config|get"}

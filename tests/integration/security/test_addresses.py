@@ -9,10 +9,10 @@ import pytest
 import claimq
 from claimq import Verdict
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
-from testkit.certificates import Certificates
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.server import Server
+from testkit.servers.certificates import Certificates
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 

@@ -3,10 +3,11 @@
 import pytest
 
 import claimq
+import claimq.blocking
 from claimq.errors import StoreMisused
-from testkit import roles
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.queues import roles
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 
 async def test_the_list_of_queues_is_for_those_who_may_and_nothing_needs_it(server: Server) -> None:
@@ -19,6 +20,35 @@ async def test_the_list_of_queues_is_for_those_who_may_and_nothing_needs_it(serv
         await store.queue(roles.QUEUE).set_policy(claimq.Policy())
         assert await store.queue(roles.QUEUE).add_to_index()
         assert await store.queues() == [roles.QUEUE]
+
+
+async def test_a_queue_that_is_deleted_is_listed_again_at_the_next_claim(server: Server) -> None:
+    async with claimq.connect(settings=patient(server.url)) as store:
+        queue = store.queue("q")
+        await queue.enqueue("x")
+        await queue.claim(wait=0)
+        await queue.delete()
+        assert await store.queues() == []
+        for _ in range(2):
+            await queue.enqueue("y")
+            await queue.claim(wait=0)
+            assert await store.queues() == ["q"]
+            server.call("FLUSHALL")
+
+
+async def test_a_queue_that_is_deleted_is_listed_again_at_the_next_enqueue(server: Server) -> None:
+    async with claimq.connect(settings=patient(server.url)) as store:
+        queue = store.queue("q")
+        for _ in range(3):
+            await queue.enqueue("x")
+            assert await store.queues() == ["q"]
+            await queue.delete()
+            assert await store.queues() == []
+    with claimq.blocking.connect(settings=patient(server.url)) as blocking:
+        for _ in range(3):
+            blocking.queue("q").enqueue("x")
+            assert server.call("ZRANGE", "cq:queues", 0, -1) == [b"q"]
+            server.call("FLUSHALL")
 
 
 async def test_an_index_of_another_type_is_no_list_of_queues(server: Server) -> None:
@@ -55,3 +85,50 @@ async def test_a_server_without_a_command_for_the_list_is_reported() -> None:
             assert await store.queue("gone").add_to_index()
             with pytest.raises(StoreMisused, match="queues"):
                 await store.queues()
+
+
+async def test_a_queue_that_only_programs_use_is_listed(server: Server) -> None:
+    async with claimq.connect(settings=patient(server.url)) as producer:
+        await producer.queue("enqueued").enqueue(b"x")
+        await producer.enqueue({"together": [b"x"], "enqueued": [b"x"]})
+    async with claimq.connect(settings=patient(server.url)) as worker:
+        assert not await worker.queue("claimed").claim(wait=0)
+    with claimq.blocking.connect(settings=patient(server.url)) as blocking:
+        blocking.queue("blocking").enqueue("x")
+    assert server.call("ZRANGE", "cq:queues", 0, -1) == [b"blocking", b"claimed", b"enqueued", b"together"]
+
+
+async def test_a_process_adds_a_name_once(server: Server) -> None:
+    async with claimq.connect(settings=patient(server.url)) as store:
+        queue = store.queue("q")
+        await queue.enqueue(b"x")
+        assert server.call("ZREM", "cq:queues", "q") == 1
+        await queue.enqueue(b"x")
+        assert await queue.claim(2, wait=0)
+    assert server.call("EXISTS", "cq:queues") == 0
+
+
+@pytest.mark.parametrize("role", ["producer", "worker"])
+async def test_who_may_not_write_the_list_works_without_a_line_in_the_log(server: Server, role: str) -> None:
+    roles.give(server, role, roles.documented(role))
+    await _produce(server, role)
+    assert server.call("EXISTS", "cq:queues") == 0
+    assert roles.denied(server) <= {"client|setinfo"}
+
+
+async def test_who_may_only_write_the_list_adds_a_name_and_reads_none(server: Server) -> None:
+    server.call("ZADD", "cq:queues", 0, "theirs")
+    roles.give(server, "producer", [*roles.documented("producer"), "%W~cq:queues"])
+    await _produce(server, "producer")
+    assert server.call("ZRANGE", "cq:queues", 0, -1) == [roles.QUEUE.encode(), b"theirs"]
+    assert roles.denied(server) <= {"client|setinfo"}
+    async with claimq.connect(settings=patient(roles.url(server, "producer"))) as store:
+        assert await store.queues() == []
+
+
+async def _produce(server: Server, role: str) -> None:
+    server.call("ACL", "LOG", "RESET")
+    async with claimq.connect(settings=patient(roles.url(server, role))) as store:
+        await store.queue(roles.QUEUE).enqueue(b"x")
+        if role == "worker":
+            assert await store.queue(roles.QUEUE).claim(wait=0)

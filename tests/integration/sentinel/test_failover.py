@@ -12,11 +12,11 @@ import pytest
 import claimq
 from claimq import Verdict
 from claimq.errors import StoreUnavailable
-from testkit.patient import patient
 from testkit.plugin import started
-from testkit.ports import free_port
-from testkit.sentinel import Sentinel
-from testkit.server import Server
+from testkit.programs.ports import free_port
+from testkit.servers.patient import patient
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
 
 ITEMS = 300

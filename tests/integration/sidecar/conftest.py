@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from testkit.memory_cgroup import MemoryCgroup
-from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.faults.memory_cgroup import MemoryCgroup
+from testkit.servers.server import Server
 from testkit.tiers import MISSING
+from testkit.workers.sidecars import Sidecar
 
 LIMIT = 256 * 1024 * 1024
 

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import threading
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -13,11 +12,11 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq.redis_store.scripts import script
+from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
-from testkit.sidecars import Sidecar, UnixConnection
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar, UnixConnection
 
 LIMIT = 3
 
@@ -97,16 +96,6 @@ def test_any_verdict_frees_a_slot_for_a_waiting_claim(
         (got,) = claims_in(waiting)
     assert got["payload_base64"] == ("Yg==" if verb == "unclaim" else "ZA==")
     assert queue.length(State.BUSY) == LIMIT
-
-
-def test_slots_are_granted_in_order_of_arrival(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue_many(str(number) for number in range(10))
-    held = sidecar.claim(LIMIT)
-    with waiting_claim(sidecar, max=10) as many, waiting_claim(sidecar) as one:
-        sidecar.outcomes("done", held[0]["token"])
-        assert [claim["payload"] for claim in claims_in(many)] == [3]
-        sidecar.outcomes("done", held[1]["token"])
-        assert [claim["payload"] for claim in claims_in(one)] == [4]
 
 
 def test_a_claim_with_a_slot_waits_for_items(
@@ -230,44 +219,6 @@ def test_a_claim_that_waits_for_a_slot_is_refused_when_its_session_ends(
         session.close()
         assert waiting.getresponse().status == 409
     assert queue.length(State.BUSY) == LIMIT
-
-
-def test_adopted_claims_count_and_may_exceed_the_limit(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
-) -> None:
-    queue.enqueue_many(str(number) for number in range(9))
-    before = start_sidecar(valkey.url)
-    held = [claim["token"] for claim in before.claim(5)]
-    before.kill9()
-    sidecar = start_sidecar(valkey.url, concurrency="3")
-    session = sidecar.open_session({"tokens": held})
-    assert (session.first["lost"], sidecar.info["in_flight"]) == ([], 5)
-    sidecar.outcomes("done", *held[:2])
-    assert sidecar.claim(10) == []
-    sidecar.outcomes("done", *held[2:])
-    assert len(sidecar.claim(10)) == LIMIT
-
-
-def test_many_threads_never_have_more_claims_than_the_limit(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue_many(str(number) for number in range(400))
-    most = 0
-
-    def work(number: int) -> None:
-        with closing(UnixConnection(sidecar.socket)) as connection:
-            while True:
-                claims = connection.ask("POST", "/v1/claim", {"max": number, "wait": 0.2}).json["claims"]
-                if not claims and queue.length(State.MAIN) == 0:
-                    break
-                for claim in claims:
-                    connection.ask("POST", "/v1/done", {"tokens": [claim["token"]]})
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in (1, 1, 2, 3, 5, 10)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        most = max(most, queue.length(State.BUSY))
-    assert most <= LIMIT
-    assert queue.snapshot().counters["done"] == 400
 
 
 def script_calls(proxy: FaultProxy, name: str) -> list[int]:

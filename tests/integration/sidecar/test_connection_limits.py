@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from claimq_sidecar.http.protocol import HEAD_SECONDS, MOST_PIPELINED, AppProtocol, BoundedProtocol
-from testkit.raw_requests import sent
-from testkit.sidecars import Sidecar
+from testkit.faults.raw_requests import sent
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 GROWTH_MB = 15.0
 """What the worst head may add to a sidecar: far less than the 15 MB that are sent."""

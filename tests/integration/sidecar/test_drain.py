@@ -10,9 +10,9 @@ import pytest
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from testkit.server import Server
-from testkit.sidecars import KEY, Answer, Sidecar, UnixConnection
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import KEY, Answer, Sidecar, UnixConnection
 
 
 def test_sigterm_without_work_ends_at_once(sidecar: Sidecar) -> None:

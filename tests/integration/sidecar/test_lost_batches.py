@@ -9,13 +9,11 @@ import pytest
 
 from claimq.blocking import BlockingQueue
 from claimq.model import NewItem, State
-from claimq.policy import Policy
-from testkit.links import Request, is_script
-from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
-from testkit.sidecars import Sidecar, UnixConnection
+from testkit.faults.links import Request, is_script
+from testkit.faults.proxy import FaultProxy
+from testkit.queues.retries import retrying_at_once
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar, UnixConnection
 
 OUTCOMES = {"a": "done", "b": "done", "c": "failed", "d": "requeued", "e": "requeued", "f": "unclaimed"}
 """Of the batch, by the ids of the items."""
@@ -33,13 +31,8 @@ Batch = dict[str, list[Any]]
 
 
 @pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
-
-
-@pytest.fixture
 def sidecar(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
-    queue.set_policy(Policy(busy_expiry=3600.0))  # no lease ends in a test
+    queue.set_policy(retrying_at_once(busy_expiry=3600.0))  # no lease ends in a test
     return start_sidecar(proxy.url)
 
 

@@ -6,10 +6,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from testkit.memory_cgroup import MemoryCgroup
-from testkit.server import Server
-from testkit.sidecars import Sidecar, UnixConnection, at_once, post
+from testkit.faults.memory_cgroup import MemoryCgroup
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar, UnixConnection, at_once, post
 
 WIDE_ERROR = "\U0001f600" + "x" * 7 * 1024 * 1024
 """A text of which each character takes four bytes of memory."""

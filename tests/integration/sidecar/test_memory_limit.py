@@ -10,10 +10,10 @@ import pytest
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from testkit.memory_cgroup import MemoryCgroup
-from testkit.server import Server
-from testkit.sidecars import Answer, Sidecar, at_once, post
+from testkit.faults.memory_cgroup import MemoryCgroup
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Answer, Sidecar, at_once, post
 
 MB = 1024 * 1024
 LONGEST = 15 * MB
@@ -241,17 +241,12 @@ def test_thousands_of_the_longest_tokens_and_errors(
     assert sum(queue.lengths().values()) == 1
 
 
-@pytest.mark.parametrize("path", ["/v1/done", "/v1/next", "/v1/verdicts"])
+@pytest.mark.parametrize("path", ["/v1/next", "/v1/verdicts"])
 def test_followers_that_are_too_many_for_one_step_are_refused(
     limited: Sidecar, queue: BlockingQueue, cgroup: MemoryCgroup, path: str
 ) -> None:
     one = b'{"text":"' + WIDE + b"x" * 16_700 + b'"}'
-    form = (
-        b'{"tokens":["w/1.aaaaaaaa"],"enqueue":[%s]}'
-        if path == "/v1/done"
-        else b'{"done":[{"token":"w/1.aaaaaaaa","enqueue":[%s]}]}'
-    )
-    body = form % b",".join([one] * 1000)
+    body = b'{"done":[{"token":"w/1.aaaaaaaa","enqueue":[%s]}]}' % b",".join([one] * 1000)
     for _ in range(20):
         assert post(limited, path, body) == 400, (cgroup.kills, cgroup.peak_mb)
     assert (cgroup.kills, limited.running.is_running) == (0, True), cgroup.peak_mb

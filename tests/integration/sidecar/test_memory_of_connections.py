@@ -6,11 +6,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from testkit.memory_cgroup import MemoryCgroup
-from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.faults.memory_cgroup import MemoryCgroup
+from testkit.servers.server import Server
 from testkit.tiers import MISSING
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 MIB = 1024 * 1024
 CONNECTIONS = 1000

@@ -13,11 +13,11 @@ import pytest
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from testkit.memory_cgroup import MemoryCgroup
-from testkit.server import Server
-from testkit.sidecars import Sidecar
-from testkit.started import Started
+from testkit.faults.memory_cgroup import MemoryCgroup
+from testkit.servers.server import Server
+from testkit.servers.started import Started
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 MIB = 1024 * 1024
 LARGEST = 12 * MIB - 64 * 1024

@@ -14,12 +14,12 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq.redis_store.scripts import script
 from claimq.worker.wire import request
-from testkit.clock import move_clock
-from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
-from testkit.sidecars import Answer, Sidecar, UnixConnection
+from testkit.faults.proxy import FaultProxy
+from testkit.queues.clock import move_clock
+from testkit.queues.retries import retrying_at_once
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import Answer, Sidecar, UnixConnection
 
 
 def verdicts(reply: Any) -> list[str]:
@@ -39,11 +39,6 @@ def next_items(sidecar: Sidecar, *done: str, **body: object) -> Any:
 def first(sidecar: Sidecar, **body: object) -> str:
     token: str = next_items(sidecar, **body)["claims"][0]["token"]
     return token
-
-
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
 
 
 @pytest.fixture
@@ -97,6 +92,7 @@ def test_it_waits_for_an_item_when_none_waits(
 
 
 def test_other_verdicts_are_followed_by_a_claim_too(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.set_policy(retrying_at_once())
     queue.enqueue_many(["a", "b", "c", "d"])
     a, b, c = (claim["token"] for claim in sidecar.claim(3))
     words = {"fail": [{"token": a, "error": "no"}], "requeue": [{"token": b, "delay": 60}]}
@@ -294,8 +290,9 @@ def test_its_claims_belong_to_the_session(sidecar: Sidecar, queue: BlockingQueue
 
 
 def test_one_request_ends_a_batch_in_different_ways(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue_many(["a", "b", "c", "d", "e"])
-    a, b, c, d, e = (claim["token"] for claim in sidecar.claim(5))
+    queue.set_policy(retrying_at_once())
+    queue.enqueue_many(["a", "b", "c", "d", "e", "f"])
+    a, b, c, d, e, f = (claim["token"] for claim in sidecar.claim(6))
     body = {
         "unclaim": [{"token": e}],
         "done": [{"token": a, "enqueue": [{"text": "a2"}]}, {"token": "w/99.aaaaaaaa"}],
@@ -304,14 +301,27 @@ def test_one_request_ends_a_batch_in_different_ways(sidecar: Sidecar, queue: Blo
             {"token": c, "error": "no", "detail": "x.py:1"},
         ],
         "requeue": [{"token": d, "delay": 60}],
+        "later": [{"token": f, "delay": 60}],
     }
     reply = sidecar.post("/v1/verdicts", **body)
-    assert [one["token"] for one in reply["outcomes"]] == [a, "w/99.aaaaaaaa", b, c, d, e]
-    assert verdicts(reply) == ["done", "lost", "failed", "requeued", "delayed", "unclaimed"]
+    assert [one["token"] for one in reply["outcomes"]] == [a, "w/99.aaaaaaaa", b, c, d, f, e]
+    assert verdicts(reply) == ["done", "lost", "failed", "requeued", "delayed", "delayed", "unclaimed"]
+    postponed = {located.item.text: located.item.postponed_count for located in queue.items(State.DELAYED)}
+    assert postponed == {"d": 0, "f": 1}
     assert [item.payload for item in queue.peek(5)] == [b"e", b"a2", b"c"]
     again = sidecar.post("/v1/verdicts", **body)
-    assert verdicts(again) == ["already_done", "lost", *["already_done"] * 4]
+    assert verdicts(again) == ["already_done", "lost", *["already_done"] * 5]
     assert sidecar.info["in_flight"] == 0
+
+
+def test_a_postponement_needs_a_delay(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a")
+    (claim,) = sidecar.claim(1)
+    refused = sidecar.ask("POST", "/v1/later", {"tokens": [claim["token"]]})
+    assert (refused.status, "delay" in str(refused.json)) == (400, True)
+    assert verdicts(sidecar.post("/v1/later", tokens=[claim["token"]], delay=0)) == ["requeued"]
+    (again,) = sidecar.claim(1)
+    assert (again["postponed_count"], "postponed_count" in claim) == (1, False)
 
 
 def test_a_token_in_two_verdicts_is_refused(sidecar: Sidecar) -> None:
@@ -322,7 +332,7 @@ def test_a_token_in_two_verdicts_is_refused(sidecar: Sidecar) -> None:
     for path in ("/v1/verdicts", "/v1/next"):
         refused = sidecar.ask("POST", path, body)
         assert refused.status == 400
-        assert [one["pointer"] for one in refused.json["errors"]] == ["/fail/1/token"]
+        assert [one["pointer"] for one in refused.json["errors"]] == [""]
 
 
 def test_a_verdict_that_failed_is_repeated_with_the_others(

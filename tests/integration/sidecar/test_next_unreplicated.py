@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import claimq.blocking
 from claimq import NotReplicated, Policy, State
-from testkit.patient import patient
 from testkit.plugin import ServerFactory
-from testkit.sidecars import Sidecar
+from testkit.servers.patient import patient
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 
 def test_the_next_item_goes_back_when_no_replica_confirms_the_done_before_it(

@@ -13,12 +13,12 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq.redis_store.scripts import script
-from testkit.links import Request
+from testkit.faults.links import Request
+from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.proxy import FaultProxy
-from testkit.server import DURABLE, Server
-from testkit.sidecars import Answer, Sidecar, UnixConnection
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import Answer, Sidecar, UnixConnection
 
 
 def reaped(queue: BlockingQueue) -> int:
@@ -143,6 +143,26 @@ def test_a_full_store_takes_verdicts_and_refuses_items(
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
 
 
+def test_a_full_queue_refuses_items_with_the_numbers_and_takes_follow_up_items(
+    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    store = start_server()
+    sidecar = start_sidecar(store.url)
+    sidecar.post("/v1/enqueue", items=[{"text": "a"}])
+    (claim,) = sidecar.claim()
+    with claimq.blocking.connect(store.url) as server:
+        server.queue("q").update_policy(max_waiting_per_client_items=1)
+    sidecar.post("/v1/enqueue", items=[{"text": "b", "client": "ann"}])
+    answer = sidecar.ask("POST", "/v1/enqueue", {"items": [{"text": "c", "client": "ann"}]})
+    assert (answer.status, answer.json["type"]) == (429, "urn:claimq:problem:queue-full")
+    assert answer.headers["retry-after"] == "1"
+    numbers = {"waiting": 1, "limit": 1, "adding": 1, "stored_count": 0}
+    assert answer.json["full"] == {"queue": "q", "client": "ann", "unit": "items", **numbers}
+    follow = [{"text": "next", "client": "ann"}]
+    done = sidecar.post("/v1/verdicts", done=[{"token": claim["token"], "enqueue": follow}])
+    assert [one["outcome"] for one in done["outcomes"]] == ["done"]
+
+
 def test_a_wrong_password_is_reported_without_the_password(
     start_server: ServerFactory, start_sidecar: Callable[..., Sidecar], tmp_path: object
 ) -> None:
@@ -172,11 +192,6 @@ def test_a_worker_at_work_needs_no_new_connection_for_its_first_verdict(
 
 LONG = Policy(busy_expiry=3600.0)
 """No lease ends in a test: what comes back, the sidecar has returned."""
-
-
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import pytest
 
 from claimq.blocking import BlockingQueue
 from claimq.worker.wire import request
-from testkit.sidecars import Sidecar
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 
 def in_another_form(path: str, body: bytes) -> bytes:

@@ -14,11 +14,11 @@ from claimq.blocking import BlockingQueue
 from claimq.model import Located, State
 from claimq.policy import Policy, RetryDelay
 from testkit.plugin import ServerFactory
-from testkit.ports import free_port
-from testkit.push_app import PushApp, Pushed, Reply, Respond
-from testkit.server import DURABLE, Server
-from testkit.sidecars import Sidecar, is_renewed
+from testkit.programs.ports import free_port
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.push_app import PushApp, Pushed, Reply, Respond
+from testkit.workers.sidecars import Sidecar, is_renewed
 
 
 class StartApp(Protocol):
@@ -140,7 +140,7 @@ def test_the_response_is_the_verdict(
         "later": Reply(200, {"claimq-verdict": "requeue", "retry-after": "3600"}),
     }
     app = start_app(lambda pushed: replies[pushed.text])
-    queue.set_policy(Policy(retry_delay=RetryDelay(3600.0, max=3600.0)))
+    queue.set_policy(Policy(retry_delay=RetryDelay(3600.0, max=3600.0, jitter=0)))
     for name in replies:
         queue.enqueue(name, id=name)
     start_sidecar(valkey.url, push_port=str(app.port))
@@ -149,8 +149,8 @@ def test_the_response_is_the_verdict(
     assert queue.find("done") is None
     expected = {
         "broken": (State.DELAYED, 1, "the app closed the connection before it had responded"),
-        "failed": (State.DELAYED, 1, "the app responded with status 500"),
-        "refused": (State.FAILED, 1, "the app responded with status 422"),
+        "failed": (State.DELAYED, 1, "the app responded with status 500: disk full"),
+        "refused": (State.FAILED, 1, "the app responded with status 422: no url"),
         "moved": (State.DELAYED, 1, "the app responded with status 302; redirects are not followed"),
         "later": (State.DELAYED, 0, None),
     }
@@ -172,7 +172,33 @@ def test_a_busy_app_gets_nothing_until_its_retry_after(
     assert app.texts == ["a"]
     assert queue.length(State.MAIN) == 2
     (item,) = queue.items(State.DELAYED)
-    assert (item.item.requeue_count, item.item.fail_count) == (1, 0)
+    assert (item.item.requeue_count, item.item.fail_count, item.item.postponed_count) == (0, 0, 1)
+
+
+def test_an_app_that_is_busy_seven_times_fails_no_item(
+    valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
+) -> None:
+    replies = iter([Reply(429, {"retry-after": "0"})] * 7)
+    app = start_app(lambda _: next(replies, Reply()))
+    queue.enqueue("a")
+    start_sidecar(valkey.url, push_port=str(app.port))
+    eventually_sync(lambda: queue.stats()["done"] == 1)
+    stats = queue.stats()
+    assert (stats["postponed"], stats["requeued"], stats["failed"]) == (7, 7, 0)
+    assert app.texts == ["a"] * 8
+
+
+def test_an_app_that_is_busy_too_often_gets_its_item_no_more(
+    valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
+) -> None:
+    queue.set_policy(Policy(max_postponed=2))
+    app = start_app(lambda _: Reply(503, {"claimq-verdict": "later", "retry-after": "0"}, b"quota"))
+    queue.enqueue("a")
+    start_sidecar(valkey.url, push_port=str(app.port))
+    eventually_sync(lambda: queue.length(State.FAILED) == 1)
+    assert app.texts == ["a"] * 3
+    (failed,) = queue.failed_items()
+    assert failed.item.last_error == "postponed 2 times, as often as max_postponed allows"
 
 
 def test_a_silent_request_fails_and_others_are_not_starved(

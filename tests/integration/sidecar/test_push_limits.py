@@ -8,10 +8,10 @@ from pathlib import Path
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from testkit.push_app import PushApp, Pushed, Reply
-from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.push_app import PushApp, Pushed, Reply
+from testkit.workers.sidecars import Sidecar
 
 StartSidecar = Callable[..., Sidecar]
 LIMIT = "claimq_sidecar_push_limit"
@@ -81,25 +81,6 @@ def test_a_drain_gives_back_at_once_what_waits_for_a_connection(
         assert sidecar.running.wait() == 0
     assert app.texts == ["a"]
     assert [(item.payload, item.fail_count) for item in queue.peek(3)] == [(b"b", 0), (b"c", 0)]
-
-
-def test_requests_refused_together_halve_the_limit_once_and_say_why(
-    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
-) -> None:
-    rounds = Rounds(refusal(3600))
-    queue.enqueue_many([f"{number}" for number in range(10)])
-    with PushApp(rounds) as app:
-        sidecar = start_sidecar(valkey.url, push_port=str(app.port), concurrency="4")
-        rounds.wait(4)
-        assert sidecar.metric(LIMIT) == 4
-        rounds.end()
-        eventually_sync(lambda: queue.length(State.DELAYED) == 4)
-        assert sidecar.metric(LIMIT) == 2
-        assert sidecar.log_text.count("event=push_paused") == 1
-    refused = [one.item for one in queue.items(State.DELAYED)]
-    assert {(one.last_error, one.error_detail, one.fail_count, one.requeue_count) for one in refused} == {
-        ("the app responded with status 429", "over quota", 0, 1)
-    }
 
 
 def test_after_a_pause_fewer_requests_are_in_progress_and_more_again_later(

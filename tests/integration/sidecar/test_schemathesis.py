@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, assume, settings
 from schemathesis.checks import not_a_server_error  # pyright: ignore[reportUnknownVariableType] - Case has no argument there
 from schemathesis.specs.openapi import checks
 
-from testkit.server import Server
-from testkit.sidecars import Sidecar, UnixConnection
+from testkit.servers.server import Server
+from testkit.workers.sidecars import Sidecar, UnixConnection
 
 DOCUMENT: dict[str, Any] = json.loads((files("claimq_sidecar.http") / "openapi.json").read_bytes())
 OF_REPLIES: list[Any] = [

@@ -15,14 +15,14 @@ import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from testkit.processes import Process
-from testkit.server import Server
-from testkit.sidecars import Sidecar, UnixConnection, is_renewed
+from testkit.programs.processes import Process
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar, UnixConnection, is_renewed
 
 APP = """
 import json, sys, time
-from testkit.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar
 sidecar = Sidecar("redis://unused")
 from pathlib import Path
 sidecar.socket = Path(sys.argv[1])

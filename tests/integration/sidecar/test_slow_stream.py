@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from testkit.server import Server
-from testkit.sidecars import Sidecar
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 IMPATIENT = """
 import runpy

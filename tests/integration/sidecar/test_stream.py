@@ -9,9 +9,9 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from testkit.plugin import ServerFactory
-from testkit.server import DURABLE, Server
-from testkit.sidecars import Sidecar, is_renewed
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar, is_renewed
 
 LARGE = 500_000
 

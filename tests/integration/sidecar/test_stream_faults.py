@@ -14,14 +14,14 @@ from claimq.blocking import BlockingQueue
 from claimq.model import NewItem, State
 from claimq.policy import Policy
 from claimq.redis_store.scripts import script
-from testkit.history import Audit, Event, Kill, check
-from testkit.links import Request
-from testkit.patient import patient
+from testkit.checkers.history import Audit, Event, Kill, check
+from testkit.faults.links import Request
+from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.proxy import FaultProxy
-from testkit.server import DURABLE, Server
-from testkit.sidecars import OpenStream, Sidecar, UnixConnection
+from testkit.servers.patient import patient
+from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import OpenStream, Sidecar, UnixConnection
 
 LIMIT = 5
 VERBS = {"a": "done", "b": "requeue", "large": "done"}

@@ -5,9 +5,13 @@ import json
 import subprocess
 from typing import Any
 
+import pytest
+
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from testkit.sidecars import Sidecar, UnixConnection
+from testkit.workers.sidecars import Sidecar, UnixConnection
+
+pytestmark = pytest.mark.usefixtures("retries_at_once")
 
 
 def test_what_is_claimed_and_done_is_gone(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -44,11 +48,12 @@ def test_a_verdict_has_an_answer_for_every_token_in_order(sidecar: Sidecar, queu
 def test_done_enqueues_what_follows_in_the_same_step(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     first, second = (claim["token"] for claim in sidecar.claim(2))
-    sidecar.post("/v1/done", tokens=[first], enqueue=[{"payload": [1]}, {"text": "t", "delay": 60}])
+    new = [{"payload": [1]}, {"text": "t", "delay": 60}]
+    sidecar.post("/v1/verdicts", done=[{"token": first, "enqueue": new}])
     assert queue.lengths()[State.MAIN] == 1
     assert queue.lengths()[State.DELAYED] == 1
     sidecar.post(
-        "/v1/done", claims=[{"token": second, "enqueue": [{"text": "u"}]}, {"token": "w/99.aaaaaaaa"}]
+        "/v1/verdicts", done=[{"token": second, "enqueue": [{"text": "u"}]}, {"token": "w/99.aaaaaaaa"}]
     )
     assert [item.payload for item in queue.peek(5)] == [b"[1]", b"u"]
 
@@ -57,7 +62,7 @@ def test_fail_keeps_the_reason_and_permanent_goes_to_failed(sidecar: Sidecar, qu
     queue.enqueue_many(["a", "b"])
     first, second = (claim["token"] for claim in sidecar.claim(2))
     claims = [{"token": second, "error": "bad"}, {"token": first, "error": "broken", "permanent": True}]
-    outcomes = sidecar.post("/v1/fail", claims=claims)["outcomes"]
+    outcomes = sidecar.post("/v1/verdicts", fail=claims)["outcomes"]
     assert [(one["token"], one["outcome"]) for one in outcomes] == [(second, "requeued"), (first, "failed")]
     (failed,) = queue.items(State.FAILED, 10)
     assert (failed.item.payload, failed.item.last_error) == (b"a", "broken")
@@ -70,7 +75,7 @@ def test_fail_keeps_the_detail_of_each_claim(sidecar: Sidecar, queue: BlockingQu
         {"token": a, "error": "no", "detail": "a.py:1"},
         {"token": b, "error": "no", "detail": "x" * 3000},
     ]
-    sidecar.post("/v1/fail", claims=failures)
+    sidecar.post("/v1/verdicts", fail=failures)
     assert [item.error_detail for item in queue.peek(2)] == ["a.py:1", "x" * 2000]
     token = sidecar.claim()[0]["token"]
     sidecar.post("/v1/fail", tokens=[token], error="no", detail="a.py:2")
@@ -81,7 +86,7 @@ def test_fail_takes_the_delay_of_each_claim(sidecar: Sidecar, queue: BlockingQue
     queue.enqueue_many(["a", "b"])
     a, b = (claim["token"] for claim in sidecar.claim(2))
     claims = [{"token": a, "error": "no", "delay": 60}, {"token": b, "error": "no"}]
-    outcomes = sidecar.post("/v1/fail", claims=claims)["outcomes"]
+    outcomes = sidecar.post("/v1/verdicts", fail=claims)["outcomes"]
     assert [(one["outcome"], one.get("delay")) for one in outcomes] == [("delayed", 60.0), ("requeued", None)]
 
 

@@ -1,8 +1,6 @@
 """The mail example: its web application, and its workers behind a sidecar and without one, which are killed."""
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -16,11 +14,11 @@ import claimq.blocking
 from claimq import Policy, State
 from claimq.blocking import BlockingQueue
 from claimq.testing import assert_enqueued
-from testkit.processes import Process, whole_lines
-from testkit.server import Server
-from testkit.sidecars import UnixConnection
-from testkit.tree import ROOT
+from testkit.programs.processes import Process, whole_lines
+from testkit.repository.tree import ROOT
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import UnixConnection
 
 EXAMPLE = ROOT / "examples" / "tasks"
 LONG = {"task": "send_mail", "args": ["ann@example.com", "x" * 200_000]}
@@ -88,34 +86,6 @@ def test_a_task_fails_when_its_retries_are_used_up(mail: Mail) -> None:
     assert failed.item.error_detail is not None
     assert failed.item.error_detail.splitlines()[-1].endswith("in open")
     assert (failed.item.fail_count, failed.item.crash_count) == (3, 0)
-
-
-def test_a_signal_lets_the_task_finish_and_begins_no_other(mail: Mail) -> None:
-    os.mkfifo(mail.outbox)
-    mail.queue.enqueue_many([LONG, LONG])
-    worker = mail.start()
-    with mail.outbox.open() as reader:
-        worker.send(signal.SIGTERM)
-        assert reader.readline().endswith("x\n")
-    assert worker.wait() == 0
-    (left,) = mail.queue.peek(9)
-    assert (left.fail_count, left.crash_count, left.interrupted_count) == (0, 0, 0)
-    assert mail.queue.stats()["done"] == 1
-
-
-def test_a_killed_worker_leaves_the_task_to_the_next(mail: Mail) -> None:
-    os.mkfifo(mail.outbox)
-    mail.queue.enqueue(LONG, id="long")
-    first = mail.start()
-    with mail.outbox.open():
-        first.kill9()
-    mail.outbox.unlink()
-    second = mail.start()
-    eventually_sync(mail.is_idle)
-    assert second.terminate() == 0
-    (line,) = whole_lines(mail.outbox)
-    assert line.startswith("long ann@example.com: x")
-    assert mail.queue.stats()["crashes"] == 1
 
 
 def accepts_connections(path: Path) -> bool:

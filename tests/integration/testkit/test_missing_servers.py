@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 from testkit.waiting import PATIENCE
 
 # Only the plugins that pyproject.toml has options for: to import all others takes seconds of processor time.

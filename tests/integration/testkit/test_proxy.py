@@ -11,18 +11,12 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from testkit.links import Request
-from testkit.plugin import ProxyFactory
-from testkit.proxy import FaultProxy
-from testkit.server import Server
+from testkit.faults.links import Request
+from testkit.faults.proxy import FaultProxy
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 PUSH = "return redis.call('RPUSH', KEYS[1], ARGV[1])"
-
-
-@pytest.fixture
-def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
-    return start_proxy(valkey)
 
 
 @pytest.fixture

@@ -9,17 +9,13 @@ import threading
 from pathlib import Path
 
 import pytest
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from testkit.cluster import RedisCluster
 from testkit.plugin import ServerFactory
-from testkit.processes import Process
-from testkit.resp import ReplyError
-from testkit.sentinel import Sentinel
-from testkit.server import DURABLE, Server
-from testkit.waiting import PATIENCE, eventually_sync
+from testkit.programs.processes import Process
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import Server
+from testkit.waiting import eventually_sync
 
 
 def test_an_emptied_server_has_no_keys_and_no_scripts_left(server: Server) -> None:
@@ -40,83 +36,15 @@ def test_a_server_whose_settings_were_changed_restarts(valkey: Server) -> None:
     assert valkey.call("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"0"]
 
 
-def test_what_a_durable_server_acknowledged_survives_sigkill(start_server: ServerFactory) -> None:
-    durable = start_server(options=DURABLE)
-    durable.call("SET", "key", "value")
-    durable.kill9()
-    assert not durable.is_running
-    durable.start()
-    assert durable.call("GET", "key") == b"value"
-
-
-def test_a_server_keeps_its_port_over_a_restart(start_server: ServerFactory) -> None:
-    moved = start_server(tcp=True)
-    url = moved.tcp_url
-    moved.restart()
-    client = redis.Redis.from_url(url)
-    assert client.ping()
-    client.close()
-
-
-def test_a_paused_server_is_silent_and_goes_on_later(start_server: ServerFactory) -> None:
-    paused = start_server()
-    paused.sigstop()
-    with pytest.raises(TimeoutError):
-        paused.call("PING", timeout=0.2)
-    paused.sigcont()
-    assert paused.call("PING") == b"PONG"
-
-
 def test_a_server_that_cannot_start_shows_its_log(start_server: ServerFactory) -> None:
     with pytest.raises(RuntimeError, match="no-such-option"):
         start_server(options={"no-such-option": "1"})
 
 
-def test_a_server_speaks_tls_alone_on_its_port(start_server: ServerFactory) -> None:
-    private = start_server("redis7", tls=True)
-    assert private.certificates is not None
-    client = redis.Redis.from_url(private.tcp_url, ssl_ca_certs=str(private.certificates.ca_file))
-    assert client.ping()
-    client.close()
-    plain = redis.Redis(port=private.port, socket_timeout=PATIENCE, retry=Retry(NoBackoff(), 0))
-    with pytest.raises(redis.ConnectionError):
-        plain.ping()
-    plain.close()
-
-
-def test_a_slot_of_the_cluster_moves_with_its_keys(redis_cluster: RedisCluster) -> None:
-    old = redis_cluster.owner("{q}:main")
-    old.call("SET", "{q}:main", "x")
-    new = next(node for node in redis_cluster.nodes if node is not old)
-    redis_cluster.move_slot("{q}:main", new)
-    assert redis_cluster.owner("{q}:main") is new
-    assert new.call("GET", "{q}:main") == b"x"
-    with pytest.raises(ReplyError, match="MOVED"):
-        old.call("GET", "{q}:main")
-
-
-def test_sentinels_make_a_replica_the_primary_when_it_is_killed(sentinel: Sentinel) -> None:
-    old = sentinel.primary()
-    client = redis.Redis(unix_socket_path=str(old.unix_path))
-    client.set("key", "value")
-    assert client.wait(2, round(PATIENCE * 1000)) == 2
-    client.close()
-    new = sentinel.fail_over()
-    assert new is not old
-    assert new.call("GET", "key") == b"value"
-
-
-def test_a_demoted_primary_refuses_writes(sentinel: Sentinel) -> None:
-    old = sentinel.primary()
-    assert sentinel.hand_over() is not old
-    with pytest.raises(ReplyError, match="READONLY"):
-        old.call("SET", "key", "value")
-
-
 def test_a_process_dies_with_the_one_that_started_it_also_by_sigkill(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     script = (
-        "import sys, time; from pathlib import Path; from testkit.processes import Process\n"
+        "import sys, time; from pathlib import Path; from testkit.programs.processes import Process\n"
         f"Path({str(note)!r}).write_text(str(Process(['sleep', '600']).pid)); time.sleep(600)"
     )
     support = str(Path(__file__).parents[2] / "support")

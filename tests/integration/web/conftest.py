@@ -2,7 +2,6 @@
 
 import http.client
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +15,14 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import NewItem
 from testkit import tiers
-from testkit.binaries import ServerMissing
-from testkit.browser import launched
-from testkit.page_user import PageUser
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess
+from testkit.programs.processes import Process
+from testkit.servers.binaries import ServerMissing
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.web.browser import launched
+from testkit.web.page_user import PageUser
 
 SCRIPT = "<script>window.hit=1</script><img src=x onerror=window.hit=1>\"'{{12345678*9}}"
 CLIENT = "<img/src=x/onerror=window.hit=1>"
@@ -97,8 +97,8 @@ def start_page(valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     def start(*arguments: str, url: str = valkey.url) -> Page:
         log = tmp_path / f"web-{len(started)}.log"
-        command = [sys.executable, "-m", "claimq_cli", "web", "--redis", url, "--listen", "127.0.0.1:0"]
-        started.append(Process([*command, *arguments], log=log, cwd=tmp_path))
+        words = ["web", "--redis", url, "--listen", "127.0.0.1:0", *arguments]
+        started.append(ForkedProcess("claimq_cli", *words, log=log, cwd=tmp_path))
 
         def address() -> str:
             found = re.search(r"http://\S+/", log.read_text())

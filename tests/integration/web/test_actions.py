@@ -12,10 +12,11 @@ import pytest
 import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
-from testkit.page_user import FORM, PageUser
-from testkit.patient import patient
-from testkit.server import Server
+from claimq.waiting.texts import format_time
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.web.page_user import FORM, PageUser
 
 CHANGES = [
     ("/queues/media", {"action": "pause"}),
@@ -108,6 +109,20 @@ def test_a_queue_is_paused_and_resumed(user: PageUser, queue: BlockingQueue) -> 
     assert "Resume</button>" in user.get("/queues/media")
     assert "media is not paused any more" in user.act("/queues/media", action="resume")
     assert not queue.snapshot().paused
+
+
+def test_the_page_shows_who_paused_a_queue_why_and_until_when(user: PageUser, queue: BlockingQueue) -> None:
+    user.act("/queues/media", action="pause", reason="new <schema> of Ann", **{"for": "1h"})
+    pause = queue.snapshot().pause
+    assert pause is not None
+    assert pause.until is not None
+    assert (pause.reason, round(pause.until - (pause.at or 0))) == ("new <schema> of Ann", 3600)
+    text = user.get("/queues/media")
+    assert f"Paused by {pause.by} since {format_time(pause.at or 0)} until " in text
+    assert "(new &lt;schema&gt; of Ann); to end it now" in text
+    assert text.count('<p class="warn">Paused') == 1
+    answer = user.post("/queues/media", {"action": "pause", "for": "10"})
+    assert (answer.status, "has no unit" in answer.text) == (400, True)
 
 
 def test_each_action_on_an_item_does_what_the_command_does(user: PageUser, queue: BlockingQueue) -> None:
@@ -212,6 +227,12 @@ def test_failed_items_are_moved_or_removed(user: PageUser, queue: BlockingQueue,
     eventually_sync(lambda: queue.length("failed") == 0)
 
 
+def test_an_item_that_waits_for_its_key_has_no_due_time(user: PageUser, queue: BlockingQueue) -> None:
+    queue.enqueue_many([NewItem("x", key="acc/7", priority="high") for _ in range(2)])
+    queue.claim(9, wait=0)
+    assert "<td>when its key acc/7 is free</td>" in user.get("/queues/media/delayed")
+
+
 def test_selected_waiting_and_delayed_items_are_changed(user: PageUser, queue: BlockingQueue) -> None:
     queue.enqueue_many([NewItem("x", id=f"ann{n}", client="ann", headers={"a": "b"}) for n in range(5)])
     text = user.get("/queues/media/selected?state=waiting&header=a%3Db")
@@ -282,3 +303,19 @@ def test_a_token_is_in_no_page_and_in_no_log(page_with_actions: Any, token: str,
     for path in ("/", "/queues/media", "/queues/media/audit", "/login"):
         assert token not in user.get(path)
     assert page_with_actions.log.read_text().count(token) == 1
+
+
+def test_a_limit_is_changed_for_a_time_and_shown_on_the_page(user: PageUser, queue: BlockingQueue) -> None:
+    limits = {"action": "limits", "change": "set", "limit": "api:rate=1/d"}
+    assert user.post("/queues/media", limits | {"limit": "api:rate=0/d"}).status == 400
+    assert user.post("/queues/media", limits | {"change": "explode"}).status in (400, 409)
+    assert "media has other limits now" in user.act(
+        "/queues/media", **limits, **{"for": "1h", "reason": "down"}
+    )
+    (change,) = queue.snapshot().temporary_limits
+    assert (str(change.limit), change.reason) == ("api:rate=1/d", "down")
+    queue.claim(wait=0)
+    assert "items wait for the limits of the queue: api:rate=1/d" in user.get("/queues/media").lower()
+    assert queue.audit_log()[0].action == "limits"
+    user.act("/queues/media", action="limits", change="reset")
+    assert queue.snapshot().temporary_limits == ()

@@ -19,8 +19,8 @@ from claimq_web.users import reviews
 from claimq_web.users.login import Logins, User
 from claimq_web.users.reviews import ReviewedAccess
 from claimq_web.website import Site
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"

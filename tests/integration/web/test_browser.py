@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response
 
 import claimq.blocking
-from testkit.browser import PATIENCE_MS, inaccessible
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.web.browser import PATIENCE_MS, inaccessible
 
 ITEM_ID = '"><svg/onload=window.hit=1>'
 ITEMS = [f"/queues/media/item?{urlencode({'id': one})}" for one in (ITEM_ID, "waits", "bytes", "fail1")]
@@ -153,7 +153,7 @@ def test_the_keyboard_reaches_a_queue_and_an_item(tab: Page, address: str) -> No
     tab.wait_for_url("**/queues/media/failed")
     _tab_until(tab, "fail2")
     tab.keyboard.press("Enter")
-    tab.wait_for_url("**/item?id=fail2")
+    tab.wait_for_url("**/item?id=fail2*")
     assert tab.get_by_role("heading", level=1).text_content() == "Item fail2"
 
 
@@ -186,6 +186,18 @@ def test_each_page_is_accessible_and_fits_the_width(
         tab.goto(address + path)
         assert inaccessible(tab) == [], path
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    context.close()
+
+
+def test_the_list_of_queues_shows_ages_and_notes_on_a_phone(browser: Browser, address: str) -> None:
+    context = opened(browser, width=360)
+    tab = context.new_page()
+    tab.goto(address + "/")
+    shown = tab.locator("#queues thead th:visible")
+    assert shown.all_inner_texts() == ["queue", "main", "failed", "oldest", "notes"]
+    box = shown.last.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 360
     context.close()
 
 
@@ -321,6 +333,7 @@ def test_two_pages_on_one_machine_keep_their_sessions(acting: Page, start_page: 
     tab.goto(f"{page.url}queues/media")
     tab.get_by_label("Token").fill(token[1] if token else "")
     tab.get_by_label("Token").press("Enter")
+    tab.get_by_role("button", name="Pause", exact=True).wait_for()  # a reload fails while the log-in goes on
     for one in (tab, acting):
         one.reload()
         one.get_by_role("button", name="Pause", exact=True).wait_for()

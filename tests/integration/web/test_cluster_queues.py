@@ -17,11 +17,14 @@ from claimq_admin.cluster.owner_check import check_owner_or_name
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import ForeignQueue
 from claimq_control.grants import NO_QUEUE_GRANTS, Grants, QueueGrants
+from claimq_web.curves.samples import Samples
 from claimq_web.queues.cluster_queues import ClusterQueues
+from claimq_web.queues.sampler import Sampler
 from claimq_web.website import Site
-from testkit.operator_in_memory import MemoryApi, queue_body
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.kubernetes.operator_in_memory import MemoryApi, queue_body
+from testkit.servers.contents import reads_of
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 
 ACCEPTED = {"conditions": [{"type": "RedisReachable", "status": "True", "observedGeneration": 1}]}
 """What every user with the right to write a status can write."""
@@ -110,7 +113,7 @@ async def test_the_page_shows_the_target_and_what_the_operator_decided(
             api.objects["ReliableQueue", "thumbs"]["status"] = {**ACCEPTED, **status}
             await queues.refresh()
             site = Site(queues, None, may_act=False)
-            assert '<td class="number">90 s</td>' in (await page_at(site, "/"))[1]
+            assert '<td class="number more">90 s</td>' in (await page_at(site, "/"))[1]
             code, text = await page_at(site, "/queues/media.thumbs")
             assert (code, "<small>target 90 s</small>" in text) == (200, True)
             assert ("2 workers wanted" in text, "No decision is known" in text) == (bool(status), not status)
@@ -217,3 +220,28 @@ async def test_a_command_uses_a_queue_of_its_namespace_or_of_its_object(valkey: 
         for foreign in (orders, free):
             with pytest.raises(ForeignQueue):
                 await check_owner_or_name(foreign, named(foreign), none)
+
+
+async def test_the_queues_of_one_server_are_sampled_together(valkey: Server, tmp_path: Path) -> None:
+    api, names = MemoryApi(), [f"media.q{number:03}" for number in range(300)]
+    async with claimq.connect(settings=patient(valkey.url)) as server:
+        for number, name in enumerate(names):
+            body = queue_body(valkey, redis={"url": valkey.tcp_url})
+            body["metadata"] |= {"name": name.removeprefix("media."), "uid": f"uid-{number}"}
+            api.objects["ReliableQueue", name] = {**body, "status": ACCEPTED}
+            await server.queue(name).enqueue("an item")
+            owner = (
+                VICTIM
+                if number == 7
+                else Owner("cluster-1", "media", body["metadata"]["name"], f"uid-{number}")
+            )
+            await internals(server.queue(name)).own(owner)
+    async with page_of(api, tmp_path) as queues:
+        sampler = Sampler(queues, Samples())
+        await sampler.sample_all()
+        assert sampler.problems.keys() == {"media.q007"}
+        before = reads_of(valkey)
+        await sampler.sample_all()
+        assert reads_of(valkey) - before <= 60
+        assert sampler.problems.keys() == {"media.q007"}
+        assert sampler.samples.names == {*names} - {"media.q007"}

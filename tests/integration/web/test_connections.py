@@ -54,6 +54,36 @@ async def test_clients_that_do_not_send_or_read_a_body_keep_no_others_out(
                 writer.close()
 
 
+async def test_responses_that_are_not_read_take_a_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_MOST_UNREAD", 10 * len(LARGE))
+    loop = asyncio.get_running_loop()
+    with ExitStack() as sockets:
+        listening = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=128))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # of its connections too
+        listening.setblocking(False)
+        async with server.served(app, listening), asyncio.timeout(PATIENCE):
+            slow = [sockets.enter_context(socket.socket()) for _ in range(40)]
+            for one in slow:
+                one.setblocking(False)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                await loop.sock_connect(one, listening.getsockname())
+                await loop.sock_sendall(one, WRITTEN)
+                await loop.sock_recv(one, 1)  # its response has begun
+            sizes = await asyncio.gather(*map(rest_of, slow))
+    assert 0 < sum(size > len(LARGE) for size in sizes) < 20  # a part of each is in the sockets
+
+
+async def rest_of(connection: socket.socket) -> int:
+    """The number of bytes until a response has come whole or its connection is closed."""
+    received = 0
+    with suppress(ConnectionResetError):
+        while received <= len(LARGE) and (
+            part := await asyncio.get_running_loop().sock_recv(connection, 65536)
+        ):
+            received += len(part)
+    return received
+
+
 async def test_health_is_answered_while_all_requests_are_in_progress(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,14 +9,13 @@ from starlette.types import ASGIApp, Message
 
 import claimq
 from claimq.errors import StoreUnavailable
-from claimq_web import website
-from claimq_web.queues import sampler
+from claimq_web.queues import limited_reads, sampler
 from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.users.login import Logins, by_tokens
 from claimq_web.website import Site
-from testkit.foreign_port import foreign_port
-from testkit.patient import patient
-from testkit.server import Server
+from testkit.faults.foreign_port import foreign_port
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 
@@ -138,7 +137,7 @@ async def test_the_pages_of_other_queues_are_served(
 
 
 async def test_a_page_of_a_slow_server_says_so(valkey: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(website, "_READ_SECONDS", 0.5)
+    monkeypatch.setattr(limited_reads, "_SECONDS", 0.5)
     async with site_beside("slow", valkey) as site:
         status, page = await get(site.app("127.0.0.1"), "/queues/a.0/waiting")
         assert (status, "did not finish its answers" in page) == (503, True)

@@ -5,7 +5,6 @@ import contextlib
 import re
 import signal
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,9 +13,9 @@ import pytest
 
 import claimq
 from claimq.model import NewItem
-from testkit.patient import patient
-from testkit.processes import Process
-from testkit.server import Server
+from testkit.programs.forked import ForkedProcess
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 ITEM_ID = '"><svg/onload=window.hit=1>'
@@ -49,12 +48,12 @@ def test_the_overview_has_all_queues_with_their_lengths(page_of_web: Any, media:
         assert len(rows(text)) == 3
         return text
 
-    _, mail, second = rows(eventually_sync(shown))
+    _, first, mail = rows(eventually_sync(shown))
+    assert first.startswith("media 2 1 1 3 ")
+    assert "1 busy of 1" in first
+    assert first.endswith("failed items")
     assert mail.startswith("mail 2 0 0 0 ")
     assert mail.endswith("no worker")
-    assert second.startswith("media 2 1 1 3 ")
-    assert "1 busy of 1" in second
-    assert second.endswith("failed items")
 
 
 def test_the_overview_is_filtered_sorted_and_divided_into_pages(start_page: Any, valkey: Server) -> None:
@@ -84,17 +83,6 @@ def test_the_overview_is_filtered_sorted_and_divided_into_pages(start_page: Any,
     assert [one.split()[0] for one in table("/?text=11&sort=name", 11)] == [
         "q011", *(f"q11{digit}" for digit in range(10)),
     ]  # fmt: skip
-
-
-def test_the_overview_is_filtered_by_namespace(start_page: Any, valkey: Server) -> None:
-    for name in ("shop.a", "media.b", "media.c"):
-        do(valkey, name, ("enqueue", ("x",)))
-    page = start_page()
-    eventually_sync(lambda: "<option>shop</option>" in page.get().text)
-    text = page.get("/?namespace=media&sort=name").text
-    assert [one.split()[0] for one in rows(text)[1:]] == ["media.b", "media.c"]
-    assert "<option selected>media</option>" in text
-    assert "namespace=media" in text.partition("<th ")[2].partition("</a>")[0]
 
 
 def test_only_the_named_queues_are_shown(start_page: Any, media: str, valkey: Server) -> None:
@@ -152,9 +140,11 @@ def test_of_many_failed_items_only_the_latest_are_read(page_of_web: Any, valkey:
 
     asyncio.run(fill())
     text = page_of_web.get("/queues/broken/failed").text
-    assert "Of the latest 1,000 of 1,500 failed items." in text
+    assert "Of all 1,500 failed items." in text
     assert "1,500 items, page 1 of 30" in text
-    assert "code i# 1,000" in rows(text)
+    assert "code i# 1,500" in rows(text)
+    chosen = page_of_web.get("/queues/broken/failed?reason=code+i%23").text
+    assert "Those among the latest 1,000 of 1,500 failed items." in chosen
     last = page_of_web.get("/queues/broken/failed?page=30").text
     assert rows(last)[-1].startswith("i0 ")
 
@@ -168,6 +158,8 @@ def test_an_item_is_found_in_every_state(page_of_web: Any, media: str, item_id: 
     assert answer.status == 200
     assert f"<strong>{state}</strong>" in answer.text
     assert ("<dt>held by</dt>" in answer.text) == (state == "busy")
+    assert ("<dt>waits</dt>" in answer.text) == (state in ("main", "delayed"))
+    assert ("<dt>before it</dt>" in answer.text) == (state == "main")
     assert ("Last error" in answer.text) == (state == "failed")
     assert ("<summary>Text</summary>" in answer.text) == (item_id != "bytes")
 
@@ -284,8 +276,7 @@ def test_ctrl_c_stops_the_page_with_exit_code_0(page_of_web: Any) -> None:
 
 def test_an_address_that_others_can_reach_is_refused(valkey: Server, tmp_path: Path) -> None:
     log = tmp_path / "web.log"
-    command = [sys.executable, "-m", "claimq_cli", "web", "--redis", valkey.url, "--listen", "0.0.0.0:0"]
-    process = Process(command, log=log)
+    process = ForkedProcess("claimq_cli", "web", "--redis", valkey.url, "--listen", "0.0.0.0:0", log=log)
     eventually_sync(lambda: not process.is_running)
     assert process.returncode == 2
     assert "has no login, and other machines can reach 0.0.0.0" in log.read_text()
@@ -294,8 +285,7 @@ def test_an_address_that_others_can_reach_is_refused(valkey: Server, tmp_path: P
 def test_a_port_that_is_in_use_is_named(page_of_web: Any, valkey: Server, tmp_path: Path) -> None:
     log = tmp_path / "second.log"
     address = page_of_web.url.removeprefix("http://").removesuffix("/")
-    command = [sys.executable, "-m", "claimq_cli", "web", "--redis", valkey.url, "--listen", address]
-    process = Process(command, log=log)
+    process = ForkedProcess("claimq_cli", "web", "--redis", valkey.url, "--listen", address, log=log)
     eventually_sync(lambda: not process.is_running)
     assert process.returncode == 1
     assert f"cannot listen on {address}" in log.read_text()

@@ -14,10 +14,10 @@ from playwright.sync_api import Browser
 import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import NewItem
-from testkit.browser import PATIENCE_MS
-from testkit.server import Server
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.web.browser import PATIENCE_MS
 
 PLACE = ROOT / "docs/web"
 SUPPORT = ROOT / "tests" / "support"
@@ -117,7 +117,7 @@ def test_picture_of_claimq_up(browser: Browser, tmp_path: Path) -> None:
     (folder / "queue.yaml").write_text(MANIFEST)
     (folder / "worker.py").write_text(WORKER)
     page = tmp_path / "up.html"
-    words = [sys.executable, "-m", "testkit.picture_of_up", str(folder), str(page)]
+    words = [sys.executable, "-m", "testkit.web.picture_of_up", str(folder), str(page)]
     subprocess.run(words, check=True, timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(SUPPORT)})
     tab = browser.new_page(viewport={"width": 1000, "height": 700})
     tab.goto(page.as_uri(), timeout=PATIENCE_MS)

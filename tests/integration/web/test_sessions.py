@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from claimq.blocking import BlockingQueue
-from testkit.page_user import PageUser
+from testkit.web.page_user import PageUser
 
 
 def test_pages_need_a_login_and_go_on_to_the_page_that_was_asked_for(

@@ -21,11 +21,11 @@ from claimq_web.queues.queues import ServerQueues
 from claimq_web.users.access import SameForAll
 from claimq_web.users.login import Logins, by_tokens
 from claimq_web.website import Site
-from testkit.operator_in_memory import MemoryApi, queue_body
-from testkit.other_ports import urls_of_other_ports
-from testkit.patient import patient
+from testkit.faults.other_ports import urls_of_other_ports
+from testkit.kubernetes.operator_in_memory import MemoryApi, queue_body
 from testkit.plugin import ServerFactory
-from testkit.server import Server
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 TEXT = (

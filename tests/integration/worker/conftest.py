@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from testkit.sidecars import Sidecar
-from testkit.step_gate import Gate
+import claimq.worker
+from claimq.worker import Worker
+from testkit.workers.sidecars import Sidecar
+from testkit.workers.step_gate import Gate
+
+
+@pytest.fixture
+def worker(sidecar: Sidecar) -> Iterator[Worker]:
+    with claimq.worker.connect(sidecar.socket) as made:
+        yield made
 
 
 @pytest.fixture
@@ -19,4 +27,7 @@ def gate(sidecar: Sidecar, tmp_path: Path) -> Iterator[Gate]:
 
 @pytest.fixture
 def every_loop_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claimq.worker.loop._QUICK_SECONDS", 1e9)
+    """Also on a busy machine: each loop claims ahead, and no short block waits for its verdict."""
+    monkeypatch.setattr("claimq.worker.loops.loop._QUICK_SECONDS", 1e9)
+    monkeypatch.setattr("claimq.worker.loops.loop._SHORT_SECONDS", 1e9)
+    monkeypatch.setattr("claimq.consuming.engine.chunk_size.AHEAD_SECONDS", 1e9)

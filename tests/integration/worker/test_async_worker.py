@@ -5,17 +5,17 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from claimq.policy import Policy
-from claimq.worker import AsyncWorker, NewItem, Refused, SidecarUnavailable
-from testkit.sidecars import Sidecar, is_renewed
+from claimq.worker import AsyncWorker, NewItem
 from testkit.waiting import PATIENCE, eventually
+from testkit.workers.sidecars import Sidecar
+
+pytestmark = pytest.mark.usefixtures("retries_at_once")
 
 
 @pytest.fixture
@@ -104,19 +104,6 @@ async def test_a_claim_cancelled_as_its_item_arrives_takes_nothing(
         await eventually(lambda: queue.length(State.MAIN) == 1)
 
 
-async def test_many_claims_share_a_worker(worker: AsyncWorker, queue: BlockingQueue) -> None:
-    queue.enqueue_many([str(number) for number in range(300)])
-    seen: list[str] = []
-
-    async def work() -> None:
-        while items := await worker.claim(7, wait=0):
-            seen.extend(item.text for item in items)
-            await worker.done(items)
-
-    await asyncio.gather(*(work() for _ in range(8)))
-    assert sorted(map(int, seen)) == list(range(300))
-
-
 async def test_a_stop_ends_the_loop_while_it_waits(worker: AsyncWorker) -> None:
     asyncio.get_running_loop().call_later(0.1, worker.stop)
     async with asyncio.timeout(PATIENCE):
@@ -136,7 +123,7 @@ async def test_signals_mean_what_they_meant_before_when_the_loop_is_over(
 
 async def test_sigterm_ends_a_loop_that_waits(worker: AsyncWorker) -> None:
     waiting = asyncio.ensure_future(anext(worker.items(wait=300), None))
-    await eventually(lambda: bool(worker._stopping._waiting))
+    await eventually(lambda: bool(worker._calls.stopping._waiting))
     os.kill(os.getpid(), signal.SIGTERM)
     async with asyncio.timeout(PATIENCE):
         assert await waiting is None
@@ -152,35 +139,9 @@ async def test_sigterm_ends_the_loop_after_the_item_in_hand(
             seen.append(item.text)
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.sleep(0)
-            await eventually(lambda: worker._stopping.is_asked)
+            await eventually(lambda: worker._calls.stopping.is_asked)
     assert seen == ["a"]
     assert [item.payload for item in queue.peek(3)] == [b"b", b"c"]
-
-
-async def test_a_drain_ends_the_loop(worker: AsyncWorker, queue: BlockingQueue, sidecar: Sidecar) -> None:
-    queue.enqueue("a")
-    async with asyncio.timeout(PATIENCE):
-        async for item in worker.items(wait=60):
-            async with item:
-                asyncio.get_running_loop().call_later(0.1, sidecar.running.send, signal.SIGTERM)
-    assert worker.draining
-    assert await eventually(lambda: sidecar.running.returncode == 0)
-
-
-async def test_an_exception_leaves_the_rest_to_the_end_of_the_session(
-    sidecar: Sidecar, queue: BlockingQueue
-) -> None:
-    queue.enqueue("a")
-
-    async def work() -> None:
-        async with claimq.worker.connect_async(sidecar.socket) as worker:
-            await worker.claim(wait=0)
-            raise ValueError("bad")
-
-    with pytest.raises(ValueError, match="bad"):
-        await work()
-    await eventually(lambda: queue.length(State.MAIN) == 1)
-    assert queue.peek(1)[0].crash_count == 1
 
 
 async def test_a_cancellation_while_items_go_back_leaves_no_session_open(
@@ -204,23 +165,3 @@ async def test_a_cancellation_while_items_go_back_leaves_no_session_open(
     await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
     assert queue.length(State.MAIN) == 1
     assert queue.peek(1)[0].crash_count == 0
-
-
-async def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
-    sidecar: Sidecar, worker: AsyncWorker, queue: BlockingQueue, brief: Policy
-) -> None:
-    queue.enqueue("a")
-    (item,) = await worker.claim(wait=0)
-    sidecar.kill9()
-    await asyncio.to_thread(sidecar.start)
-    await eventually(lambda: sidecar.info["in_flight"] == 1)
-    await eventually(lambda: is_renewed(queue, item.token, item.lease_until))
-    assert (await item.done()).verdict == "done"
-
-
-async def test_errors_say_what_to_do(worker: AsyncWorker, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="whole number from 1 to 1000"):
-        await worker.claim(5000)
-    with pytest.raises(SidecarUnavailable, match="start the sidecar, or set CLAIMQ_SOCKET"):
-        async with claimq.worker.connect_async(tmp_path / "nowhere", within=0.2):
-            pass

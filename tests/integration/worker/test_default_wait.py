@@ -13,16 +13,16 @@ import pytest
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
-from claimq.worker import wire
-from testkit.sidecars import Sidecar
+from claimq_sidecar.claims.calls import LONGEST_WAIT
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar
 
 
 class RecordingSidecar:
     """Answers claims with no items, and keeps their bodies."""
 
-    def __init__(self, path: Path, info: dict[str, Any]) -> None:
-        self.path, self._info = path, info
+    def __init__(self, path: Path, claim_wait: float) -> None:
+        self.path, self._claim_wait = path, claim_wait
         self.claims: list[dict[str, Any]] = []
         self.info_count = 0
         self._listener = socket.socket(socket.AF_UNIX)
@@ -51,7 +51,7 @@ class RecordingSidecar:
                 body = requests.read(length)
                 if line.startswith(b"GET /v1/info "):
                     self.info_count += 1
-                    reply: dict[str, Any] = self._info
+                    reply: dict[str, Any] = {"claim_wait": self._claim_wait}
                 else:
                     self.claims.append(json.loads(body))
                     reply = {"claims": [], "draining": False}
@@ -61,7 +61,7 @@ class RecordingSidecar:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Iterator[RecordingSidecar]:
-    made = RecordingSidecar(tmp_path / "s", {"claim_wait": 2.5})
+    made = RecordingSidecar(tmp_path / "s", 2.5)
     yield made
     made.close()
 
@@ -72,15 +72,6 @@ def test_a_claim_names_the_wait_that_the_sidecar_reports(recording: RecordingSid
         assert [worker.claim(), worker.claim(), worker.claim(wait=4)] == [[], [], []]
     assert [claim["wait"] for claim in recording.claims] == [2.5, 2.5, 4.0]
     assert 1 <= recording.info_count <= 1 + (time.monotonic() - began) / 5
-    assert wire.answer_in(2.5) == 32.5
-
-
-def test_an_older_sidecar_decides_itself_how_long_a_claim_waits(tmp_path: Path) -> None:
-    older = RecordingSidecar(tmp_path / "s", {"queue": "q"})
-    with claimq.worker.connect(older.path, session=False) as worker:
-        assert worker.claim() == []
-    assert older.claims[0].get("wait") is None
-    older.close()
 
 
 def test_the_wait_that_the_sidecar_reports_is_the_policy_s(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -88,4 +79,4 @@ def test_the_wait_that_the_sidecar_reports_is_the_policy_s(sidecar: Sidecar, que
     queue.set_policy(Policy(claim_wait_timeout=7))
     eventually_sync(lambda: sidecar.info["claim_wait"] == 7.0)
     queue.set_policy(Policy(claim_wait_timeout=None))
-    eventually_sync(lambda: sidecar.info["claim_wait"] == wire.LONGEST_WAIT)
+    eventually_sync(lambda: sidecar.info["claim_wait"] == LONGEST_WAIT)

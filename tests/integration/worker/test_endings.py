@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,16 +15,13 @@ from claimq import Fail, Requeue
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from claimq.worker import AsyncItem, Item, ItemNotSettled, Worker
-from testkit.processes import Process
-from testkit.sidecars import Sidecar
+from claimq.worker import Item, ItemNotSettled, Worker
+from testkit.programs.processes import Process
+from testkit.queues.retries import retrying_at_once
 from testkit.waiting import eventually_sync
+from testkit.workers.sidecars import Sidecar
 
-
-@pytest.fixture
-def worker(sidecar: Sidecar) -> Iterator[Worker]:
-    with claimq.worker.connect(sidecar.socket) as made:
-        yield made
+pytestmark = pytest.mark.usefixtures("retries_at_once")
 
 
 def counts(queue: BlockingQueue) -> tuple[int, int, int]:
@@ -109,25 +106,6 @@ def test_a_pool_settles_the_items_of_a_loop(sidecar: Sidecar, queue: BlockingQue
     assert sum(queue.lengths().values()) == 0
 
 
-def test_tasks_settle_the_items_of_an_async_loop(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue_many([str(number) for number in range(20)])
-
-    async def main() -> None:
-        async with claimq.worker.connect_async(sidecar.socket) as worker:
-
-            async def work(item: AsyncItem) -> None:
-                async with item:
-                    if item.text == "19":
-                        worker.stop()
-
-            async with asyncio.TaskGroup() as group:
-                async for item in worker.items(chunk=3, settle_elsewhere=True):
-                    group.create_task(work(item))
-
-    asyncio.run(main())
-    assert sum(queue.lengths().values()) == 0
-
-
 def test_an_item_kept_beyond_a_break_is_still_its_holders(worker: Worker, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     item = next(iter(worker.items(chunk=2)))
@@ -152,7 +130,7 @@ def test_an_error_in_a_loop_counts_only_for_what_was_begun(sidecar: Sidecar, que
 
 @pytest.mark.parametrize("code", [3, "no disk"])
 def test_an_exit_with_an_error_fails_the_item(worker: Worker, queue: BlockingQueue, code: int | str) -> None:
-    queue.set_policy(Policy(requeue_limit=1))
+    queue.set_policy(retrying_at_once(requeue_limit=1))
     queue.enqueue("a")
     for _ in range(2):
         (item,) = worker.claim(wait=0)
@@ -218,20 +196,6 @@ def test_an_exit_outside_a_block_after_a_stop_is_no_failure(sidecar: Sidecar, qu
     with pytest.raises(SystemExit):
         work()
     assert counts(queue) == (0, 0, 1)
-
-
-def test_an_async_exit_with_an_error_fails_the_item(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue("a")
-
-    async def work() -> None:
-        async with claimq.worker.connect_async(sidecar.socket) as worker:
-            async for item in worker.items():
-                async with item:
-                    sys.exit(3)
-
-    with pytest.raises(SystemExit):
-        asyncio.run(work())
-    assert counts(queue) == (1, 0, 0)
 
 
 def test_work_that_waits_for_something_cancelled_has_failed(sidecar: Sidecar, queue: BlockingQueue) -> None:

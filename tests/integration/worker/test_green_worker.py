@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from claimq.blocking import BlockingQueue
-from testkit.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar
 
 GEVENT = "import gevent.monkey; gevent.monkey.patch_all()"
 EVENTLET = "import eventlet; eventlet.monkey_patch()"
@@ -182,6 +182,7 @@ def test_a_reply_that_has_arrived_is_not_lost_with_its_greenlet(sidecar: Sidecar
     assert lines(ended) == (["late: a reply", "read: another"], "", 0)
 
 
+@pytest.mark.usefixtures("retries_at_once")
 def test_an_item_whose_work_a_gevent_timeout_ends_has_failed(sidecar: Sidecar, queue: BlockingQueue) -> None:
     assert lines(program(FAILS, sidecar))[0] == ["Timeout"]
     (item,) = queue.peek()

@@ -7,7 +7,7 @@ import pytest
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.worker import NewItem
-from testkit.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar
 
 
 def test_headers_go_with_the_items_of_both_sides(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -30,11 +30,11 @@ def test_headers_go_with_the_items_of_both_sides(sidecar: Sidecar, queue: Blocki
             assert limited.deadline is not None
             assert 0 < limited.deadline - limited.claimed_at <= 3600
             limited.done()
-        worker.enqueue("n", exclusive_key="n")
-        worker.enqueue_many([NewItem("o", exclusive_key="n")])
-        assert [(item.text, item.exclusive_key) for item in worker.claim(9, wait=0)] == [("n", "n")]
-        with pytest.raises(ValueError, match="exclusive_key is 'a b'"):
-            worker.enqueue("a", exclusive_key="a b")
+        worker.enqueue("n", key="n")
+        worker.enqueue_many([NewItem("o", key="n")])
+        assert [(item.text, item.key) for item in worker.claim(9, wait=0)] == [("n", "n")]
+        with pytest.raises(ValueError, match="key is 'a b'"):
+            worker.enqueue("a", key="a b")
         with pytest.raises(ValueError, match="takes no instants"):
             worker.enqueue_many([NewItem("a", deadline=1.0)])
         with pytest.raises(ValueError, match="give one of: high, normal, low"):

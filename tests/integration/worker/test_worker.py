@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +17,12 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import EnqueuedItem, Item, NewItem, Refused, SidecarUnavailable, Worker
 from claimq.worker.wire import ANSWER_SECONDS
-from testkit.processes import Process
-from testkit.server import Server
-from testkit.sidecars import Sidecar, is_renewed
+from testkit.programs.processes import Process
+from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
+from testkit.workers.sidecars import Sidecar, is_renewed
 
-
-@pytest.fixture
-def worker(sidecar: Sidecar) -> Iterator[Worker]:
-    with claimq.worker.connect(sidecar.socket) as made:
-        yield made
+pytestmark = pytest.mark.usefixtures("retries_at_once")
 
 
 def test_items_arrive_byte_for_byte_and_are_done(worker: Worker, queue: BlockingQueue) -> None:
@@ -42,6 +37,16 @@ def test_items_arrive_byte_for_byte_and_are_done(worker: Worker, queue: Blocking
     assert [outcome.verdict for outcome in worker.done(items)] == ["done"] * 3
     assert sum(queue.lengths().values()) == 0
     assert worker.in_hand == []
+
+
+def test_a_full_queue_is_an_error_of_its_own_with_the_numbers(worker: Worker, queue: BlockingQueue) -> None:
+    queue.update_policy(max_waiting_items=2)
+    worker.enqueue("a")
+    with pytest.raises(claimq.QueueFull, match="1 of at most 2 items wait, and this call adds 2") as caught:
+        worker.enqueue_many(["b", "c"])
+    error = caught.value
+    assert (error.queue, error.waiting, error.limit, error.adding) == (queue.name, 1, 2, 2)
+    assert (error.client, error.stored_count, queue.length()) == (None, 0, 1)
 
 
 def test_each_verdict_has_its_effect(worker: Worker, queue: BlockingQueue) -> None:
@@ -108,7 +113,7 @@ def test_a_stop_ends_a_loop_of_another_thread_while_it_waits(worker: Worker, sid
     got: list[Item] = []
     loop = threading.Thread(target=lambda: got.extend(worker.items(wait=300)))
     loop.start()
-    eventually_sync(lambda: bool(worker.client._stopping._waiting))
+    eventually_sync(lambda: bool(worker.client._calls.stopping._waiting))
     worker.stop()
     loop.join(PATIENCE)
     assert not loop.is_alive()
@@ -382,14 +387,3 @@ time.sleep(60)
         app.wait()
         if app.stdout is not None:
             app.stdout.close()
-
-
-def test_batches_go_through_whole(worker: Worker, queue: BlockingQueue) -> None:
-    queue.enqueue_many([b"x" * 100] * 2000)
-    left = 2000
-    while left:
-        items = worker.claim(100, wait=0)
-        assert 0 < len(items) <= 100
-        worker.done(items)
-        left -= len(items)
-    assert queue.lengths()[State.BUSY] == 0

@@ -8,7 +8,7 @@ import pytest
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from testkit.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar
 
 odd: Any = "5s"
 

@@ -8,14 +8,15 @@ from typing import TypeVar
 
 import pytest
 
-from testkit import binaries, tiers
-from testkit.binaries import ServerMissing
-from testkit.cluster import RedisCluster
-from testkit.fsyncs import NotedFactory, NotedServer
-from testkit.places import remove_left_behind
-from testkit.proxy import FaultProxy
-from testkit.sentinel import Sentinel
-from testkit.server import Server
+from testkit import tiers
+from testkit.faults.proxy import FaultProxy
+from testkit.programs.places import remove_left_behind
+from testkit.servers import binaries
+from testkit.servers.binaries import ServerMissing
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.fsyncs import NotedFactory, NotedServer
+from testkit.servers.sentinel import Sentinel
+from testkit.servers.server import Server
 
 FLAVOURS = ("valkey", "redis7")
 """What a test that asks for `server` runs on."""

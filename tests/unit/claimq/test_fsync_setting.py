@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimq.fsync_setting import fsync_warnings, with_declared, with_refused
+from claimq.internals.fsync_setting import fsync_warnings, with_declared, with_refused
 from claimq.model import ServerReport, ServerWarning
 
 OTHER = ServerWarning("NoAppendOnly", "set it")

@@ -1,7 +1,10 @@
 """Which state directory is believed: one of this user that no other may write, with its lock held."""
 
+import asyncio
 import json
 import os
+import re
+import threading
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +16,7 @@ from claimq import NoServer
 from claimq.address import local_mode
 from claimq.address.server_parts import SERVER_PARTS
 from claimq.redis_store.default_server import found_settings, settings_from
+from claimq.tasks import App
 from claimq_admin.errors import LocalModeError
 from claimq_local.state_directory import StateDirectory
 
@@ -51,6 +55,37 @@ def test_the_nearest_running_local_mode_is_the_server(held: Path) -> None:
     assert found_settings({}).url == URL
     with claimq.blocking.connect():
         pass  # nothing is sent before the first call
+
+
+def test_a_program_cannot_use_a_queue_that_the_local_mode_does_not_have(held: Path) -> None:
+    """It would put items into another project's local mode, where no worker takes them and no list has them."""
+    missing = re.escape(
+        f"the running local mode ({held}) has no queue mail, only q; give a URL, set CLAIMQ_REDIS_URL"
+    )
+    with claimq.blocking.connect() as server:
+        assert server.queue("q").name == "q"
+        with pytest.raises(NoServer, match=missing):
+            server.queue("mail")
+        with pytest.raises(NoServer, match=missing):
+            server.enqueue({"q": ["a"], "mail": ["a"]})
+        (held / "state.json").write_text(json.dumps({"queues": {"q": URL, "mail": URL}}))
+        assert server.queue("mail").name == "mail"  # of the manifest with which it was started again
+
+
+async def test_tasks_are_not_put_into_a_local_mode_without_their_queue(held: Path) -> None:
+    app = App("mail")
+    task = app.task(print)
+    before = threading.enumerate()
+    for enqueue in (asyncio.to_thread(task.enqueue, "a"), task.enqueue_async("a"), app.run_async()):
+        with pytest.raises(NoServer, match="has no queue mail, only q"):
+            await enqueue
+    left = [thread.name for thread in threading.enumerate() if thread not in before]
+    assert "claimq" not in left
+
+
+def test_a_server_that_the_program_names_may_have_any_queue(held: Path) -> None:
+    with claimq.blocking.connect(URL) as server:
+        assert server.queue("mail").name == "mail"
 
 
 def test_the_environment_comes_before_a_local_mode(held: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,4 +113,6 @@ except ImportError as error:
 def test_without_the_package_an_error_names_the_extra() -> None:
     run = [sys.executable, "-c", WITHOUT_THE_PACKAGE]
     printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-    assert printed == "claimq.metrics needs the Prometheus client: install 'claimq[metrics]'\n"
+    assert (
+        printed == "claimq.metrics needs the Prometheus client: in a clone, pip install './core[metrics]'\n"
+    )

@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.policy import POLICY_FIELDS, Durability, FailedPolicy, Match, OnExpiry, Policy, RetryDelay
-from testkit.tree import ROOT
+from claimq.limits import Limit
+from claimq.policy import (
+    POLICY_FIELDS,
+    Durability,
+    FailedPolicy,
+    Match,
+    MaxWaiting,
+    OnExpiry,
+    Policy,
+    RetryDelay,
+)
+from testkit.repository.tree import ROOT
 
 SCRIPTS = ROOT / "core/src/claimq/redis_store/lua"
 
@@ -18,7 +28,7 @@ SCRIPTS = ROOT / "core/src/claimq/redis_store/lua"
 def test_the_defaults_are_those_that_the_documents_say() -> None:
     policy = Policy()
     assert (policy.requeue_limit, policy.busy_expiry, policy.on_expiry) == (5, 30.0, OnExpiry.REQUEUE)
-    assert policy.retry_delay == RetryDelay(initial=0, factor=2, max=300, jitter=0)
+    assert policy.retry_delay == RetryDelay(initial=1, factor=2, max=300, jitter=0.2)
     assert (policy.claim_wait_timeout, policy.max_payload, policy.id_window) == (1.0, 1024 * 1024, 3600.0)
     assert policy.failed == FailedPolicy(None, None, None, None, None)
     assert (policy.durability, policy.durability_replicas) == (Durability.PRIMARY, 1)
@@ -71,11 +81,12 @@ def test_every_field_of_the_config_is_text(policy: Policy) -> None:
 def test_every_field_of_the_policy_is_in_the_config() -> None:
     """A field that is forgotten there would be ignored by the scripts."""
     different: dict[str, Any] = {
-        "requeue_limit": 7, "busy_expiry": 7.0, "on_expiry": OnExpiry.DROP,
+        "requeue_limit": 7, "max_postponed": 7, "busy_expiry": 7.0, "on_expiry": OnExpiry.DROP,
         "retry_delay": RetryDelay(initial=7.0),
         "claim_wait_timeout": 7.0, "max_payload": 7, "id_window": 7.0, "failed": FailedPolicy(max_items=7),
+        "max_waiting": MaxWaiting(per_client_items=7),
         "durability": Durability.FSYNCED, "durability_replicas": 2, "appendfsync_always": True,
-        "durable_done": True, "suspended": True,
+        "durable_done": True, "suspended": True, "limits": [Limit("a", busy=7)],
     }  # fmt: skip
     assert set(different) == {field.name for field in fields(Policy)}
     for name, value in different.items():
@@ -125,6 +136,9 @@ def test_an_unknown_on_expiry_in_the_config_is_refused() -> None:
             "failed.remove_min_given_up_count",
         ),
         (lambda: FailedPolicy(max_items=0), "failed.max_items"),
+        (lambda: MaxWaiting(items=0), "max_waiting.items is 0; give 1 to"),
+        (lambda: MaxWaiting(per_client_items=0), "max_waiting.per_client_items is 0; give 1 to"),
+        (lambda: MaxWaiting(bytes=0), "max_waiting.bytes is 0; give 1 to"),
         (
             lambda: FailedPolicy(requeue_max_given_up_count=3),
             "failed.requeue_max_given_up_count does nothing without failed.requeue_min_age; give both",
@@ -184,14 +198,6 @@ def test_the_least_and_most_values_are_accepted(make: Any) -> None:
 def test_values_beyond_the_bounds_are_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="is"):
         make()
-
-
-def test_the_delay_before_a_retry_grows_to_its_longest() -> None:
-    delay = RetryDelay(initial=1, factor=3, max=20)
-    assert [delay.longest(count) for count in range(6)] == [0, 1, 3, 9, 20, 20]
-    assert delay.longest(10_000) == 20
-    assert RetryDelay().longest(5) == 0
-    assert RetryDelay().longest(10_000) == 0
 
 
 def test_either_lets_a_count_stand_alone() -> None:
@@ -265,6 +271,7 @@ def test_the_scripts_read_fields_that_a_policy_has() -> None:
         for read in READING.findall(text)
         for key in re.findall(r"\w+", read)
     }
-    known = {field.key for field in POLICY_FIELDS.values()} | {"paused", "owner"}
+    pause = {"paused", "paused_at", "paused_by", "paused_reason", "paused_until"}
+    known = {field.key for field in POLICY_FIELDS.values()} | pause | {"owner"}
     assert len({key for _, key in keys}) > 12
     assert sorted((name, key) for name, key in keys if key not in known) == []

@@ -5,11 +5,20 @@ from typing import Any
 
 import pytest
 
-from claimq.policy import FailedPolicy, Match, Policy, PolicyChanges, PolicyFields, RetryDelay, changed_fields
+from claimq.policy import (
+    FailedPolicy,
+    Match,
+    MaxWaiting,
+    Policy,
+    PolicyChanges,
+    PolicyFields,
+    RetryDelay,
+    changed_fields,
+)
 
 
 def test_every_field_of_the_policy_can_be_changed_by_itself() -> None:
-    groups = {"retry_delay": RetryDelay, "failed": FailedPolicy}
+    groups: dict[str, Any] = {"retry_delay": RetryDelay, "max_waiting": MaxWaiting, "failed": FailedPolicy}
     names = {field.name for field in fields(Policy)}
     assert set(PolicyFields.__annotations__) == names
     inner = {f"{group}_{field.name}" for group, kind in groups.items() for field in fields(kind)}

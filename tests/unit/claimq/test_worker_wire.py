@@ -9,20 +9,16 @@ from hypothesis import strategies as st
 
 from claimq.worker import NewItem, Refused, StoreUnavailable
 from claimq.worker.wire import (
-    ANSWER_SECONDS,
-    LONGEST_WAIT,
     BrokenReply,
     ChunkedLines,
-    answer_in,
     cannot_connect,
     enqueue_bodies,
     fail_fields,
     read_outcomes,
     refusal,
     split_head,
-    verdict_bodies,
+    verdict_requests,
 )
-from claimq_sidecar.claims import calls
 
 
 def test_a_head_is_read_when_it_is_complete() -> None:
@@ -61,7 +57,8 @@ def test_lines_come_out_of_chunks_however_they_are_cut(lines: list[bytes], data:
 
 
 def test_many_tokens_go_in_several_requests() -> None:
-    bodies = [json.loads(body) for body in verdict_bodies([str(n) for n in range(2500)], {"error": "x"})]
+    requests = verdict_requests("fail", [str(n) for n in range(2500)], {"error": "x"})
+    bodies = [json.loads(body) for path, body in requests if path == "/v1/fail"]
     assert [len(body["tokens"]) for body in bodies] == [1000, 1000, 500]
     assert all(body["error"] == "x" for body in bodies)
 
@@ -84,7 +81,11 @@ def test_payloads_are_written_by_their_type() -> None:
 
 
 def test_a_reason_is_text_that_can_be_sent() -> None:
-    assert fail_fields(ValueError("no"), permanent=True) == {"error": "ValueError: no", "permanent": True}
+    assert fail_fields(ValueError("no"), permanent=True) == {
+        "error": "ValueError: no",
+        "delay": None,
+        "permanent": True,
+    }
     assert fail_fields("\ud800", permanent=False)["error"] == "?"
     assert fail_fields("", permanent=False)["error"] == "no reason given"
     assert len(str(fail_fields("x" * 9000, permanent=False)["error"])) == 1000
@@ -138,8 +139,3 @@ def test_refusals_differ_by_what_to_do() -> None:
 )
 def test_an_error_says_why_no_sidecar_answers(error: OSError, says: str) -> None:
     assert says in cannot_connect("/s", error)
-
-
-def test_a_claim_by_the_policy_has_time_for_the_longest_wait_of_a_sidecar() -> None:
-    assert answer_in(None) > calls.LONGEST_WAIT == LONGEST_WAIT
-    assert answer_in(5.0) == ANSWER_SECONDS + 5

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from claimq_admin.reads.decisions import decision_rows
+from claimq import Item, Located, State, WaitReason, Where
+from claimq_admin.reads.decisions import decision_rows, needs_attention, waits_text, with_conditions
 
 
 def test_the_numbers_of_a_decision_are_listed() -> None:
@@ -26,3 +27,57 @@ def test_what_is_no_number_is_left_out(odd: Any) -> None:
     assert decision_rows({"inputs": {"main": odd, "oldestAge": odd}, "demand": demand}) == []
     assert decision_rows({"inputs": odd, "demand": odd}) == []
     assert decision_rows({"demand": {"arrivalsPerSecond": 1.0}}) == []
+
+
+def condition(kind: str, reason: str, message: str, status: str = "True") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def test_a_pause_is_named_once() -> None:
+    paused = condition("Suspended", "PausedByHand", "the queue is paused by ann")
+    bad = condition("Ready", "Misused", "it is no queue", status="False")
+    assert needs_attention([paused, bad]) == ("the queue is paused by ann", "not ready: it is no queue")
+    forgotten = condition("PauseForgotten", "PausedByHand", "the queue is paused by ann; use `claimq resume`")
+    assert needs_attention([paused, forgotten]) == (
+        "paused for over a day: the queue is paused by ann; use `claimq resume`",
+    )
+
+
+def test_a_full_queue_is_named_and_a_condition_of_another_program_is_not() -> None:
+    conditions = [condition("Full", "MaxWaiting", "new items are refused"), {"type": "Full"}, {}]
+    assert needs_attention(conditions) == ("full: new items are refused",)
+
+
+def waiting(reason: WaitReason, text: str) -> Where:
+    return Where(Located(Item("one", b"", 0.0, 0.0), State.MAIN), reason, text)
+
+
+@pytest.mark.parametrize(
+    ("status", "causes"),
+    [
+        (("False", "True"), ": 0 of 2 workers ready: no node has room; maxReplicas is 2"),
+        (("False", "False"), ": 0 of 2 workers ready: no node has room"),
+        (("True", "True"), ": maxReplicas is 2"),
+        (("True", "False"), ""),
+    ],
+)
+def test_an_item_without_a_worker_has_the_sentences_of_conditions(
+    status: tuple[str, str], causes: str
+) -> None:
+    unready = condition(
+        "WorkersAvailable", "Unschedulable", "0 of 2 workers ready: no node has room", status[0]
+    )
+    limited = condition("ScalingLimited", "MaxReplicas", "maxReplicas is 2", status[1])
+    decision = with_conditions({"rule": "MaxReplicas"}, [unready, limited, {}])
+    assert (
+        waits_text(waiting(WaitReason.NO_WORKER, "no worker is free"), decision)
+        == f"no worker is free{causes}"
+    )
+    assert waits_text(waiting(WaitReason.BEHIND, "behind 2 items"), decision) == "behind 2 items"
+
+
+def test_a_decision_has_the_sentence_of_a_queue_that_makes_no_progress() -> None:
+    stuck = condition("Progressing", "NoProgress", "replace it", status="False")
+    moving = condition("Progressing", "Moving", "items move")
+    assert with_conditions({"rule": "Target"}, [stuck]) == {"rule": "Target", "attention": "replace it"}
+    assert with_conditions({"rule": "Target"}, [moving]) == {"rule": "Target"}

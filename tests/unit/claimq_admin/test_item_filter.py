@@ -30,7 +30,7 @@ NAMES = {one.name for one in FILTERS}
 ITEM = Located(
     Item(
         "a", b'{"n": 1}', enqueued_at=10.0, first_enqueued_at=10.0, client="ann", last_error="Timeout: 5 s",
-        given_up_count=2, header_pairs=(("tenant", "acme"),),
+        given_up_count=2, header_pairs=(("tenant", "acme"),), failed_reason="Timeout: # s",
     ),
     State.FAILED,
     failed_at=40.0,

@@ -12,9 +12,9 @@ from claimq_bench.on_cluster.crowd import Rest
 from claimq_bench.on_cluster.operator_process import Look
 from claimq_bench.on_cluster.program import FULL, PARTS, QUICK, SCALING, Plan, asked
 from claimq_bench.on_cluster.reporting import report_deaths, report_reaction, report_rest, report_wake
-from testkit.make import command_of
-from testkit.metrics_page import MetricsPage
-from testkit.tree import ROOT
+from testkit.programs.make import command_of
+from testkit.programs.metrics_page import MetricsPage
+from testkit.repository.tree import ROOT
 
 ASKED_FOR = {
     "enqueue_to_scale_p50_s": 0.2,

@@ -16,7 +16,7 @@ from claimq_bench.simulation.scalers import Keda, KedaSettings
 from claimq_bench.simulation.simulate import simulate
 from claimq_bench.simulation.traces import Trace
 from claimq_bench.simulation.world import PodSettings
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 
 T0 = 1_700_000_000
 Json = dict[str, Any]

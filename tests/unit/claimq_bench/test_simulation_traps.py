@@ -12,7 +12,7 @@ from claimq_bench.simulation.traces import Service, Trace, make_trace
 from claimq_bench.simulation.world import PodSettings, Victims, World
 from claimq_control.manifest import ScalingSpec
 from claimq_control.scaling import Estimates, ScalingState, decide
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 SPEC = ScalingSpec(target_age=30.0, max_replicas=100)
 KNOWN = ScalingState(

@@ -8,6 +8,7 @@ from claimq.errors import InvalidName, InvalidSpec, Problem, StoreFull, StoreMis
 from claimq.model import HistoryEntry, Item, Located, State
 from claimq_admin import errors
 from claimq_admin.reads import documents
+from claimq_admin.similar_names import in_order
 from claimq_admin.text import age, count, payload
 from claimq_cli.output.answers import Answers
 
@@ -42,12 +43,13 @@ def test_a_payload_stands_under_the_name_that_says_what_it_is(raw: bytes, shape:
 
 def test_an_item_has_all_its_documented_fields() -> None:
     history = (HistoryEntry(3.0, "fail", "no", "w"),)
-    one = Item("a", b"x", 2.0, 1.0, "c", 1, 2, 3, 4, 5, "no", history, header_pairs=(("h", "v"),))
+    one = Item("a", b"x", 2.0, 1.0, "c", 1, 2, 3, 4, 6, 5, "no", history, header_pairs=(("h", "v"),))
     assert documents.item(one) == {
         "id": "a", "text": "x", "client": "c", "first_enqueued_at": 1.0, "enqueued_at": 2.0, "requeue_count": 1,
-        "fail_count": 2, "crash_count": 3, "interrupted_count": 4, "given_up_count": 5, "last_error": "no",
-        "error_detail": None, "headers": {"h": "v"}, "deadline": None, "max_requeues": None,
-        "priority": "normal", "exclusive_key": None,
+        "fail_count": 2, "crash_count": 3, "interrupted_count": 4, "postponed_count": 6, "given_up_count": 5,
+        "last_error": "no", "error_detail": None, "failed_reason": None, "headers": {"h": "v"}, "deadline": None,
+        "max_requeues": None,
+        "priority": "normal", "key": None,
         "history": [{"at": 3.0, "kind": "fail", "error": "no", "worker": "w"}],
     }  # fmt: skip
 
@@ -92,6 +94,22 @@ def test_names_are_a_line_each_and_nothing_else(capsys: pytest.CaptureFixture[st
     answers.give({"queue": "q", "paused": True}, "q: paused")
     answers.give({"server": "Valkey"}, "Valkey 9")
     assert capsys.readouterr().out.splitlines() == ["a", "b", "x", "y", "z", "q", "Valkey 9"]
+
+
+@pytest.mark.parametrize(
+    ("total", "end"), [(3000, "2 of 3,000; --limit shows more\nnote\n"), (2, "b\nnote\n")]
+)
+def test_a_part_of_a_list_says_of_how_many_rows(
+    capsys: pytest.CaptureFixture[str], total: int, end: str
+) -> None:
+    Answers("table").give_table({}, ["id"], [["a"], ["b"]], notes=["note"], total=total)
+    assert capsys.readouterr().out.endswith(end)
+
+
+def test_numbers_in_names_are_sorted_by_their_value() -> None:
+    assert sorted(["q-10", "b", "q-2", "q", "10", "q-2b", "2.x"], key=in_order) == [
+        "2.x", "10", "b", "q", "q-2", "q-2b", "q-10",
+    ]  # fmt: skip
 
 
 def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:

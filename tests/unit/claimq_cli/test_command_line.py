@@ -75,6 +75,7 @@ def test_the_environment_describes_the_item() -> None:
         "CLAIMQ_ITEM_FAIL_COUNT": "2",
         "CLAIMQ_ITEM_CRASH_COUNT": "3",
         "CLAIMQ_ITEM_INTERRUPTED_COUNT": "0",
+        "CLAIMQ_ITEM_POSTPONED_COUNT": "0",
         "CLAIMQ_ITEM_GIVEN_UP_COUNT": "0",
     }
     outer = {"X": "y", "CLAIMQ_ITEM_CLIENT": "outer", "CLAIMQ_ITEM_HEADER_OUTER": "1"}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from claimq.model import COUNTERS, ServerReport, ServerWarning, Snapshot, State, WorkerInfo
+from claimq.policy import FailedPolicy, MaxWaiting, Policy
 from claimq_admin.errors import CommandError
-from claimq_admin.selection.item_filter import FailureGroup
 from claimq_cli.commands.checking.cluster_checks import (
     PERMISSIONS,
     definition_check,
@@ -86,10 +86,15 @@ def test_a_queue_without_status_or_with_an_old_one_has_no_operator() -> None:
         ({"WorkersAvailable": ("False", "CrashLoopBackOff")}, "problem", "CrashLoopBackOff", "#workersavailable"),
         ({"WorkersAvailable": ("False", "Starting")}, "warning", "Starting", "kubectl -n shop describe"),
         ({"Stalled": ("True", "SpecInvalid")}, "problem", "Stalled SpecInvalid", "#stalled"),
+        ({"Stalled": ("True", "ChildNotOurs")}, "problem", "ChildNotOurs", "delete or rename the object"),
+        ({"Stalled": ("True", "OwnedByAnother")}, "problem", "OwnedByAnother", "use another `queueName`, or"),
+        ({"Stalled": ("True", "OfALaterRelease")}, "problem", "OfALaterRelease", "as the message says; kubectl"),
         ({"Suspended": ("True", "PausedByHand")}, "warning", "PausedByHand", "claimq -n shop resume thumbs"),
         ({"Suspended": ("True", "SpecSuspend")}, "warning", "Spec", '\'{"spec":{"suspend":false}}\''),
         ({"ScalingActive": ("False", "Paused")}, "warning", "Paused", "claimq.dev/pause-reconcile-"),
         ({"ScalingLimited": ("True", "MaxReplicas")}, "warning", "MaxReplicas", "claimq -n shop why thumbs"),
+        ({"PauseForgotten": ("True", "PausedByHand")}, "warning", "PauseForgotten", "claimq -n shop resume thumbs"),
+        ({"Full": ("True", "MaxWaiting")}, "warning", "Full", "claimq -n shop clients thumbs; add workers, or raise"),
         ({"OperatorConflict": ("True", "OthersStandBy")}, "warning", "OthersStandBy", "#operatorconflict"),
     ],
 )  # fmt: skip
@@ -189,7 +194,7 @@ def test_different_sidecar_images_are_a_warning() -> None:
         ([], "1.2.3", ["ok"], "this command and the CRD are of"),
         ([], "", [], ""),
         (["1.3.0", "1.2.0"], "", ["warning"], "operator that applied q0 is of 1.3.0; install the command"),
-        (["1.20.3"], "", ["warning"], "of that release: pip install claimq-cli==1.20.3"),
+        (["1.20.3"], "", ["warning"], "install the command from a clone of release 1.20.3"),
         (["1.1.9"], "", ["warning"], "is of 1.1.9; upgrade the chart (charts/claimq/README.md#upgrade), or install"),
         (["2.2.3"], "", ["warning"], "is of 2.2.3; install the command"),
         ([""] * 5, "", ["warning"], "operator that applied q0, q1, q2, ... has not written its release"),
@@ -247,21 +252,83 @@ def queue(
     failed_items: int = 0,
     paused: bool = False,
     workers: tuple[WorkerInfo, ...] = (),
-    groups: tuple[FailureGroup, ...] = (),
+    reasons: dict[str, int] | None = None,
+    enqueued: int = 0,
+    policy: Policy | None = None,
+    memory: int = 0,
+    waiting_bytes: int | None = None,
 ) -> list[Check]:
     lengths = {State.MAIN: main, State.BUSY: 0, State.DELAYED: 0, State.FAILED: failed_items}
     ages = {**dict.fromkeys(State), State.MAIN: age}
-    snapshot = Snapshot(1000.0, 1, lengths, ages, dict.fromkeys(COUNTERS, 0), None, paused)
-    grouped = sum(one.count for one in groups)
-    return queue_checks("q", ObservedQueue(snapshot, workers, 30.0, groups, grouped), COMMANDS)
+    snapshot = Snapshot(
+        1000.0,
+        1,
+        lengths,
+        ages,
+        dict.fromkeys(COUNTERS, 0) | {"enqueued": enqueued},
+        None,
+        paused,
+        waiting_bytes=waiting_bytes,
+    )
+    return queue_checks(
+        "q", ObservedQueue(snapshot, workers, policy or Policy(), reasons or {}, memory), COMMANDS
+    )
 
 
 LIVE = WorkerInfo("w", 0, 999.0)
 
 
 def test_an_empty_queue_is_fine() -> None:
-    assert states(queue()) == ["ok"] * 4
-    assert states(queue(5, age=10.0, workers=(LIVE,))) == ["ok"] * 4
+    assert states(queue()) == ["ok"] * 6
+    assert states(queue(5, age=10.0, workers=(LIVE,))) == ["ok"] * 6
+
+
+def test_items_that_are_missing_or_too_many_are_a_problem() -> None:
+    missing = queue(5, enqueued=8)[4]
+    assert (missing.check, missing.state, missing.message) == ("queue q: books", "problem", "3 items missing")
+    assert queue(failed_items=2)[4].message == "2 items that no call has added"
+
+
+def test_a_queue_near_its_bound_is_a_warning_and_one_without_gets_advice() -> None:
+    def check(main: int, most: int | None, memory: int = 0) -> Check:
+        rows = queue(main, workers=(LIVE,), policy=Policy(max_waiting=MaxWaiting(items=most)), memory=memory)
+        (one,) = [one for one in rows if one.check == "queue q: bound"]
+        return one
+
+    advice = "none; to keep producers from filling the server{}: claimq -n shop policy q max_waiting_bytes={}"
+    assert check(5, None).message == advice.format("", "64Mi")
+    assert check(5, None, 2**30).message == advice.format(", which has 1Gi", "256Mi")
+    assert (check(1799, 2000).state, check(1799, 2000).message) == ("ok", "1,799 of at most 2,000 items wait")
+    full = check(1800, 2000)
+    assert (full.state, full.message) == (
+        "warning",
+        "1,800 of at most 2,000 items wait, so new ones are refused",
+    )
+    assert full.fix.endswith("a higher bound: claimq -n shop policy q max_waiting_items=4000")
+
+
+def test_failed_items_that_push_older_ones_out_are_named() -> None:
+    policy = Policy(failed=FailedPolicy(max_items=5))
+    assert queue(failed_items=4, reasons={"x": 4}, policy=policy)[2].message == '4 items: 4 "x"'
+    full = queue(failed_items=5, reasons={"x": 5}, policy=policy)[2]
+    assert full.message == (
+        '5 items: 5 "x"; no more are kept (failed_max_items=5), so each failure removes the oldest'
+    )
+    assert full.fix.endswith("; those that are removed: claimq -n shop failed removed q")
+
+
+def test_a_queue_near_its_bound_of_bytes_is_a_warning_with_a_higher_one() -> None:
+    def check(waiting: int) -> Check:
+        policy = Policy(max_waiting=MaxWaiting(items=9, bytes=2**20))
+        rows = queue(5, workers=(LIVE,), policy=policy, waiting_bytes=waiting)
+        (one,) = [one for one in rows if one.check == "queue q: bound"]
+        return one
+
+    text = "5 of at most 9 items wait, {} of at most 1,048,576 bytes wait"
+    assert (check(900_000).state, check(900_000).message) == ("ok", text.format("900,000"))
+    full = check(950_000)
+    assert (full.state, full.message) == ("warning", text.format("950,000") + ", so new ones are refused")
+    assert full.fix.endswith("a higher bound: claimq -n shop policy q max_waiting_bytes=2Mi")
 
 
 def test_a_paused_queue_is_a_problem_only_if_items_wait() -> None:
@@ -281,10 +348,10 @@ def test_items_that_wait_without_a_live_worker_become_a_problem() -> None:
 
 
 def test_failed_items_are_counted_by_reason() -> None:
-    groups = (FailureGroup("no file", 4), FailureGroup("b", 3), FailureGroup("c", 2), FailureGroup("d", 1))
-    found = queue(failed_items=12, groups=groups)[2]
+    reasons = {"no file": 5, "b": 4, "c": 2, "d": 1}
+    found = queue(failed_items=12, reasons=reasons)[2]
     assert found.state == "warning"
-    assert found.message == '12 items: 4 "no file", 3 "b", 2 "c" and 1 other reason (of the newest 10)'
+    assert found.message == '12 items: 5 "no file", 4 "b", 2 "c" and 1 other reason'
 
 
 def test_workers_that_do_not_renew_their_claims_are_named() -> None:

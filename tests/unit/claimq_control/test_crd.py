@@ -15,7 +15,7 @@ from claimq_control.crd.definition import STATUS, custom_resource_definition
 from claimq_control.manifest import RULES, Declared, Kind, QueueSpec, ScalingSpec, parse_manifest, walk
 from claimq_process.duration import parse_duration
 from claimq_process.size import parse_size
-from testkit.tree import script
+from testkit.repository.tree import script
 
 VERSION = custom_resource_definition()["spec"]["versions"][0]
 SPEC: dict[str, Any] = VERSION["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -106,6 +106,10 @@ POLICY_FIELDS = {
     "retry_delay.max": "spec.retryDelay.max",
     "retry_delay.jitter": "spec.retryDelay.jitter",
     "max_payload": "spec.maxPayload",
+    "max_waiting.items": "spec.maxWaiting.items",
+    "max_waiting.per_client_items": "spec.maxWaiting.perClient.items",
+    "max_waiting.bytes": "spec.maxWaiting.bytes",
+    "max_waiting.per_client_bytes": "spec.maxWaiting.perClient.bytes",
     "failed.requeue_min_age": "spec.failedItems.requeue.minAge",
     "failed.requeue_max_given_up_count": "spec.failedItems.requeue.maxFailCount",
     "failed.remove_min_age": "spec.failedItems.remove.minAge",

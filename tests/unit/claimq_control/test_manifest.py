@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from claimq.errors import InvalidSpec
-from claimq.policy import FailedPolicy, Match, OnExpiry, Policy, PolicyFields, RetryDelay
+from claimq.policy import FailedPolicy, Match, MaxWaiting, OnExpiry, Policy, PolicyFields, RetryDelay
 from claimq_control.manifest import (
     LONGEST_NAME,
     DeletionPolicy,
@@ -64,6 +64,7 @@ WHOLE: dict[str, Any] = {
             "maxItems": 1000,
         },
         "maxPayload": "16Ki",
+        "maxWaiting": {"items": 1000, "perClient": {"items": 100}},
         "claimWaitTimeout": "250ms",
         "idWindow": "2h",
         "worker": {
@@ -77,6 +78,7 @@ WHOLE: dict[str, Any] = {
             "envFrom": [{"configMapRef": {"name": "settings"}}],
             "resources": {"requests": {"cpu": "0.5", "memory": "64Mi"}, "limits": {"cpu": 1}},
             "concurrency": 4,
+            "claimAhead": 10,
             "drainTimeout": "1m",
             "template": {
                 "metadata": {"labels": {"tier": "back"}, "annotations": {"note": "x"}},
@@ -172,14 +174,8 @@ def test_the_policy_is_what_the_manifest_says() -> None:
         on_expiry=OnExpiry.DROP,
         retry_delay=RetryDelay(initial=0.5, factor=1.5, max=60.0, jitter=1.0),
         max_payload=16384,
-        failed=FailedPolicy(
-            requeue_min_age=3600.0,
-            requeue_max_given_up_count=3,
-            remove_min_age=604800.0,
-            remove_min_given_up_count=4,
-            max_items=1000,
-            remove_match=Match.EITHER,
-        ),
+        max_waiting=MaxWaiting(items=1000, per_client_items=100),
+        failed=FailedPolicy(3600.0, 3, 604800.0, 4, max_items=1000, remove_match=Match.EITHER),
         claim_wait_timeout=0.25,
         id_window=7200.0,
         suspended=True,

@@ -6,7 +6,7 @@ from claimq.model import COUNTERS, Snapshot, State
 from claimq_control.manifest import ScalingSpec
 from claimq_control.queue_metrics import QueueMetrics
 from claimq_control.scaling import Decision, ScalingState, decide
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 KEY = ("team", "thumbs")
 
@@ -62,9 +62,20 @@ def test_items_ages_and_workers_are_exported_by_state_and_kind() -> None:
     assert (
         series(metrics, 'claimq_queue_items{name="thumbs",namespace="team",state="main"}').popitem()[1] == 7
     )
+    ready = 'claimq_queue_waiting_items{name="thumbs",namespace="team",reason="ready"}'
+    assert series(metrics, ready).popitem()[1] == 7
     age = 'claimq_queue_oldest_age_seconds{name="thumbs",namespace="team",state="main"}'
     assert series(metrics, age).popitem()[1] == 12.5
     assert set(series(metrics, "claimq_queue_workers").values()) == {3, 2, 1}
+
+
+def test_items_that_are_missing_are_exported_while_the_queue_is_known() -> None:
+    name = "claimq_queue_items_unaccounted"
+    metrics = seen(enqueued=20, done=4)
+    held = sum(snapshot().lengths.values())
+    assert series(metrics, name).popitem()[1] == 16 - held
+    metrics.set_queue(KEY, None, {})
+    assert math.isnan(series(metrics, name).popitem()[1])
 
 
 def test_an_unknown_queue_exports_no_stale_numbers() -> None:
@@ -73,6 +84,7 @@ def test_an_unknown_queue_exports_no_stale_numbers() -> None:
     items = series(metrics, "claimq_queue_items{")
     assert len(items) == len(State)
     assert all(map(math.isnan, items.values()))
+    assert all(map(math.isnan, series(metrics, "claimq_queue_waiting_items{").values()))
     assert series(metrics, "claimq_queue_redis_reachable").popitem()[1] == 0
 
 
@@ -95,6 +107,13 @@ def test_conditions_are_one_zero_or_unknown() -> None:
     assert values == {"Stalled": 1, "Suspended": 0}
     assert series(metrics, "claimq_queue_redis_warnings").popitem()[1] == 2
     assert series(metrics, "claimq_queue_target_age_seconds").popitem()[1] == 30
+
+
+def test_a_condition_that_the_status_has_no_more_is_zero() -> None:
+    metrics = seen()
+    for conditions in ([{"type": "Full", "status": "True"}, {"type": "Stalled", "status": "True"}], []):
+        metrics.set_status(KEY, {"conditions": conditions}, 30.0)
+        assert set(series(metrics, "claimq_queue_condition").values()) == {float(bool(conditions))}
 
 
 def test_an_invalid_spec_keeps_the_last_target() -> None:

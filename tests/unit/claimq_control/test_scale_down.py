@@ -8,7 +8,7 @@ from claimq.model import WorkerInfo
 from claimq_control.scale_down import VICTIM_COST, Marks, choose, step_down
 from claimq_control.workers import WorkerState
 from claimq_kubernetes.worker_pods import read_pods
-from testkit.kubernetes_objects import pod_body, worker_name
+from testkit.kubernetes.kubernetes_objects import pod_body, worker_name
 
 
 def pods(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from claimq.limits import Limit, LimitsNow
 from claimq_control.manifest import ScaleDownSpec, ScaleUpSpec, ScalingMode, ScalingSpec
 from claimq_control.scaling import (
     MOST_WANTED,
@@ -17,7 +18,7 @@ from claimq_control.scaling import (
     ScalingState,
     decide,
 )
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 SPEC = ScalingSpec(
     max_replicas=10,
@@ -316,3 +317,39 @@ def test_rules_are_camel_case_words(rule: ScalingRule) -> None:
     assert rule.value.isalpha()
     assert rule.value[0].isupper()
     assert rule.value == rule.name.title().replace("_", "")
+
+
+def at_limit(*limits: Limit, startable: int = 0) -> LimitsNow:
+    return LimitsNow(limits, startable, None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "workers"),
+    [
+        (None, 100),
+        (at_limit(Limit("api", rate="10/s")), 20),
+        (at_limit(Limit("api", rate="10/s"), startable=1), 20),
+        (at_limit(Limit("api", rate="10/s"), Limit("day", rate="60/m")), 2),
+        (at_limit(Limit("licences", busy=7)), 7),
+        (at_limit(Limit("api", rate="10/s", burst=31), startable=31), 50),
+        (at_limit(Limit("api", rate="1/d")), 1),
+    ],
+)
+@pytest.mark.parametrize("per_replica", [None, 10])
+def test_what_a_limit_holds_back_is_not_scaled_for(
+    limits: LimitsNow | None, workers: int, per_replica: int | None
+) -> None:
+    """Items take two seconds."""
+    spec = ScalingSpec(max_replicas=100, items_per_replica=per_replica)
+    known = ScalingState(estimates=Estimates.from_json({"busySeconds": 400.0, "ended": 200}))
+    what = replace(seen(main=10_000, replicas=1, oldest_age=600.0), limits=limits)
+    assert run(spec, what, 120.0, state=known).replicas == workers
+
+
+def test_the_reason_names_the_limits() -> None:
+    known = ScalingState(estimates=Estimates.from_json({"busySeconds": 400.0, "ended": 200}))
+    what = replace(
+        seen(main=10_000, replicas=1, oldest_age=600.0), limits=at_limit(Limit("licences", busy=7))
+    )
+    reason = decide(ScalingSpec(max_replicas=100), what, known, 0.0).reason
+    assert reason.endswith("7 workers for the target of 30s, as many as the limits of the queue let work")

@@ -10,7 +10,7 @@ from claimq_control.manifest import ScalingSpec
 from claimq_control.scaling import Estimates, Observation, ScalingRule, ScalingState
 from claimq_control.scaling.demand import Demand, demand
 from claimq_control.scaling.limits import Wish, idle_after, up, window
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 TARGET = 30.0
 

@@ -18,7 +18,7 @@ from claimq_control.scaling import (
     decide,
     document,
 )
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 SPEC = ScalingSpec(max_replicas=100, target_age=30.0, items_per_replica=8)
 BURST = scaling_input(main=600, busy=0, replicas=0, ready=0, oldest_age=0.0)

@@ -17,7 +17,7 @@ from claimq_control.scaling import (
     decide,
 )
 from claimq_control.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 SPEC = ScalingSpec(
     max_replicas=100,

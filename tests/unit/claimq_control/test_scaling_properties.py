@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from claimq_control.manifest import ScaleDownSpec, ScaleUpSpec, ScalingSpec
 from claimq_control.scaling import MOST_WANTED, Observation, ScalingState, decide
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 counts = st.integers(min_value=0, max_value=60)
 ages = st.floats(min_value=0, max_value=10_000)

@@ -9,7 +9,7 @@ import pytest
 
 from claimq_control.manifest import ScalingSpec
 from claimq_control.scaling import Estimates, Limit, Observation, ScalingRule, ScalingState, decide
-from testkit.scaling_input import scaling_input
+from testkit.kubernetes.scaling_input import scaling_input
 
 SPEC = ScalingSpec(max_replicas=100, target_age=30.0)
 

@@ -8,7 +8,7 @@ from claimq.model import WorkerInfo
 from claimq_control.workers import WorkerState
 from claimq_kubernetes.worker_pods import claiming_containers, queue_of, queue_of_worker, read_pods, trim_pod
 from claimq_process.timestamps import parse_time
-from testkit.kubernetes_objects import Body, pod_body, replica_set, worker_name
+from testkit.kubernetes.kubernetes_objects import Body, pod_body, replica_set, worker_name
 
 
 def only(body: Body, *workers: WorkerInfo) -> WorkerState:

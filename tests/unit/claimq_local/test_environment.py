@@ -38,8 +38,9 @@ def test_the_sidecar_understands_every_variable_that_it_gets() -> None:
 
 
 def test_the_app_gets_as_many_items_at_once_as_the_manifest_says() -> None:
-    spec = manifest(worker={"command": ["app"], "concurrency": 20})
-    assert SidecarSettings.from_environment(for_sidecar({}, spec, INSTANCE)).concurrency == 20
+    spec = manifest(worker={"command": ["app"], "concurrency": 20, "claimAhead": 7})
+    settings = SidecarSettings.from_environment(for_sidecar({}, spec, INSTANCE))
+    assert (settings.concurrency, settings.claim_ahead) == (20, 7)
 
 
 @pytest.mark.parametrize(

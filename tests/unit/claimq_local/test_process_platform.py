@@ -18,7 +18,7 @@ from claimq_control.workers import WorkersState
 from claimq_local.plan import Drain
 from claimq_local.process_platform import ProcessPlatform
 from claimq_local.workers.worker import ProcessEnd, Worker
-from testkit.kubernetes_objects import snapshot
+from testkit.kubernetes.kubernetes_objects import snapshot
 
 Add = Callable[..., Worker]
 
@@ -205,5 +205,5 @@ async def test_the_screen_names_each_condition_that_needs_attention_once(platfor
     fault = Fault("Misused", "it is no queue", needs_action=True)
     observed, decided = planned(platform, platform.workers([]), snapshot=None, redis_fault=fault)
     await platform.report(observed, decided, None)
-    assert platform.board.attention == ("Ready: it is no queue",)
+    assert platform.board.attention == ("not ready: it is no queue",)
     assert platform.board.problem == "it is no queue"

@@ -19,7 +19,7 @@ from claimq_local.processes import die_with_parent, process_table
 from claimq_local.processes.process_table import Identity
 from claimq_local.state_directory import ROOM_FOR_NAME, Running, RunState, StateDirectory
 from claimq_local.workers.worker import socket_name
-from testkit.processes import Process
+from testkit.programs.processes import Process
 from testkit.waiting import eventually_sync
 
 MARK = f"a-mark-of-this-test-{secrets.token_hex(8)}"

@@ -13,7 +13,7 @@ from claimq_kubernetes.worker_pods import read_pods
 from claimq_operator.decide.objects import objects_of
 from claimq_operator.decide.workers_state import workers_state
 from claimq_operator.settings import OperatorSettings
-from testkit.kubernetes_objects import Body, deployment_body, snapshot
+from testkit.kubernetes.kubernetes_objects import Body, deployment_body, snapshot
 
 UID = "11111111-2222-3333-4444-555555555555"
 
@@ -78,6 +78,7 @@ def observed(queue: Callable[..., QueueResource], settings: OperatorSettings) ->
             resource=resource,
             workers=workers_state(objects, read_pods(pods or [], workers or [])),
             snapshot=None if unknown else seen or snapshot(main, busy, age=age),
+            claims=tuple(workers or ()),
         )
 
     return make

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from claimq_process.log_lines import LogEvent, LogLines
-from testkit.logfmt import read_line, read_log
-from testkit.tree import ROOT
+from testkit.programs.logfmt import read_line, read_log
+from testkit.repository.tree import ROOT
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NASTY = ' a=b "quoted" \\n back\\slash\n\r\t\x00\x1b[31m\x7f\x85\u2028\u202e\ufeff\U000e0001 '
@@ -156,7 +156,7 @@ def test_the_stack_of_a_record_is_one_field() -> None:
 def test_the_lines_in_the_documentation_are_of_the_form() -> None:
     section = (ROOT / "docs" / "troubleshooting.md").read_text().partition("\n## Log lines\n")[2]
     lines = read_log(section.partition("```text\n")[2].partition("```")[0])
-    assert [line["event"] for line in lines] == ["leading", "store_unavailable", "kubernetes_event"]
+    assert [line["event"] for line in lines] == ["leading", "store_unavailable"]
     assert all(f"| `{field}` |" in section for field in (*lines[0].keys() - {"identity"}, "traceback"))
 
 

@@ -44,6 +44,7 @@ def test_every_variable_has_its_effect() -> None:
             "CLAIMQ_DRAIN_TIMEOUT": "0s",
             "CLAIMQ_PROCESSING_TIMEOUT": "1h30m",
             "CLAIMQ_CONCURRENCY": "20",
+            "CLAIMQ_CLAIM_AHEAD": "0",
             "CLAIMQ_MAX_BODY": "1Mi",
             "CLAIMQ_LOG_LEVEL": "DEBUG",
             "CLAIMQ_REDIS_USERNAME": "app",
@@ -57,7 +58,7 @@ def test_every_variable_has_its_effect() -> None:
     assert (settings.worker, settings.socket, settings.socket_mode) == ("pod-1", Path("/x/s"), 0o600)
     assert (settings.health_host, settings.health_port) == ("0.0.0.0", 0)
     assert (settings.drain_timeout, settings.processing_timeout) == (0.0, 5400.0)
-    assert settings.concurrency == 20
+    assert (settings.concurrency, settings.claim_ahead) == (20, 0)
     assert (settings.max_body, settings.log_level) == (1024 * 1024, "debug")
     connection = settings.redis.settings()
     assert (connection.username, connection.password) == ("app", "p")

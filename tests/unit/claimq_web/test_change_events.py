@@ -2,7 +2,7 @@
 
 from claimq_kubernetes.port import Json
 from claimq_web.queues.change_events import ChangeEvents
-from testkit.operator_in_memory import MemoryApi
+from testkit.kubernetes.operator_in_memory import MemoryApi
 
 THUMBS: Json = {"namespace": "media", "name": "thumbs", "uid": "uid-1"}
 OTHER: Json = {"namespace": "shop", "name": "orders", "uid": "uid-2"}

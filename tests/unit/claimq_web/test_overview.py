@@ -26,9 +26,17 @@ def names(**query: str) -> list[str]:
     return selected(QUEUES, Selection.of(query))[0]
 
 
+def test_queues_with_notes_come_first_in_the_natural_order_of_their_names() -> None:
+    found = dict.fromkeys(["q10", "q2", "q1", "q11", "q9"], EMPTY)
+    noted = {"q11", "q9"}
+    assert selected(found, Selection.of({}), noted)[0] == ["q9", "q11", "q1", "q2", "q10"]
+    assert selected(found, Selection.of({"sort": "notes", "order": "up"}), noted)[0][-2:] == ["q9", "q11"]
+    assert selected(found, Selection.of({"sort": "name"}), noted)[0] == ["q1", "q2", "q9", "q10", "q11"]
+
+
 def test_queues_are_sorted_by_name_or_by_a_column_either_way() -> None:
-    assert names() == ["mail", "media.thumbs", "media.videos"]
-    assert names(order="down") == ["media.videos", "media.thumbs", "mail"]
+    assert names(sort="name") == ["mail", "media.thumbs", "media.videos"]
+    assert names(sort="name", order="down") == ["media.videos", "media.thumbs", "mail"]
     assert names(sort="main") == ["mail", "media.thumbs", "media.videos"]
     assert names(sort="main", order="up") == ["media.videos", "media.thumbs", "mail"]
     assert names(sort="oldest")[0] == "media.thumbs"
@@ -98,34 +106,42 @@ def test_a_queue_that_needs_attention_has_warnings() -> None:
     assert warnings_of(QUEUES["media.videos"], None, 0) == ["failed items"]
 
 
+def condition(kind: str, status: str, reason: str = "-") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason}
+
+
 @pytest.mark.parametrize(
     ("status", "notes"),
     [
         ({}, []),
-        ({"conditions": [{"type": "Ready", "status": "True", "reason": "Working"}]}, []),
+        ({"conditions": [condition("Ready", "True", "Working")]}, []),
+        ({"conditions": [condition("Ready", "False", "ImageMissing")]}, ["not ready: ImageMissing"]),
         (
-            {"conditions": [{"type": "Ready", "status": "False", "reason": "ImageMissing"}]},
-            ["Ready: ImageMissing"],
+            {"conditions": [condition("ScalingLimited", "True", "MaxReplicas")]},
+            ["too few workers: MaxReplicas"],
         ),
-        (
-            {"conditions": [{"type": "ScalingLimited", "status": "True", "reason": "MaxReplicas"}]},
-            ["ScalingLimited: MaxReplicas"],
-        ),
-        (
-            {"suspend": True, "conditions": [{"type": "Ready", "status": "False", "reason": "Suspended"}]},
-            ["suspended"],
-        ),
-        (
-            {
-                "suspend": True,
-                "conditions": [{"type": "ScalingLimited", "status": "True", "reason": "MaxReplicas"}],
-            },
-            ["suspended", "ScalingLimited: MaxReplicas"],
-        ),
+        ({"suspend": True, "conditions": [condition("Suspended", "True", "SpecSuspend")]}, ["suspended"]),
+        ({"suspend": True}, ["suspended"]),
+        ({"conditions": [condition("Full", "True", "MaxWaiting")]}, ["full"]),
+        ({"conditions": [condition("RedisReachable", "True", "ReachableWithWarnings")]}, ["server"]),
     ],
 )
-def test_conditions_that_a_user_should_see_are_notes(status: dict[str, object], notes: list[str]) -> None:
-    assert list(notes_of(status)) == notes
+def test_conditions_are_notes_that_begin_with_a_word_that_users_know(
+    status: dict[str, object], notes: list[str]
+) -> None:
+    assert list(notes_of([], "", status)) == notes
+
+
+def test_each_note_is_shown_once_and_a_longer_one_replaces_its_beginning() -> None:
+    paused = [condition("Suspended", "True", "PausedByHand")]
+    assert notes_of(["paused"], "paused", {"conditions": paused}) == ["paused"]
+    forgotten = {"conditions": [*paused, condition("PauseForgotten", "True", "PausedByHand")]}
+    assert notes_of(["paused", "failed items"], "paused", forgotten) == [
+        "failed items",
+        "paused for over a day",
+    ]
+    still = {"conditions": [condition("Progressing", "False", "NoProgress")]}
+    assert notes_of(["no worker"], "no progress", still) == ["no worker", "no progress"]
 
 
 def test_queues_that_cannot_be_read_are_grouped_by_the_reason() -> None:

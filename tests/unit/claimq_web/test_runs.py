@@ -89,6 +89,13 @@ async def test_the_users_of_one_namespace_do_not_use_all_that_may_run() -> None:
     await found.close()
 
 
+async def test_eight_runs_of_all_namespaces_are_the_most() -> None:
+    runs = Runs()
+    begun = [bool(runs.start(run_of(f"user-{n}", queue=f"shop-{n}.queue"))) for n in range(16)]
+    assert sum(begun) == 8
+    await runs.close()
+
+
 @pytest.mark.parametrize("users", [1, 50])
 async def test_ended_runs_of_one_user_or_namespace_push_none_of_others_out(users: int) -> None:
     found = Runs()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.examples import load
+from testkit.programs.examples import load
 
 accounting, odd_files, worker = load("accounting"), load("odd_files"), load("worker")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testkit.examples import load
+from testkit.programs.examples import load
 
 accounting, summary = load("accounting"), load("summary")
 

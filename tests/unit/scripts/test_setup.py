@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.tree import ROOT
+from testkit.repository.tree import ROOT
 from testkit.waiting import PATIENCE
 
 OLD = '#!/bin/sh\ncase "$1" in --version) echo Python 3.9.18;; *) exit 1;; esac\n'

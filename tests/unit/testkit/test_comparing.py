@@ -1,9 +1,9 @@
 """The comparison of the plain model with what the server holds."""
 
-from testkit.comparing import differences
-from testkit.model import QueueModel
-from testkit.model_item import ModelItem
-from testkit.stored import Stored, StoredItem
+from testkit.checkers.comparing import differences
+from testkit.checkers.model import QueueModel
+from testkit.checkers.model_item import ModelItem
+from testkit.checkers.stored import Stored, StoredItem
 
 
 def delayed(*items: StoredItem) -> Stored:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimq.policy import Policy
-from testkit.history import Audit, Event, Finding, Kill, check
-from testkit.model import QueueModel
-from testkit.model_item import Order
+from testkit.checkers.history import Audit, Event, Finding, Kill, check
+from testkit.checkers.model import QueueModel
+from testkit.checkers.model_item import Order
+from testkit.queues.retries import retrying_at_once
 
 LIMIT = 2
 
@@ -21,7 +21,7 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.queue = QueueModel("q", 10**12)
-        self.queue.policy = Policy(requeue_limit=LIMIT, busy_expiry=1.0)
+        self.queue.policy = retrying_at_once(requeue_limit=LIMIT, busy_expiry=1.0)
         self.events: list[Event] = []
         self.kills: list[Kill] = []
         self.hands: dict[str, list[tuple[str, str]]] = {}

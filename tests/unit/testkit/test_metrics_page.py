@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from testkit.metrics_page import Histogram, MetricsPage
+from testkit.programs.metrics_page import Histogram, MetricsPage
 
 PAGE = """
 # HELP requests_total Requests.

@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-from testkit.ports import free_port
+from testkit.programs.ports import free_port
 
-OTHER = "from testkit.ports import free_port; print(*(free_port() for _ in range(60)))"
+OTHER = "from testkit.programs.ports import free_port; print(*(free_port() for _ in range(60)))"
 
 
 def test_processes_of_one_name_have_ports_of_their_own_and_no_port_comes_twice() -> None:

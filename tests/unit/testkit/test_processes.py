@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.processes import whole_lines
+from testkit.programs.processes import whole_lines
 
 
 @pytest.mark.parametrize(

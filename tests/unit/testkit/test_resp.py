@@ -2,7 +2,7 @@
 
 import pytest
 
-from testkit.resp import Frames, Reply, ReplyError, request
+from testkit.servers.resp import Frames, Reply, ReplyError, request
 
 EXAMPLES: list[tuple[bytes, Reply]] = [
     (b"+OK\r\n", b"OK"),

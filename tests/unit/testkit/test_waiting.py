@@ -8,36 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from testkit.processes import Process
+from testkit.programs.processes import Process
 from testkit.waiting import PATIENCE, CannotHappen, eventually, eventually_sync
 
 
 @pytest.fixture
 def third_time() -> Iterator[int]:
     return iter((0, 0, 7))
-
-
-async def test_eventually_returns_the_first_true_answer(third_time: Iterator[int]) -> None:
-    assert await eventually(lambda: next(third_time)) == 7
-
-
-async def test_eventually_takes_a_coroutine_function(third_time: Iterator[int]) -> None:
-    async def probe() -> int:
-        return next(third_time)
-
-    assert await eventually(probe) == 7
-
-
-def test_eventually_without_a_loop(third_time: Iterator[int]) -> None:
-    assert eventually_sync(lambda: next(third_time)) == 7
-
-
-async def test_a_failed_assertion_means_not_yet(third_time: Iterator[int]) -> None:
-    def probe() -> bool:
-        assert next(third_time)
-        return True
-
-    assert await eventually(probe)
 
 
 async def test_it_gives_up_in_time_and_reports_the_last_answer() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from testkit.kubernetes.watching import watched
 from testkit.waiting import eventually_sync
-from testkit.watching import watched
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = b'{"object": {"kind": "Pod"}}\n'

@@ -1,5 +1,5 @@
-"""The JSON API of the page, for `claimq --web-api`: the same reads, changes and permissions, with a token of the user
-instead of a session of a browser.
+"""The JSON API of the page, for programs: the same reads, changes and permissions, with a token of the user instead of
+a session of a browser.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from starlette.routing import BaseRoute, Mount, Route
 import claimq
 from claimq.arguments import choice
 from claimq.model import State
-from claimq_admin.changes.queue_actions import policy_of
+from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.reads import documents
+from claimq_admin.reads.decisions import waits_text
 from claimq_admin.reads.queue_reads import items_within_bytes, status_of, workers_of
 from claimq_admin.selection.selected_items import SelectedItems
 from claimq_web.changes.runs import Run
@@ -26,60 +27,61 @@ from claimq_web.users.access import Right
 from claimq_web.users.security import API
 
 Query = Mapping[str, str]
-Read = Callable[[claimq.ReliableQueue, Query], Awaitable[Json]]
+Read = Callable[[claimq.ReliableQueue, Query, Json], Awaitable[Json]]
+"""Of a queue, the query of the request, and the scaling decision about the queue."""
 _MOST = 1000
 _ONLY_READS = "this page changes nothing; start it with --actions (web.actions of the chart)"
 
 
-async def _status(queue: claimq.ReliableQueue, _: Query) -> Json:
+async def _status(queue: claimq.ReliableQueue, *_: object) -> Json:
     return documents.status("", *await status_of(queue))
 
 
-async def _workers(queue: claimq.ReliableQueue, _: Query) -> Json:
+async def _workers(queue: claimq.ReliableQueue, *_: object) -> Json:
     return {"workers": [asdict(worker) for worker in await workers_of(queue)]}
 
 
-async def _clients(queue: claimq.ReliableQueue, query: Query) -> Json:
-    if client := query.get("client"):
-        return {"clients": [{"client": client, "length": await queue.client_length(client)}]}
+async def _clients(queue: claimq.ReliableQueue, *_: object) -> Json:
     return {"clients": [asdict(entry) for entry in await queue.clients()]}
 
 
-async def _items(queue: claimq.ReliableQueue, query: Query) -> Json:
+async def _items(queue: claimq.ReliableQueue, query: Query, *_: object) -> Json:
     """At most ``limit`` items of a state after the first ``offset``, fewer if they are large; none at the end."""
     count, offset = _span(query)
-    items, _ = await items_within_bytes(
-        queue, _state(query), offset, offset + count, client=query.get("client")
-    )
-    return {"items": [documents.located(item, is_exact=True) for item in items]}
+    items = await items_within_bytes(queue, _state(query), offset, offset + count, query.get("client"))
+    return {"items": [documents.located(item) for item in items]}
 
 
-async def _item(queue: claimq.ReliableQueue, query: Query) -> Json:
-    item_id = query.get("id", "")
-    item = await (queue.failed_item(item_id) if query.get("state") == "failed" else queue.find(item_id))
-    return {"found": item and documents.located(item, is_exact=True)}
+async def _item(queue: claimq.ReliableQueue, query: Query, decision: Json) -> Json:
+    where = await queue.where(query.get("id", ""), everywhere="all" in query)
+    return {"found": where and documents.where(where, waits_text(where, decision))}
 
 
-async def _removed(queue: claimq.ReliableQueue, query: Query) -> Json:
+async def _removed(queue: claimq.ReliableQueue, query: Query, *_: object) -> Json:
     count, offset = _span(query)
     entries = await queue.removed_items(count, offset=offset)
-    return {"items": [documents.removed(entry, is_exact=True) for entry in entries]}
+    return {"items": [documents.removed(entry) for entry in entries]}
 
 
-async def _audit(queue: claimq.ReliableQueue, query: Query) -> Json:
+async def _audit(queue: claimq.ReliableQueue, query: Query, *_: object) -> Json:
     count, offset = _span(query)
     entries = await queue.audit_log(count, offset=offset)
     return {"records": [asdict(entry) for entry in entries]}
 
 
-async def _policy(queue: claimq.ReliableQueue, _: Query) -> Json:
-    return await policy_of(queue)
+async def _policy(queue: claimq.ReliableQueue, *_: object) -> Json:
+    return await admin_of(queue, "").policy()
+
+
+async def _limits(queue: claimq.ReliableQueue, *_: object) -> Json:
+    return documents.limits("", await queue.snapshot())
 
 
 READS: Mapping[str, tuple[Right, Read]] = {
     "status": (Right.LOOK, _status),
     "workers": (Right.LOOK, _workers),
     "policy": (Right.LOOK, _policy),
+    "limits": (Right.LOOK, _limits),
     "clients": (Right.READ, _clients),
     "items": (Right.READ, _items),
     "item": (Right.READ, _item),
@@ -127,7 +129,7 @@ def selected(items: SelectedItems) -> Json:
         "matching": items.matched,
         "looked_at": items.looked_at,
         "total": items.total,
-        "samples": [documents.located(item, is_exact=True) for item in items.samples],
+        "samples": [documents.located(item) for item in items.samples],
     }
 
 

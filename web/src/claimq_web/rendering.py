@@ -10,13 +10,15 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from claimq_admin.escaping import safe
 from claimq_admin.text import age, instant, iso_instant, option_texts, payload
 from claimq_web import payload as payloads
 
 HERE = Path(__file__).parent
+HEALTHY = PlainTextResponse("ok\n")
+"""The process serves."""
 
 
 @cache
@@ -64,4 +66,4 @@ def no_queue(name: str) -> HTTPException:
 
 def rate(per_second: float) -> str:
     """A number of items per second, rounded."""
-    return f"{per_second:,.0f}/s" if per_second >= 100 else f"{per_second:.3g}/s"
+    return f"{per_second:,.0f}/s" if per_second >= 100 else f"{round(per_second, 4):.3g}/s"

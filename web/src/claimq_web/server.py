@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import Server
@@ -18,6 +18,8 @@ from claimq_web.users.security import HEALTH
 
 _MOST_REQUESTS, _MOST_CONNECTIONS = 256, 320
 """Requests in progress, and connections: there is always one that a new client can replace."""
+_MOST_UNREAD = 64 * 1024 * 1024
+"""Bytes of responses that clients have not read. Beyond it the connection with the most of them is closed."""
 _REQUEST_SECONDS = 5.0
 """From the first byte of a request, or from the connection, to the end of the request's head."""
 
@@ -90,6 +92,14 @@ def _close_longest_waiting(connections: Collection[_TimedProtocol]) -> bool:
     return bool(waiting)
 
 
+def _close_unread(connections: Collection[_TimedProtocol], size: int) -> None:
+    unread = {connection: connection.transport.get_write_buffer_size() for connection in connections}
+    while sum(unread.values()) + size > _MOST_UNREAD and any(unread.values()):
+        largest = max(unread, key=lambda connection: unread[connection])
+        largest.abort()
+        del unread[largest]
+
+
 class _Limited:
     """The app with a limit on the requests in progress. Health checks are answered beyond it: busy is not broken."""
 
@@ -98,6 +108,8 @@ class _Limited:
         self._running = 0
         self.make_room: Callable[[], bool] = lambda: False
         """Ends a request that waits for its client, which may never go on; returns whether there is one."""
+        self.make_memory: Callable[[int], None] = lambda _: None
+        """Ends responses that their clients do not read, until there is room for so many bytes more."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or refuses it with status 503."""
@@ -106,9 +118,14 @@ class _Limited:
             refusal = PlainTextResponse("too many requests are in progress\n", 503, {"Retry-After": "1"})
             await refusal(scope, receive, send)
             return
+
+        async def send_within(message: Message) -> None:
+            self.make_memory(len(message.get("body", b"")))
+            await send(message)
+
         self._running += 1
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, send_within)
         finally:
             self._running -= 1
 
@@ -128,6 +145,7 @@ async def served(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[None]
     limited.make_room = lambda: _close_longest_waiting(
         [connection for connection in connections if connection.has_request]
     )
+    limited.make_memory = lambda size: _close_unread(connections, size)
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[listening])
     try:

@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -19,11 +20,14 @@ from starlette.types import ASGIApp
 import claimq
 from claimq.concurrency.background_work import in_background
 from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
-from claimq_admin.changes.item_change import CHANGEABLE
-from claimq_admin.direct_admin import DirectAdmin
+from claimq.model import WorkerInfo
+from claimq_admin.changes.item_actions import CHANGEABLE
+from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import ForeignQueue
+from claimq_admin.reads.decisions import waits_text
 from claimq_admin.reads.queue_reads import live_workers, workers_of
 from claimq_admin.selection.item_filter import fields_of
+from claimq_admin.selection.selected_items import SelectedItems
 from claimq_kubernetes.port import ClusterError, part
 from claimq_web import api
 from claimq_web.changes.actions import Actions
@@ -36,26 +40,22 @@ from claimq_web.curves.overview import (
     Selection,
     grouped,
     namespaces_of,
-    notes_of,
     selected,
-    warnings_of,
 )
-from claimq_web.curves.samples import Samples
+from claimq_web.curves.samples import Sample, Samples
 from claimq_web.payload import shown_payload
 from claimq_web.queues import queue_pages
+from claimq_web.queues.limited_reads import LimitedReads
 from claimq_web.queues.queues import Json, Queues
 from claimq_web.queues.sampler import Sampler
-from claimq_web.rendering import HERE, answer, no_queue, page
+from claimq_web.rendering import HEALTHY, HERE, answer, no_queue, page
 from claimq_web.users.access import Access, Right, SameForAll
 from claimq_web.users.forms import fields_once
-from claimq_web.users.limits import AtOnce, TooManyRequests, answering
+from claimq_web.users.limits import TooManyRequests
 from claimq_web.users.login import Logins, ProxyHeaders, Session
 from claimq_web.users.login_pages import LoginPages
 from claimq_web.users.security import HEALTH, METRICS, STATIC, Guarded
 
-_READS_AT_ONCE = 16
-_READS_OF_A_QUEUE, _READS_OF_A_USER, _READS_OF_A_NAMESPACE = 2, 4, 8
-_READ_SECONDS = 20.0
 _ROW_SECONDS = 5.0
 _COUNT_SECONDS = 3.0
 """After so long a dry run shows what it has counted."""
@@ -90,7 +90,8 @@ class Site:
         self._access = access or SameForAll(may_act=may_act)
         self._runs = Runs()
         self.sampler = Sampler(queues, Samples())
-        self._reads = AtOnce(_READS_OF_A_QUEUE, _READS_OF_A_USER, _READS_OF_A_NAMESPACE, _READS_AT_ONCE)
+        self._reads = LimitedReads(queues)
+        self.actions = Actions(queues, self._access, self._runs, self._reads.large)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -105,8 +106,8 @@ class Site:
 
     def app(self, *hosts: str) -> ASGIApp:
         """The ASGI app. ``hosts``: the address that its server listens on, and other names by which it is opened."""
-        routes = [
-            Route(HEALTH, self._health),
+        routes: list[BaseRoute] = [
+            Route(HEALTH, HEALTHY, methods=["GET"]),
             *self._metrics_pages(),
             Route("/", self._overview),
             *self._login_pages(),
@@ -118,6 +119,10 @@ class Site:
             Route("/queues/{name}/{state}", self._items),
             Mount(f"{STATIC}{VERSION}", StaticFiles(directory=_STATIC)),
         ]
+        return self.guarded(routes, hosts)
+
+    def guarded(self, routes: list[BaseRoute], hosts: tuple[str, ...]) -> ASGIApp:
+        """The app with these routes, behind the checks of each request."""
         app = Starlette(routes=routes)
         app.add_exception_handler(ClaimqError, self._store_error)
         app.add_exception_handler(ClusterError, self._cluster_error)
@@ -144,12 +149,11 @@ class Site:
     def _changes(self, *, of_programs: bool = False) -> list[BaseRoute]:
         if self._logins is None or not self._may_act:
             return []
-        actions = Actions(self._queues, self._access, self._runs)
         return [
             Route("/queues/{name}/selected", self._selected),
             Route("/queues/{name}/runs/{run}", self._run),
-            *(actions.routes_of_programs() if of_programs else []),
-            *actions.routes(),
+            *(self.actions.routes_of_programs() if of_programs else []),
+            *self.actions.routes(),
         ]
 
     async def _names(self, request: Request) -> list[str]:
@@ -160,24 +164,8 @@ class Site:
     async def _read(self, request: Request, right: Right, read: api.Read) -> Json:
         """What a read of the API finds."""
         name, queue = await self._queue_of(request, right)
-        async with self._reading(request, name):
-            if not await queue.exists():
-                raise no_queue(name)
-            return await read(queue, request.query_params)
-
-    @asynccontextmanager
-    async def _reading(
-        self, request: Request, name: str, seconds: float | None = None
-    ) -> AsyncGenerator[None]:
-        """Limits how many requests read a queue, and for how long: its server must not stop the page for others."""
-        session: Session | None = request.state.session
-        user = session.user if session else ""
-        async with answering(name, seconds or _READ_SECONDS), self._reads.slot(name, user):
-            await self._queues.check(name)
-            yield
-
-    async def _health(self, request: Request) -> Response:  # noqa: ARG002 - as Starlette calls it
-        return PlainTextResponse("ok\n")
+        call = partial(read, queue, request.query_params, self._queues.decisions().get(name, {}))
+        return await self._reads.read(name, request.state.session, call, existing=queue)
 
     async def _overview(self, request: Request) -> Response:
         selection = Selection.of(request.query_params)
@@ -185,16 +173,16 @@ class Site:
             async with self._reads.altogether:
                 await self.sampler.sample_all()
         problems = {**self._queues.unreadable(), **self.sampler.problems}
-        all_names = dict.fromkeys([*self.sampler.samples.names, *problems])
-        visible = await self._access.visible(request.state.session, [*all_names])
         rings = {name: self.sampler.samples.ring(name) for name in self.sampler.samples.names}
+        visible = await self._access.visible(request.state.session, [*{**rings, **problems}])
         latest = {
             name: ring.latest
             for name, ring in rings.items()
             if name in visible and name not in problems and ring and ring.latest
         }
-        names, part = selected(latest, selection)
         decisions = self._queues.decisions()
+        noted = queue_pages.noted(self._queues, rings, latest, decisions) if selection.sort == "notes" else ()
+        names, part = selected(latest, selection, noted)
         results = await asyncio.gather(
             *(self._try_row(request, name, decisions.get(name, {})) for name in names)
         )
@@ -231,13 +219,16 @@ class Site:
         queue = self._queues.queue(name)
         if queue is None:
             return []
-        async with self._reading(request, name, _ROW_SECONDS):
+
+        async def read() -> tuple[Sample | None, list[WorkerInfo]]:
             sample = await self.sampler.sample(name)
-            if sample is None:
-                return []
-            workers = live_workers(await workers_of(queue), sample.at)
-        samples = queue_pages.samples_of(sample, self.sampler.samples.ring(name))
-        target = queue_pages.target_of(decision)
+            return sample, [] if sample is None else live_workers(await workers_of(queue), sample.at)
+
+        sample, workers = await self._reads.read(name, request.state.session, read, _ROW_SECONDS)
+        if sample is None:
+            return []
+        ring = self.sampler.samples.ring(name)
+        samples = queue_pages.samples_of(sample, ring)
         row = {
             "name": name,
             "sample": sample,
@@ -246,21 +237,23 @@ class Site:
             "busy_workers": sum(worker.busy > 0 for worker in workers),
             "wanted": decision.get("replicas"),
             "ready": part(self._queues.status(name), "workers").get("ready"),
-            "target": target,
-            "warnings": [*warnings_of(sample, target, len(workers)), *notes_of(self._queues.status(name))],
+            "target": queue_pages.target_of(decision),
+            "notes": queue_pages.notes(self._queues, name, ring, decision, len(workers)),
             "spark": plot.spark_path(samples, 96, 22),
         }
         return [row]
 
     async def _summary(self, request: Request) -> Response:
         name, queue = await self._queue_of(request, Right.LOOK)
-        async with self._reading(request, name):
+
+        async def read() -> Json:
             sample = await self.sampler.sample(name)
             if sample is None:
                 raise no_queue(name)
             decision = self._queues.decisions().get(name, {})
-            ring = self.sampler.samples.ring(name)
-            values = await queue_pages.summary(queue, sample, ring, decision)
+            return await queue_pages.summary(name, queue, sample, self.sampler.samples.ring(name), decision)
+
+        values = await self._reads.read(name, request.state.session, read)
         status = self._queues.status(name)
         values |= {"resource": status, "ready_workers": queue_pages.ready_workers(status)}
         values |= {"events": await self._queues.events(name)}
@@ -271,28 +264,30 @@ class Site:
         state = str(request.path_params["state"])
         if state not in queue_pages.READ:
             raise HTTPException(404, "there is no such page")
-        async with self._reading(request, name):
-            if not await queue.exists():
-                raise no_queue(name)
-            values = await queue_pages.READ[state](queue, request.query_params)
+        call = partial(queue_pages.READ[state], queue, request.query_params)
+        values = await self._reads.read(name, request.state.session, call, existing=queue)
         return await self._queue_page(request, f"{state}.html", name, state, **values)
 
     async def _item(self, request: Request) -> Response:
         name, queue = await self._queue_of(request)
         item_id = request.query_params.get("id", "")
-        async with self._reading(request, name):
-            located = await queue.find(item_id) if item_id else None
-        if located is None:
+        everywhere = "all" in request.query_params
+        find = partial(queue.where, item_id, everywhere=everywhere)
+        where = await self._reads.read(name, request.state.session, find) if item_id else None
+        if where is None:
             raise HTTPException(
                 404, f"{name} has no item {item_id[:200]}: it is done, was removed, or never existed"
             )
+        located = where.located
         values = {"found": located, "item": located.item, "payload": shown_payload(located.item.payload)}
+        values |= {"where": where, "waits": waits_text(where, self._queues.decisions().get(name, {}))}
         return await self._queue_page(request, "item.html", name, "", **values)
 
     async def _audit(self, request: Request) -> Response:
         name, queue = await self._queue_of(request)
-        async with self._reading(request, name):
-            records = await queue.audit_log(queue_pages.MOST_RECORDS)
+        records = await self._reads.read(
+            name, request.state.session, partial(queue.audit_log, queue_pages.MOST_RECORDS)
+        )
         return await self._queue_page(request, "audit.html", name, "audit", records=records)
 
     async def _selected(self, request: Request) -> Response:
@@ -302,11 +297,15 @@ class Site:
         if tab not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
         selector = filter_of(fields_once(request.query_params.multi_items()))
-        admin = DirectAdmin(queue, self._queues.recorder(name, ""))
-        items, stop = admin.selected(selector, CHANGEABLE[tab]), asyncio.Event()
-        asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
-        async with self._reading(request, name):
+
+        async def count() -> SelectedItems:
+            items = SelectedItems(admin_of(queue, ""), selector, state=CHANGEABLE[tab])
+            stop = asyncio.Event()
+            asyncio.get_running_loop().call_later(_COUNT_SECONDS, stop.set)
             await items.count(stop)
+            return items
+
+        items = await self._reads.read(name, request.state.session, count)
         if request.state.is_api:
             return answer(api.selected(items))
         fields = fields_of(selector)

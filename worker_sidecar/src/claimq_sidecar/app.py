@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from claimq.consuming.engine.permits import remove_stale
 from claimq_process.environment import InvalidSettings
 from claimq_process.log_lines import LogEvent, write_log
 from claimq_sidecar.claims.sidecar import Sidecar
@@ -25,7 +26,7 @@ from claimq_sidecar.http.listening import (
 )
 from claimq_sidecar.http.probes import Probes
 from claimq_sidecar.http.protocol import AppProtocol, BoundedProtocol
-from claimq_sidecar.http.server import HttpServer
+from claimq_sidecar.http.router import HttpServer
 from claimq_sidecar.push.pusher import Pusher
 from claimq_sidecar.settings import SidecarSettings, unknown_variables
 
@@ -81,6 +82,7 @@ async def run(settings: SidecarSettings, app_socket: AppSocket | None = None) ->
     if app_socket is None:
         app_socket = open_app_socket(settings.socket, settings.socket_mode)
     try:
+        remove_stale(settings.socket)
         health_port = open_health_port(settings.health_host, settings.health_port)
         host, port = health_port.getsockname()[:2]
         sidecar = Sidecar(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from prometheus_client import (
     CollectorRegistry,
@@ -24,7 +25,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _GIVEN_BACK = (
     "Items that the sidecar gave back, by cause: crashed (a session's connection closed), drained, unread (the client "
     "did not read them), stopped (the request ended before it got them), alone (an item that crashed a worker is "
-    "claimed alone)."
+    "claimed alone), not_reached (claimed ahead, and not begun)."
 )
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client has no types for it
@@ -57,14 +58,11 @@ class PushMetrics:
         self.limit = Gauge(
             "claimq_sidecar_push_limit", "Requests to the app that may be in progress.", registry=registry
         )
-        self._of_results: dict[str, Counter] = {}
+        self._of_result = cache(self._pushes.labels)  # labels() takes longer than what follows
 
-    def count(self, result: str) -> None:
+    def count(self, outcome: str) -> None:
         """Adds a request: ``2xx`` to ``9xx`` by its status, or why there is no response."""
-        counter = self._of_results.get(result)
-        if counter is None:
-            counter = self._of_results[result] = self._pushes.labels(result)
-        counter.inc()
+        self._of_result(outcome).inc()
 
     def observe(self, seconds: float) -> None:
         """Adds the duration of a request."""
@@ -112,22 +110,16 @@ class Metrics:
         )
         self._item_waiting = self._series(waiting_histogram("claimq_sidecar"))
         self._item_processing = self._series(processing_histogram("claimq_sidecar"))
-        self._of_requests: dict[tuple[str, int], Histogram] = {}
-        self._of_verdicts: dict[str, Counter] = {}
+        self._of_request = cache(self.requests.labels)
+        self._of_verdict = cache(self.verdicts.labels)
 
     def observe_request(self, path: str, status: int, seconds: float) -> None:
         """Adds a request."""
-        histogram = self._of_requests.get((path, status))
-        if histogram is None:  # labels() takes longer than the observation
-            histogram = self._of_requests[path, status] = self.requests.labels(path, str(status))
-        histogram.observe(seconds)
+        self._of_request(path, status).observe(seconds)
 
     def count_verdict(self, verdict: str, count: int = 1) -> None:
         """Adds verdicts of one kind."""
-        counter = self._of_verdicts.get(verdict)
-        if counter is None:
-            counter = self._of_verdicts[verdict] = self.verdicts.labels(verdict)
-        counter.inc(count)
+        self._of_verdict(verdict).inc(count)
 
     def count_claims(self, claims: Sequence[Claim]) -> None:
         """Adds claims that the app gets."""

@@ -98,6 +98,10 @@ class SidecarSettings:
     """CLAIMQ_LIFECYCLE_KEY: the key that a drain request on the health port needs. Without it all are refused."""
     concurrency: int | None = None
     """CLAIMQ_CONCURRENCY (no limit; 1 with push delivery): maximum number of claims in flight, 1 to 1000."""
+    claim_ahead: int = 100
+    """CLAIMQ_CLAIM_AHEAD: maximum number of items that an app has received and has not begun, 0 to 500.
+
+    With 0, with `durableDone` and with a rate in `limits`, nothing is claimed ahead."""
     push: PushSettings | None = None
     """The CLAIMQ_PUSH_ variables; None: the app claims its items itself."""
     drain_timeout: float = 25.0
@@ -135,6 +139,7 @@ class SidecarSettings:
             health_port=reader.port(variables.HEALTH_PORT, HEALTH_PORT),
             lifecycle_key=reader.text(variables.LIFECYCLE_KEY),
             concurrency=reader.whole(variables.CONCURRENCY, None if push is None else 1, least=1, most=1000),
+            claim_ahead=reader.whole(variables.CLAIM_AHEAD, 100, least=0, most=500),
             push=push,
             drain_timeout=reader.duration(variables.DRAIN_TIMEOUT, 25.0),
             leaves_at_sigterm=reader.boolean(variables.LEAVE_AT_SIGTERM, default=False),
@@ -183,7 +188,11 @@ class _Reader(Environment):
         return path
 
     def push(self) -> PushSettings | None:
-        port, socket_path = self.port(variables.PUSH_PORT, 0) or None, self._push_socket()
+        port, has_socket = (
+            self.port(variables.PUSH_PORT, 0) or None,
+            self.text(variables.PUSH_SOCKET) is not None,
+        )
+        socket_path = self.socket_path(variables.PUSH_SOCKET) if has_socket else None
         names = [name for name in _PUSH_VARIABLES if self.text(name) is not None]
         if variables.PUSH_PORT in names and variables.PUSH_SOCKET in names:
             self.bad(variables.PUSH_SOCKET, f"is set beside {variables.PUSH_PORT}; give one of them")
@@ -208,9 +217,6 @@ class _Reader(Environment):
             retries_client_errors=self.boolean(variables.PUSH_RETRY_CLIENT_ERRORS, default=False),
         )
         return settings if port or socket_path else None
-
-    def _push_socket(self) -> Path | None:
-        return None if self.text(variables.PUSH_SOCKET) is None else self.socket_path(variables.PUSH_SOCKET)
 
     def _push_path(self, name: str) -> str | None:
         text = self.text(name)

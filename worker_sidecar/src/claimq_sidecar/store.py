@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from claimq.consuming.engine.server_clock import ServerClock
 from claimq.errors import ClaimqError, ScriptsRefused, StoreUnavailable
+from claimq.internals.next_claims import next_claims
 from claimq.internals.operations import internals
 from claimq.metrics import kind_of
 from claimq.policy import Policy
@@ -69,6 +70,7 @@ class Store:
         """How long a claim waits by default, in seconds, when last read. None: without limit."""
         self.max_payload: int | None = None
         """The queue's largest allowed payload in bytes when last read; None before the first response."""
+        self._durable_done = False
         self.ready = asyncio.Event()
 
     def _connect(self) -> Server:
@@ -77,6 +79,18 @@ class Store:
                 retry_for=CALL_SECONDS, verdict_retry_for=VERDICT_SECONDS, largest_item=self._largest_item
             )
         )
+
+    @property
+    def durable_done(self) -> bool:
+        """Whether a verdict waits until the server's copies have it, by the policy when last read or by the last call
+        that also claimed.
+        """
+        return self._durable_done or next_claims(self._of_server).waits_for_copies
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether a limit of the queue was a rate at the last claim."""
+        return next_claims(self._of_server).has_rate
 
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
         """As :meth:`ServerClock.lease`: at most as long as that of the policy, and at least a second or, if that is
@@ -172,6 +186,7 @@ class Store:
         self.busy_expiry = policy.busy_expiry
         self.claim_wait = policy.claim_wait_timeout
         self.max_payload = policy.max_payload
+        self._durable_done = policy.durable_done
 
     async def _open_connections(self) -> None:
         """Opens the sockets for calls, verdicts and renewals before they are needed: a lease can then be renewed even

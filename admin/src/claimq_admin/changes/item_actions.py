@@ -3,36 +3,106 @@ action."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import cast
 
 import claimq
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.item_options import kept_options
 from claimq.model import Claim, Located, Outcome, State, Verdict
-from claimq_admin.changes.action_record import ActionRecord, Destination, Record
-from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.changes.queue_admin import QueueAdmin
 from claimq_admin.errors import CommandError
+from claimq_admin.reads.queue_reads import bytes_of
+from claimq_control.large_reads import Turn, in_turn
 
+PAST = {
+    "cancel": "cancelled",
+    "remove": "removed",
+    "run-now": "run_now",
+    "requeue": "requeued",
+    "move": "moved",
+}
+"""What can be done to an item, and what it is afterwards."""
+CHANGEABLE = {"waiting": State.MAIN, "delayed": State.DELAYED, "failed": State.FAILED}
+"""The states whose items can be changed together, by the name of their page."""
 _ATTEMPTS = 3
+_SMALL_ITEM = 128 * 1024
+"""Bytes. The reply with a larger item may be too large outside of a turn."""
 
 
-async def change_item(
-    queue: claimq.ReliableQueue,
-    record: Record,
-    item_id: str,
-    change: ItemChange,
-    destination: Destination | None = None,
-) -> str:
-    """Records the change of an item in any state, and makes it; returns what was done. A second record says if it was
-    not made. CommandError and ClaimqError if it cannot be made, InBoth after a half of a move.
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """``because``: the error to record with an item that is cancelled. ``delay``: of one that is requeued by its id, in
+    seconds. Raises ValueError for an unknown action."""
+
+    action: str
+    because: str = "cancelled by hand"
+    delay: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.action not in PAST:
+            raise ValueError(f"there is no such action; write one of {', '.join(PAST)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRecord:
+    """Records an action on items. A move is recorded in the audit log of its destination too, and there first: a user
+    who may not add items to that queue moves none."""
+
+    admin: QueueAdmin
+    action: str
+
+    async def item(self, item_id: str) -> None:
+        """Records the action on one item, before it is taken."""
+        await self._add("", 1, item_id=item_id)
+
+    async def item_not_done(self, item_id: str) -> None:
+        """Records that a recorded action on one item was not carried out."""
+        await self._add(": not done", 0, item_id=item_id)
+
+    @asynccontextmanager
+    async def selection(self, selector: str, count: Callable[[], int]) -> AsyncGenerator[None]:
+        """Records the beginning of the action on all items that match ``selector``, which the block takes, and its end
+        with ``count``: the number of changed items."""
+        await self._add("", None, selector=selector)
+        try:
+            yield
+        finally:
+            await self._add(": ended", count(), selector=selector)
+
+    async def _add(self, ending: str, count: int | None, *, item_id: str = "", selector: str = "") -> None:
+        def about(way: str) -> str:
+            return f"{item_id} {way}" if item_id else f"{way}: {selector}"
+
+        what = item_id or selector
+        source, destination = self.admin, self.admin.destination
+        if destination:
+            moved = about(f"from {source.queue.name}")
+            await destination.record(f"move here{ending}", moved, count=count, adds=True)
+            what = about(f"to {destination.queue.name}")
+        await source.record(f"{self.action}{ending}", what, count=count)
+
+
+async def change_item(admin: QueueAdmin, item_id: str, change: ItemChange, *, is_failed: bool = False) -> str:
+    """Records the change of an item, and makes it; returns what was done. A second record says if it was not made.
+
+    ``is_failed``: only an item in failed, otherwise one in any state. CommandError and ClaimqError if the change cannot
+    be made, NotInFailed if there is no such failed item, InBoth after a half of a move.
     """
-    records = ActionRecord(record, change.action, queue.name, destination)
+    records = ActionRecord(admin, f"{change.action} failed" if is_failed else change.action)
+    queue, item = admin.queue, None
+    find = queue.failed_item if is_failed else queue.find
     try:
         await records.item(item_id)
-        located, claim = await _take(queue, item_id)
-        return await act_on(queue, located, claim, change, destination)
+        if admin.turn or is_failed:
+            item = await in_turn(admin.turn, lambda: find(item_id))
+        if item is None and is_failed:
+            raise NotInFailed(queue, item_id)
+        async with turn_for(item, admin.turn):
+            located, claim = (item, None) if item and is_failed else await _take(queue, item_id)
+            return await act_on(admin, located, claim, change)
     except (StoreUnavailable, InBoth):  # it may have been carried out, or was in part
         raise
     except (CommandError, ClaimqError):
@@ -40,19 +110,19 @@ async def change_item(
         raise
 
 
-async def act_on(
-    queue: claimq.ReliableQueue,
-    located: Located,
-    claim: Claim | None,
-    change: ItemChange,
-    destination: Destination | None,
-) -> str:
+def turn_for(located: Located | None, turn: Turn | None) -> AbstractAsyncContextManager[None]:
+    """A turn for calls that return this item, if it is large and there are turns."""
+    is_large = located is not None and bytes_of(located.item) > _SMALL_ITEM
+    return turn() if turn and is_large else nullcontext()
+
+
+async def act_on(admin: QueueAdmin, located: Located, claim: Claim | None, change: ItemChange) -> str:
     """Changes an item; returns what was done. ``claim``: on an item that waited in main or delayed.
 
     A cancelled item is in failed then, a removed one is in the log of removed items, unless it had failed. One to run
     now is before all that no worker has had. A worker that has an item loses its claim; it cannot be run now or moved.
     """
-    item_id, is_failed = located.item.id, located.state is State.FAILED
+    queue, item_id, is_failed = admin.queue, located.item.id, located.state is State.FAILED
     match change.action:
         case "cancel":
             if is_failed:
@@ -74,7 +144,7 @@ async def act_on(
         case "requeue":
             return await _requeue(queue, located, claim, change.delay)
         case _:
-            return await _move(queue, located, claim, cast("Destination", destination))
+            return await _move(queue, located, claim, cast("QueueAdmin", admin.destination).queue)
 
 
 async def _requeue(
@@ -92,14 +162,13 @@ async def _requeue(
 
 
 async def _move(
-    queue: claimq.ReliableQueue, located: Located, claim: Claim | None, destination: Destination
+    queue: claimq.ReliableQueue, located: Located, claim: Claim | None, target: claimq.ReliableQueue
 ) -> str:
     """Moves an item to another queue, with id, client, headers and due time. Its counters and history end.
 
     It is enqueued there before it leaves here: a crash in between leaves it in both. CommandError if the other queue
     already knows the id; InBoth if it left its place here at the same time.
     """
-    target = destination.queue
     _check_not_busy(located)
     if claim:
         await _move_claimed(queue, target, located, claim)
@@ -119,7 +188,7 @@ class InBoth(CommandError):
 
 
 class NotInFailed(CommandError):
-    """A failed item that was found has left failed since then."""
+    """There is no such failed item, or it has left failed in the meantime."""
 
     def __init__(self, queue: claimq.ReliableQueue, item_id: str) -> None:
         super().__init__(

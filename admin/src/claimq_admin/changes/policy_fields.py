@@ -13,9 +13,11 @@ from claimq.arguments import (
     Number,
     OptionalCount,
     OptionalSeconds,
+    OptionalSize,
     Seconds,
     Size,
 )
+from claimq.limits import Limits, LimitsField, read_limits, shown_limits
 from claimq.policy import POLICY_FIELDS, Policy, PolicyChanges, PolicyField
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.similar_names import did_you_mean
@@ -46,6 +48,10 @@ def _yes_or_no(text: str) -> bool:
     return text == "true"
 
 
+def _limits(limits: str | Limits) -> str:
+    return limits if isinstance(limits, str) else shown_limits(limits) or NONE
+
+
 def _grouped(count: int) -> str:
     return f"{count:,}"
 
@@ -56,9 +62,11 @@ _FORMS: Mapping[type[Checked[Any, Any]], tuple[Callable[[str], Any], Callable[[A
     Count: (_count, _grouped),
     OptionalCount: (_count, _grouped),
     Size: (parse_size, format_size),
+    OptionalSize: (parse_size, format_size),
     Number: (_number, lambda number: f"{number:g}"),
     Flag: (_yes_or_no, lambda flag: str(flag).lower()),
     Choice: (str, str),
+    LimitsField: (lambda text: read_limits("" if text == NONE else text), _limits),
 }
 """How the values of a field are read and shown, by its declaration."""
 
@@ -94,8 +102,10 @@ def read_changes(changes: Sequence[str]) -> PolicyChanges:
 
 
 def fields_of(policy: Policy) -> dict[str, Any]:
-    """The fields of a policy by their names on the command line: durations in seconds, sizes in bytes."""
-    return {name: field.of(policy) for name, field in POLICY_FIELDS.items()}
+    """The fields of a policy by their names on the command line: durations in seconds, sizes in bytes, limits as text
+    (None: no limits)."""
+    values = {name: field.of(policy) for name, field in POLICY_FIELDS.items()}
+    return values | {"limits": shown_limits(policy.limits) or None}
 
 
 def shown(field: str, value: Any) -> str:

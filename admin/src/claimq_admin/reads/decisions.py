@@ -1,13 +1,31 @@
-"""The numbers of a scaling decision, as rows for people."""
+"""What the operator or local mode reports of a queue: its scaling decision and its conditions, and why an item waits
+with these. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
+from claimq.waiting.reasons import WaitReason, Where
+from claimq_control.decide.conditions.progressing import NO_PROGRESS, TYPE
+from claimq_control.decide.pauses import PAUSED
+from claimq_kubernetes.port import part, parts
 from claimq_process.duration import readable_duration
 
 _MOST: Final = 1e15
+_WORDS: Final = {
+    ("Ready", "False"): "not ready",
+    ("RedisReachable", "ReachableWithWarnings"): "server",
+    ("Progressing", NO_PROGRESS): "no progress",
+    ("ScalingLimited", "True"): "too few workers",
+    ("Suspended", "SpecSuspend"): "suspended",
+    ("Suspended", PAUSED): "paused",
+    ("PauseForgotten", "True"): "paused for over a day",
+    ("Full", "True"): "full",
+}
+"""What a user calls a condition that needs attention, by its type and its status or reason."""
+_SENTENCES: Final = {("ScalingLimited", "True"): "limited", ("WorkersAvailable", "False"): "unready"}
+"""Types and statuses of conditions that explain a decision, and under which name."""
 _INPUTS: Final = {
     "main": "items waiting",
     "busy": "items in progress",
@@ -31,6 +49,55 @@ _RULES: Final = {
     "minReplicas": "minReplicas",
     "maxReplicas": "maxReplicas",
 }
+
+
+def noted(conditions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The conditions that a user should know, by the word for each. A longer word replaces its own beginning."""
+    words = {
+        _WORDS[key]: condition
+        for condition in conditions
+        for field in ("status", "reason")
+        if (key := (str(condition.get("type")), str(condition.get(field)))) in _WORDS
+    }
+    return {
+        word: condition
+        for word, condition in words.items()
+        if not any(other.startswith(f"{word} ") for other in words)
+    }
+
+
+def needs_attention(conditions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What a user should know of the conditions of a queue: each message once, after the word for it."""
+    words = {str(condition.get("message")): word for word, condition in noted(conditions).items()}
+    return tuple(message if word in message else f"{word}: {message}" for message, word in words.items())
+
+
+def with_conditions(decision: Mapping[str, Any], conditions: Iterable[Mapping[str, str]]) -> dict[str, Any]:
+    """A decision and what the conditions add: ``limited``, by what it is; ``unready``, why no worker is ready;
+    ``attention``, that the queue makes no progress or is paused. Each is missing where nothing is wrong."""
+    document = dict(decision)
+    for condition in conditions:
+        name = _SENTENCES.get((condition.get("type", ""), condition.get("status", "")))
+        if condition.get("type") == TYPE and condition.get("reason") in (NO_PROGRESS, PAUSED):
+            name = "attention"
+        if name:
+            document[name] = condition.get("message", "")
+    return document
+
+
+def decision_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The decision in the status of a ReliableQueue, as :func:`decision_rows` takes it, with its conditions."""
+    metadata, status = body["metadata"], part(body, "status")
+    named = {"queue": f"{metadata['namespace']}/{metadata['name']}", "source": "ReliableQueue"}
+    return with_conditions({**named, **part(status, "scaling")}, parts(status, "conditions"))
+
+
+def waits_text(where: Where, decision: Mapping[str, Any]) -> str:
+    """Why an item waits, and for one that no worker takes, why there is none. ``decision``: with its conditions."""
+    if where.reason is not WaitReason.NO_WORKER:
+        return where.text
+    causes = [str(decision[name]) for name in ("unready", "limited") if decision.get(name)]
+    return ": ".join([where.text, *(["; ".join(causes)] if causes else [])])
 
 
 def decision_rows(decision: Mapping[str, Any]) -> list[list[str]]:

@@ -2,7 +2,8 @@
 
 Instants are Unix seconds by the server's clock, durations seconds. A payload is under exactly one name: ``payload``
 (the JSON value that it is), ``text`` (UTF-8 that is not JSON, or is JSON that not every reader can read: a number
-beyond a double, or more than 100 levels) or ``payload_base64`` (anything else).
+beyond a double, or more than 100 levels) or ``payload_base64`` (anything else); of a payload that a list leaves out,
+``payload_size`` has the bytes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from claimq.model import (
     State,
     WorkerInfo,
 )
+from claimq.waiting.reasons import Where, waiting_counts
 from claimq_process.json_levels import levels_of
 
 Json = dict[str, Any]
@@ -64,12 +66,11 @@ def options_of(source: Item) -> Json:
     return {option.name: option.of(source) for option in ITEM_OPTIONS}
 
 
-def item(source: Item, *, is_exact: bool = False) -> Json:
-    """An item. ``is_exact``: with the payload as ``payload_base64``, which can be decoded to the same bytes."""
-    exact = {"payload_base64": base64.b64encode(source.payload).decode()} if is_exact else None
+def item(source: Item, payload_size: int | None = None) -> Json:
+    """An item. ``payload_size``: of a payload that was left out."""
     return {
         "id": source.id,
-        **(exact or payload_of(source.payload)),
+        **(payload_of(source.payload) if payload_size is None else {"payload_size": payload_size}),
         "client": source.client,
         **options_of(source),
         "first_enqueued_at": source.first_enqueued_at,
@@ -78,14 +79,16 @@ def item(source: Item, *, is_exact: bool = False) -> Json:
         "fail_count": source.fail_count,
         "crash_count": source.crash_count,
         "interrupted_count": source.interrupted_count,
+        "postponed_count": source.postponed_count,
         "given_up_count": source.given_up_count,
         "last_error": source.last_error,
         "error_detail": source.error_detail,
+        "failed_reason": source.failed_reason,
         "history": list(map(asdict, source.history)),
     }
 
 
-def located(source: Located, *, is_exact: bool = False) -> Json:
+def located(source: Located) -> Json:
     """An item, as :func:`item`, and its state. Fields that do not apply to the state are null."""
     return {
         "state": source.state.value,
@@ -95,17 +98,29 @@ def located(source: Located, *, is_exact: bool = False) -> Json:
         "lease_until": source.lease_until,
         "due_at": source.due_at,
         "failed_at": source.failed_at,
-        "item": item(source.item, is_exact=is_exact),
+        "item": item(source.item, source.payload_size),
     }
 
 
-def removed(source: RemovedItem, *, is_exact: bool = False) -> Json:
+def where(source: Where, text: str) -> Json:
+    """An item, as :func:`located`, and why it waits: null for one that does not. ``text``: the reason for people."""
+    waits = source.reason and {
+        "reason": source.reason.value,
+        "text": text,
+        "until": source.until,
+        "ahead": source.ahead and source.ahead._asdict(),
+        "ahead_of_all": source.ahead_of_all and source.ahead_of_all._asdict(),
+    }
+    return {**located(source.located), "waits": waits}
+
+
+def removed(source: RemovedItem) -> Json:
     """An entry of the log of removed items: the first part of the payload, and its whole size."""
     return {
         "removed_at": source.removed_at,
         "reason": source.reason,
         "payload_size": source.payload_size,
-        "item": item(source.item, is_exact=is_exact),
+        "item": item(source.item),
     }
 
 
@@ -119,17 +134,47 @@ def enqueued(queue: str, result_of_call: Enqueued) -> Json:
     }
 
 
-def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> Json:
-    """A queue at one instant, and its workers."""
+def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo], attention: str = "") -> Json:
+    """A queue at one instant, its workers, and a sentence about what needs attention."""
     return {
         "queue": queue,
         "now": snapshot.now,
         "paused": snapshot.paused,
+        "pause": None if snapshot.pause is None else asdict(snapshot.pause),
+        "attention": attention or None,
         "lengths": {state.value: snapshot.lengths[state] for state in State},
+        "waiting": waiting_counts(snapshot),
         "ages": {state.value: snapshot.ages[state] for state in State},
         "next_due_in": snapshot.next_due_in,
         "counters": snapshot.counters,
         "workers": list(map(asdict, workers)),
+    }
+
+
+def limits(queue: str, snapshot: Snapshot) -> Json:
+    """The limits of a queue at one instant: what holds, until when if that is temporary, and how many items each lets
+    start. A limit that does not hold for a time has no ``rate`` and no ``busy``."""
+    now, busy, rows = snapshot.limits, snapshot.lengths[State.BUSY], dict[str, Json]()
+    none: Json = dict.fromkeys(("rate", "burst", "busy", "startable", "until", "by", "reason"))
+    for limit in now.limits if now else ():
+        burst = None if limit.rate is None else limit.burst or 1
+        startable = now.startable_by(limit, busy) if now else None
+        rows[limit.name] = none | {
+            "rate": limit.rate,
+            "burst": burst,
+            "busy": limit.busy,
+            "startable": startable,
+        }
+    for change in snapshot.temporary_limits:
+        ends = {"until": change.until, "by": change.by, "reason": change.reason}
+        rows[change.name] = rows.get(change.name, none) | ends
+    return {
+        "queue": queue,
+        "limits": [{"name": name, **row} for name, row in rows.items()],
+        "startable": now.startable if now else None,
+        "next_start_in": now.next_start_in if now else None,
+        "waiting": snapshot.lengths[State.MAIN],
+        "in_progress": busy,
     }
 
 

@@ -1,13 +1,11 @@
-"""Selects items by what they contain and how they failed, and groups them by why. Pure.
+"""Selects items by what they contain and how they failed. Pure.
 
 Flags of the command line, fields of the page's forms and queries, and their checks are made of ``FILTERS``.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,28 +15,7 @@ from claimq_admin.selection.payload_filter import PayloadFilter, parse_payload_f
 from claimq_admin.text import age
 from claimq_process.duration import format_duration, parse_duration
 
-_LONGEST_REASON = 200
 _MOST_GIVEN_UP = 1_000_000_000
-_DIGITS = re.compile(r"[0-9]+")
-
-
-def reason_of(located: Located) -> str:
-    """The first line of the error, with ``#`` for numbers, so that equal failures have equal reasons."""
-    first = (located.item.last_error or "no error was given").strip().partition("\n")[0]
-    return _DIGITS.sub("#", first[:_LONGEST_REASON])
-
-
-@dataclass(frozen=True, slots=True)
-class FailureGroup:
-    """Failed items with the same reason."""
-
-    reason: str
-    count: int
-
-
-def groups_of(items: Iterable[Located]) -> list[FailureGroup]:
-    """The reasons with their numbers of items, most items first."""
-    return [FailureGroup(*pair) for pair in Counter(map(reason_of, items)).most_common()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +61,8 @@ FILTERS = (
     ),
     Filter(
         "reason", "reason {!r}".format, "TEXT",
-        "items with this reason, as on the web page: the first line of the error, # for numbers.",
-        lambda reason, located, _: reason == reason_of(located),
+        "failed items with this reason, as `claimq failed reasons` prints it.",
+        lambda reason, located, _: reason == located.item.failed_reason,
     ),
     Filter(
         "client", "client {}".format, "CLIENT", "the items of this client.",
@@ -125,7 +102,7 @@ PAGE_FILTERS = {filter_.name: filter_ for filter_ in FILTERS if filter_.name != 
 class ItemFilter:
     """Which items: those that pass every filter that is set.
 
-    ``error``: a part of the last error, in any case; ``reason``: what :func:`reason_of` makes of it. ``payload``: what
+    ``error``: a part of the last error, in any case; ``reason``: that of a failed item. ``payload``: what
     the payload has, as JSON. ``header``: a header that the item has. ``min_age``: seconds since the failure, for other
     items since they were enqueued.
     """

@@ -6,21 +6,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-import claimq
 from claimq.codec import BARE_ID
 from claimq.errors import ItemOutOfReach, ItemTooLarge
 from claimq.model import Located, State
 from claimq.redis_store.bounded_read import BoundedRead
-from claimq_admin.changes.action_record import ActionRecord, Destination, Record
-from claimq_admin.changes.item_actions import NotInFailed, act_on
-from claimq_admin.changes.item_change import ItemChange, Selected
+from claimq_admin.changes.item_actions import ActionRecord, ItemChange, NotInFailed, act_on, turn_for
+from claimq_admin.changes.queue_admin import QueueAdmin
 from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED, Pace
 from claimq_admin.reads.queue_reads import MOST_BYTES, bytes_of, page_of, walking
 from claimq_admin.selection.item_filter import ItemFilter, entered_at
+from claimq_control.large_reads import in_turn
 
 _MOST_SAMPLES = 10
 _MOST_PROBLEMS = 1000
@@ -40,47 +40,52 @@ class Change:
     all: Callable[[], Awaitable[int]] | None = None
     by: tuple[str, ...] = ()
     is_to_head: bool = False
-    destination: Destination | None = None
-    """Where the items are moved to."""
 
 
 @dataclass
-class SelectedItems(Selected):
+class SelectedItems:
     """The items of a queue in a state that pass a filter, and changes of them: failed ones oldest failure first,
     waiting ones in claim order, delayed ones by due time. At most ``rate`` items are changed in a second.
 
-    Items that enter the state while a change runs are left alone.
+    Items that enter the state while a change runs are left alone. The counts grow: of ``total`` items ``looked_at``
+    were looked at, ``matched`` passed and ``changed`` were changed. ``problems``: why others were not, the first 1,000.
+    ``samples``: the first that :meth:`count` has found. ``note`` is called after each step.
     """
 
-    queue: claimq.ReliableQueue
+    admin: QueueAdmin
     wanted: ItemFilter
-    record: Record
-    destination: Destination | None = None
-    """Where items are moved to."""
-
     limit: int | None = None
     state: State = State.FAILED
     rate: float | None = None
     reads: BoundedRead = field(default_factory=lambda: walking("items"))
     """Bounds the time that the server takes for all pages of items."""
 
+    total: int = 0
+    looked_at: int = 0
+    matched: int = 0
+    changed: int = 0
+    problem_count: int = 0
+    samples: list[Located] = field(default_factory=list[Located])
+    problems: list[str] = field(default_factory=list[str])
+    note: Callable[[], object] = field(default=lambda: None)
+
     def steps_of(self, change: ItemChange) -> Change:
         """How the items of this state are changed: waiting or delayed ones are claimed for a moment. Raises ValueError
         if they cannot be changed so."""
         is_failed = self.state is State.FAILED
         if (is_failed and change.action in ("cancel", "run-now")) or (
-            change.action == "move" and self.destination is None
+            change.action == "move" and self.admin.destination is None
         ):
             raise ValueError(f"items in {self.state.value} have no action {change.action}")
 
         async def step(item: Located, position: int) -> bool:
             claim = None
             if not is_failed:
-                claim = await self.queue.claim_item(item.item.id, located=item, position=position)
+                claim = await self.admin.queue.claim_item(item.item.id, located=item, position=position)
                 if claim is None:
                     return False
             try:
-                await act_on(self.queue, item, claim, change, self.destination)
+                await act_on(self.admin, item, claim, change)
             except NotInFailed:
                 return False
             return True
@@ -89,7 +94,6 @@ class SelectedItems(Selected):
             f"{change.action} {self.state.value}",
             step,
             is_to_head=change.action == "run-now" and self.state is State.MAIN,
-            destination=self.destination,
         )
         if is_failed and change.action == "requeue":
             return replace(steps, all=self._requeue_all, by=("min_age", "max_given_up_count"))
@@ -98,14 +102,14 @@ class SelectedItems(Selected):
         return steps
 
     async def _requeue_all(self) -> int:
-        return await self.queue.requeue_failed(
+        return await self.admin.queue.requeue_failed(
             min_age=self.wanted.min_age or 0.0,
             max_given_up_count=self.wanted.max_given_up_count,
             limit=self.limit,
         )
 
     async def _remove_all(self) -> int:
-        removed = await self.queue.remove_failed(
+        removed = await self.admin.queue.remove_failed(
             min_age=self.wanted.min_age,
             min_given_up_count=self.wanted.min_given_up_count,
             limit=self.limit,
@@ -114,7 +118,7 @@ class SelectedItems(Selected):
         return removed.count
 
     async def count(self, stop: asyncio.Event) -> None:
-        """See :class:`Selected`."""
+        """The dry run: counts the items, and keeps the first ones as ``samples``, fewer if they are large."""
         size = 0
 
         async def stays(located: Located, _: int) -> bool:
@@ -126,23 +130,9 @@ class SelectedItems(Selected):
 
         await self._each(stays, UNLIMITED, stop)
 
-    async def run_on(self, names: Iterable[str], change: ItemChange) -> list[str]:
-        """See :class:`Selected`."""
-        missing: list[str] = []
-        steps = self.steps_of(change)
-        records = ActionRecord(self.record, steps.action, self.queue.name, steps.destination)
-        for name in dict.fromkeys(names):
-            before = self.changed
-            await records.item(name)
-            located = await self.queue.failed_item(name)
-            if located is None or not await self._try(steps, located, 0):
-                missing.append(name)
-            if self.changed == before:
-                await records.item_not_done(name)
-        return missing
-
     async def run(self, change: ItemChange, stop: asyncio.Event) -> None:
-        """See :class:`Selected`."""
+        """Changes the items until the event is set. Records it at the beginning, and at the end with the number of
+        changed items. ValueError if items of this state cannot be changed so."""
         await self.carry_out(self.steps_of(change), stop)
 
     async def carry_out(self, change: Change, stop: asyncio.Event) -> None:
@@ -154,20 +144,18 @@ class SelectedItems(Selected):
             return self.problem_count > before or (is_there and change.is_to_head)
 
         pace = Pace(self.rate)
-        records = ActionRecord(self.record, change.action, self.queue.name, change.destination)
-        await records.selection(str(self.wanted))
-        try:
+        records = ActionRecord(self.admin, change.action)
+        async with records.selection(str(self.wanted), lambda: self.changed):
             if change.all and pace.is_unlimited and self.wanted.only(*change.by):
                 self.changed = self.matched = await change.all()
             else:
                 await self._each(stays, pace, stop)
-        finally:
-            await records.selection_ended(str(self.wanted), self.changed)
 
     async def _try(self, change: Change, located: Located, position: int) -> bool:
         """Changes an item; False if it is not there any more. Notes why it must stay, if so."""
         try:
-            is_changed = bool(await change.one(located, position))
+            async with turn_for(located, self.admin.turn):
+                is_changed = bool(await change.one(located, position))
         except (CommandError, ItemTooLarge, ItemOutOfReach) as error:
             self.problem_count += 1
             if len(self.problems) < _MOST_PROBLEMS:
@@ -182,13 +170,16 @@ class SelectedItems(Selected):
         """Calls ``stays`` with each item that passes; it returns whether the item is still in the state, before the
         next ones.
         """
-        begin = await self.queue.snapshot()
+        begin = await self.admin.queue.snapshot()
         client = self.wanted.client if self.state is State.MAIN else None
-        self.total = begin.lengths[self.state] if client is None else await self.queue.client_length(client)
+        self.total = (
+            begin.lengths[self.state] if client is None else await self.admin.queue.client_length(client)
+        )
         staying = Counter[str | None]()  # by client: each has a list of its own
         while True:
             with self.reads:
-                page = await page_of(self.queue, self.state, staying.total(), client)
+                read = partial(page_of, self.admin.queue, self.state, staying.total(), client)
+                page = await in_turn(self.admin.turn, read)
             if not page:
                 return
             for located in page:

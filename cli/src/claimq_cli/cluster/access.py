@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import claimq
 from claimq.address.redis_url import parse_url
@@ -15,8 +15,9 @@ from claimq.errors import ClaimqError
 from claimq_admin.cluster.owner_check import check_owner_or_name
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import CommandError
+from claimq_admin.reads.decisions import decision_of
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
-from claimq_cli.cluster.kubectl import Kubectl
+from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.cluster.port_forwards import PortForwards
 from claimq_cli.cluster.reliable_queues import ReliableQueues
 from claimq_control.grants import QueueGrants
@@ -53,6 +54,10 @@ class ClusterAccess:
                 raise error
             self._found[name] = queue
         return self._found[name]
+
+    async def decision(self, name: str) -> Mapping[str, Any]:
+        """The last decision of the operator about a queue, with its conditions. CommandError if kubectl fails."""
+        return decision_of(await asyncio.to_thread(self.kubectl.get, f"{KIND}/{name}"))
 
     async def all_queues(self) -> tuple[list[ClusterQueue], list[str]]:
         """As :meth:`usable_queues`, without those whose server does not answer or has another owner on record.

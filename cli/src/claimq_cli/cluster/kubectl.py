@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from dataclasses import dataclass
 from typing import Any
 
 from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_kubernetes.deep_json import DeepDecoder
-from claimq_kubernetes.port import part, parts
 
 KIND = "reliablequeues.claimq.dev"
 _SECONDS = 30
@@ -27,6 +27,12 @@ class Kubectl:
     context: str = ""
     namespace: str = ""
 
+    @property
+    def options(self) -> list[str]:
+        """The options with which a command of the user chooses the same, as words of a shell."""
+        options = [f"--context {shlex.quote(self.context)}"] if self.context else []
+        return options + ([f"-n {shlex.quote(self.namespace)}"] if self.namespace else [])
+
     def command(self, *words: str, namespace: str = "") -> list[str]:
         """The command line of kubectl with these arguments."""
         options = [f"--context={self.context}"] if self.context else []
@@ -38,27 +44,16 @@ class Kubectl:
         """What `kubectl get WORDS` prints as JSON. CommandError with kubectl's message if it fails."""
         return self._read(*words, "--output=json")
 
-    def config_part(self, kind: str) -> dict[str, Any]:
-        """The entry of the chosen context in a list of kubectl's configuration (``users``, ``contexts``), with its
-        secrets; empty without one. CommandError with kubectl's message if it fails.
-        """
-        words = ("config", "view", "--minify", "--raw", "--flatten", "--output=json")
-        entries = parts(json.loads(self._run(Kubectl(self.context).command(*words))), kind)
-        return entries[0] if entries else {}
-
-    @property
-    def current_namespace(self) -> str:
-        """The namespace of the commands: the chosen one, or that of the context."""
-        return self.namespace or str(
-            part(self.config_part("contexts"), "context").get("namespace") or "default"
-        )
-
     def get_path(self, path: str) -> Any:
         """The JSON at a path of the API. CommandError with kubectl's message if it fails."""
         return self._read(f"--raw={path}")
 
     def _read(self, *words: str) -> Any:
         return json.loads(self._run(self.command("get", *words, "--request-timeout=10s")), cls=DeepDecoder)
+
+    def delete_pod(self, name: str) -> None:
+        """Deletes a pod without waiting for its end. CommandError if kubectl fails."""
+        self._run(self.command("delete", f"pod/{name}", "--wait=false", "--request-timeout=10s"))
 
     def may(self, verb: str, resource: str, subresource: str = "") -> bool:
         """Whether the user has this permission in the namespace. CommandError if kubectl fails."""

@@ -90,8 +90,8 @@ def environment_for(outer: Mapping[str, str], queue: str, item: Item) -> dict[st
     """The program's environment: that of `claimq worker`, and the item."""
     env = {name: value for name, value in outer.items() if not name.startswith(_ITEM)}
     env |= {"CLAIMQ_QUEUE": queue, _ITEM + "ID": item.id}
-    for counter in ("requeue_count", "fail_count", "crash_count", "interrupted_count", "given_up_count"):
-        env[_ITEM + counter.upper()] = str(getattr(item, counter))
+    for counter in ("requeue", "fail", "crash", "interrupted", "postponed", "given_up"):
+        env[f"{_ITEM}{counter.upper()}_COUNT"] = str(getattr(item, f"{counter}_count"))
     texts = {"client": item.client} | {
         option.name: option.of(item) for option in ITEM_OPTIONS if option.form is not Form.HEADERS
     }

@@ -6,8 +6,9 @@ import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from claimq import Fail, Item, Requeue
+from claimq import Fail, Item, Later, Requeue
 from claimq_cli.item_programs.command_line import CommandLine, environment_for, too_long
 from claimq_cli.item_programs.guard import Guard
 from claimq_cli.item_programs.output import OutputPipe, Sink, Tail
@@ -15,11 +16,14 @@ from claimq_cli.item_programs.running_program import RunningProgram
 from claimq_local.processes.child import how_it_ended
 from claimq_process.duration import format_duration
 
+LATER_SECONDS: Final = 60.0
+"""The delay of items that a program postpones, unless another is given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """In seconds: how long a program may run (None: no limit), how long it may take to end after SIGTERM, and the delay
-    of items that it requeues (None: at once)."""
+    of items that it requeues (None: at once) or postpones (None: :data:`LATER_SECONDS`)."""
 
     timeout: float | None
     kill_after: float
@@ -54,13 +58,13 @@ class ItemHandler:
             raise Fail(
                 f"ran longer than --timeout {format_duration(self.limits.timeout or 0)}", detail=tail.text
             )
-        check_exit_code(code, tail.text, self.limits.requeue_delay)
+        check_exit_code(code, tail, self.limits.requeue_delay)
 
     async def _started(self, item: Item, tail: Tail) -> RunningProgram:
         arguments = self.command.arguments_for(item.payload)
         name, mark = self.guard.mark
         env = {**environment_for(self.outer, self.queue, item), name: mark}
-        pipes = (OutputPipe(self.sinks[0], tail), OutputPipe(self.sinks[1], tail))
+        pipes = (OutputPipe(self.sinks[0], tail), OutputPipe(self.sinks[1], tail, is_stderr=True))
         try:
             stdin = self.command.stdin_for(item.payload)
             return await RunningProgram.start(arguments, stdin, env, self.guard.variable, pipes)
@@ -70,10 +74,14 @@ class ItemHandler:
             raise Fail(f"cannot start the program: {error.strerror}") from error
 
 
-def check_exit_code(code: int, detail: str, requeue_delay: float | None) -> None:
-    """Returns for 0. Raises Requeue for 75, a permanent Fail for 65, and Fail for all others. Negative: a signal."""
+def check_exit_code(code: int, output: Tail, requeue_delay: float | None) -> None:
+    """Returns for 0. Raises Requeue for 75, Later for 69, a permanent Fail for 65, and Fail for all others. Negative: a
+    signal."""
     if code == os.EX_OK:
         return
     if code == os.EX_TEMPFAIL:
         raise Requeue(delay=requeue_delay)
-    raise Fail(f"the program {how_it_ended(code)}", permanent=code == os.EX_DATAERR, detail=detail)
+    if code == os.EX_UNAVAILABLE:
+        raise Later(LATER_SECONDS if requeue_delay is None else requeue_delay)
+    why = f": {output.error_line}" if output.error_line else ""
+    raise Fail(f"the program {how_it_ended(code)}{why}", permanent=code == os.EX_DATAERR, detail=output.text)

@@ -16,6 +16,8 @@ from claimq_admin.escaping import safe
 
 KEPT_BYTES = 2000
 """Of the output of a program, stdout and stderr together. The library keeps 2,000 characters of an error detail."""
+_LONGEST_LINE = 150
+_TRACEBACK = "Traceback (most recent call last)"
 _CHUNK = 64 * 1024
 """A longer line is passed on in parts."""
 _CLOSE_SECONDS = 2.0
@@ -23,14 +25,19 @@ _log = logging.getLogger("claimq.cli.output")
 
 
 class Tail:
-    """The last bytes of an output."""
+    """The last bytes of an output, and the first and last ones of stderr."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
+        self._errors = bytearray()
+        self._last_errors = b""
         self._is_cut = False
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes, *, is_stderr: bool) -> None:
         """Adds to the end."""
+        if is_stderr:
+            self._errors += data[: KEPT_BYTES - len(self._errors)]
+            self._last_errors = (self._last_errors + data)[-KEPT_BYTES:]
         self._bytes += data
         if len(self._bytes) > KEPT_BYTES:
             del self._bytes[:-KEPT_BYTES]
@@ -43,6 +50,14 @@ class Tail:
         if self._is_cut:
             tail = tail.lstrip(bytes(range(0x80, 0xC0)))
         return tail.decode("utf-8", "replace")
+
+    @property
+    def error_line(self) -> str:
+        """The line of stderr that says most about a failure: the first one, or the last one of a traceback of Python.
+        Empty if the program wrote nothing to stderr."""
+        first, last = (part.decode("utf-8", "replace") for part in (self._errors, self._last_errors))
+        lines = last.split("\n")[::-1] if _TRACEBACK in last else first.split("\n")
+        return next((line.strip()[:_LONGEST_LINE] for line in lines if line.strip()), "")
 
 
 class Sink:
@@ -105,8 +120,8 @@ def _escaped(chunk: bytes) -> bytes:
 class OutputPipe:
     """A pipe from a program to a sink. Whole lines are passed on, so that programs do not share lines."""
 
-    def __init__(self, sink: Sink, tail: Tail) -> None:
-        self._sink, self._tail = sink, tail
+    def __init__(self, sink: Sink, tail: Tail, *, is_stderr: bool = False) -> None:
+        self._sink, self._tail, self._is_stderr = sink, tail, is_stderr
         read_end, self.write_end = os.pipe()
         self._file = os.fdopen(read_end, "rb", 0)
 
@@ -124,7 +139,7 @@ class OutputPipe:
         waiting = b""
         try:
             while chunk := await reader.read(_CHUNK):
-                self._tail.add(chunk)
+                self._tail.add(chunk, is_stderr=self._is_stderr)
                 waiting += chunk
                 end = len(waiting) if len(waiting) >= _CHUNK else waiting.rfind(b"\n") + 1
                 if end:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import cast
 
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Located, State, Verdict
 from claimq_admin.errors import REFUSED, CommandError
 from claimq_admin.rate_limit import Pace
-from claimq_admin.reads.queue_reads import ReadableQueue, walking
+from claimq_admin.reads.queue_reads import walking
 from claimq_admin.text import count
 
 _MOST, _FIRST, _BYTES = 1000, 100, 4 * 1024 * 1024
@@ -24,7 +23,7 @@ def every_item(_: Located) -> bool:
 
 
 def portions_of(
-    queue: ReadableQueue,
+    queue: claimq.ReliableQueue,
     state: State,
     pace: Pace,
     stop: asyncio.Event,
@@ -36,14 +35,13 @@ def portions_of(
     queue, which needs main or failed."""
     if not removes:
         return read_items(queue, state, pace, stop, matches)
-    connected = cast("claimq.ReliableQueue", queue)  # as every command is that removes
     if state is State.MAIN:
-        return take_waiting(connected, pace, stop)
-    return take_failed(connected, pace, stop, matches)
+        return take_waiting(queue, pace, stop)
+    return take_failed(queue, pace, stop, matches)
 
 
 async def read_items(
-    queue: ReadableQueue,
+    queue: claimq.ReliableQueue,
     state: State,
     pace: Pace,
     stop: asyncio.Event,

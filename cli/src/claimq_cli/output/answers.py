@@ -43,6 +43,8 @@ class Answers:
         self._form = form
         self.is_document = form in _DOCUMENTS
         """Whether the result is printed as a document."""
+        self.is_names = form == "name"
+        """Whether only names are printed."""
 
     def give(self, document: Any, *lines: str, each: str = "") -> None:
         """Prints the document, or the lines. ``each``: the field that has the rows, which are a line each in NDJSON."""
@@ -67,14 +69,19 @@ class Answers:
         *,
         nothing: str = "nothing",
         each: str = "",
+        notes: Sequence[str] = (),
+        total: int = 0,
     ) -> None:
-        """The document, or rows for people; for the columns see `terminal.say_table`, for ``each`` see :meth:`give`."""
-        if self._form == "name":
+        """The document, or rows for people; for the columns see `terminal.say_table`, for ``each`` see :meth:`give`.
+        ``notes``: lines after the rows. ``total``: how many rows there are, of which these are a part."""
+        if self.is_names:
             terminal.say_lines([row[0].partition(" ")[0] for row in rows])  # no name has a blank
         elif self.is_document or not rows:
             self.give(document, nothing, each=each)
         else:
             terminal.say_table(columns, rows, is_wide=self._form == "wide")
+            more = [f"{len(rows):,} of {total:,}; --limit shows more"] if len(rows) < total else []
+            terminal.say_lines([*more, *notes])
 
 
 def _names(document: Any) -> list[str] | None:

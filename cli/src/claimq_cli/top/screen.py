@@ -9,7 +9,8 @@ from rich.text import Text
 
 from claimq.model import Located, State
 from claimq_admin.escaping import safe
-from claimq_admin.text import age, payload
+from claimq_admin.reads.queue_reads import attention, note_of
+from claimq_admin.text import age, payload, reasons_text
 from claimq_cli.output import terminal
 from claimq_cli.top.view import QueueRow, View
 
@@ -43,9 +44,9 @@ def _cells(row: QueueRow) -> list[Text]:
     if row.problem or row.snapshot is None:
         return [_text(row.name, "red" if row.problem else ""), *(Text("-") for _ in _COLUMNS[1:])]
     failed = row.length(State.FAILED)
-    name = f"{row.name} (paused)" if row.snapshot.paused else row.name
+    note = note_of(row.snapshot)
     return [
-        _text(name, "yellow" if row.snapshot.paused else ""),
+        _text(f"{row.name} ({note})" if note else row.name, "yellow" if note else ""),
         _text(f"{row.length(State.MAIN):,}"),
         _text(age(row.snapshot.ages[State.MAIN])),
         _text(f"{row.length(State.BUSY):,}"),
@@ -59,10 +60,10 @@ def _cells(row: QueueRow) -> list[Text]:
 
 def _queue(view: View, row: QueueRow, console: Console) -> RenderableType:
     """One queue with what is in progress, longest first."""
-    title = [Text("claimq top", "bold"), _text(row.name, "bold")]
+    title = [[Text("claimq top", "bold"), _text(row.name, "bold")]]
     keys = "q quit   esc back"
     if row.problem or row.snapshot is None:
-        return _screen(view, console, [title], ((), ()), keys=keys)
+        return _screen(view, console, title, ((), ()), keys=keys)
     now = row.snapshot.now
     figures = [f"{state.value} {row.length(state):,}" for state in State]
     figures += [
@@ -71,8 +72,14 @@ def _queue(view: View, row: QueueRow, console: Console) -> RenderableType:
         f"done {row.rate('done'):,.1f}/s",
         f"workers {row.workers_text}",
     ]
+    note = attention(row.name, row.snapshot, view.command)
+    notes = [
+        (note, "yellow"),
+        (reasons_text(view.reasons) and f"failed: {reasons_text(view.reasons)}", "red"),
+    ]
+    title += [[Text(figure) for figure in figures], *([_text(*pair)] for pair in notes if pair[0])]
     table = (_CLAIM_COLUMNS, [_claim_cells(claim, now) for claim in view.claims])
-    return _screen(view, console, [title, [Text(figure) for figure in figures]], table, keys=keys)
+    return _screen(view, console, title, table, keys=keys)
 
 
 def _claim_cells(claim: Located, now: float) -> Sequence[Text]:
@@ -83,7 +90,7 @@ def _claim_cells(claim: Located, now: float) -> Sequence[Text]:
         _text(age(None if claim.claimed_at is None else max(now - claim.claimed_at, 0.0))),
         _text(f"{item.requeue_count:,}"),
         _text(f"{item.crash_count:,}"),
-        _text(payload(item)),
+        _text(payload(claim)),
     ]
 
 

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from claimq.model import Located, Snapshot, State, WorkerInfo
+from claimq_admin.reads.queue_reads import has_problem
 from claimq_admin.reads.recent_snapshots import RecentSnapshots
+from claimq_admin.similar_names import in_order
+from claimq_admin.text import workers_text
 
 RATE_SECONDS = 10.0
 """Rates are averages over this time, by the server's clock."""
@@ -38,16 +41,21 @@ class QueueRow:
     @property
     def workers_text(self) -> str:
         """How many workers are live, and how many of them hold claims."""
-        busy = sum(worker.busy > 0 for worker in self.workers)
-        return f"{len(self.workers):,} ({busy:,} busy)" if busy else f"{len(self.workers):,}"
+        return workers_text(self.workers)
 
     @property
     def oldest(self) -> float:
         """Age of the oldest item in main, in seconds; 0 without one."""
         return (self.snapshot.ages[State.MAIN] or 0.0) if self.snapshot else 0.0
 
+    @property
+    def has_problem(self) -> bool:
+        """Whether the list begins with this queue and its like."""
+        return bool(self.problem) or (self.snapshot is not None and has_problem(self.snapshot))
+
 
 SORTS: Mapping[str, Callable[[QueueRow], float]] = {
+    "problems": lambda row: row.has_problem,
     "main": lambda row: row.length(State.MAIN),
     "oldest": lambda row: row.oldest,
     "busy": lambda row: row.length(State.BUSY),
@@ -55,28 +63,32 @@ SORTS: Mapping[str, Callable[[QueueRow], float]] = {
     "done/s": lambda row: row.rate("done"),
     "queue": lambda _: 0.0,
 }
-"""The columns to sort by, largest value first; equal ones by name."""
+"""The orders: problems first, or by a column, largest value first; equal ones by name."""
 
 
 @dataclass(slots=True)
 class View:
-    """The rows, and what the user has chosen. ``opened``: the queue whose busy items are shown, if any."""
+    """The rows, and what the user has chosen. ``opened``: the queue that is shown with its busy items and
+    the reasons of its failures, if any."""
 
     rows: dict[str, QueueRow] = field(default_factory=dict[str, QueueRow])
-    sort: str = "main"
+    sort: str = "problems"
     filter: str = ""
     is_typing: bool = False
     selected: str = ""
     opened: str = ""
     claims: Sequence[Located] = ()
+    reasons: Mapping[str, int] = field(default_factory=dict[str, int])
     note: str = ""
     is_ended: bool = False
+    command: str = "claimq"
+    """How the user's own commands begin."""
 
     def shown(self) -> list[QueueRow]:
         """The rows that pass the filter, sorted."""
         rows = [row for row in self.rows.values() if self.filter.casefold() in row.name.casefold()]
         key_of = SORTS[self.sort]
-        return sorted(rows, key=lambda row: (-key_of(row), row.name))
+        return sorted(rows, key=lambda row: (-key_of(row), in_order(row.name)))
 
     def press(self, key: str) -> None:
         """Handles a key: a character, or ``up``, ``down``, ``enter``, ``escape``, ``backspace``."""

@@ -127,6 +127,20 @@ FAILED_RULES = (
     ),
 )
 
+_LIMIT_RULES = (
+    CelRule(
+        "rate-or-busy",
+        "has(self.rate) != has(self.busy)",
+        "has both or neither of rate and busy; give one of them",
+    ),
+    CelRule(
+        "rate-or-busy",
+        "!has(self.burst) || has(self.rate) || !has(self.busy)",
+        "does nothing without rate; give rate, or remove burst",
+        ".burst",
+    ),
+)
+
 SCALING_RULES = (
     CelRule(
         "min-over-max",
@@ -260,6 +274,7 @@ OBJECT_RULES: dict[str, tuple[CelRule, ...]] = {
     "spec.redis": REDIS_RULES,
     "spec.retryDelay": RETRY_RULES,
     "spec.failedItems": FAILED_RULES,
+    "spec.limits[]": _LIMIT_RULES,
     "spec.scaling": SCALING_RULES,
     "spec.worker": WORKER_RULES,
     "spec.worker.env[]": _ENTRY_RULES,

@@ -36,7 +36,8 @@ def size_bounds(declared: Declared) -> CelRule:
         f"type(self) == string && self.matches({literal(declared.pattern or '')}) && "
         f"quantity(self).compareTo(quantity('{least}')) >= 0 && quantity(self).compareTo(quantity('{most}')) <= 0"
     )
-    fix = f"give a size in bytes {declared.range()} (units: Ki, Mi, Gi, k, M, G), such as {declared.default_text()}"
+    example = declared.default_text() or "1Gi"
+    fix = f"give a size in bytes {declared.range()} (units: Ki, Mi, Gi, k, M, G), such as {example}"
     rule = f"type(self) == int ? {number} : {text}"
     return CelRule("", rule, fix, says=joined("is ", "=string(self)", f"; {fix}"))
 

@@ -136,8 +136,8 @@ _CONDITION: Schema = {
     "required": ["type", "status", "reason", "message", "lastTransitionTime"],
     "properties": {
         "type": _text(
-            "Ready, RedisReachable, WorkersAvailable, ScalingActive, ScalingLimited, Stalled, Suspended or "
-            "OperatorConflict."
+            "Ready, RedisReachable, WorkersAvailable, ScalingActive, ScalingLimited, Stalled, Suspended, "
+            "Progressing, PauseForgotten, Full or OperatorConflict."
         ),
         "status": {
             "type": "string",
@@ -169,6 +169,13 @@ STATUS: Schema = _object(
         busy=_count("Items in progress."),
         delayed=_count("Items that are not due yet."),
         failed=_count("Items that failed permanently."),
+    ),
+    waiting=_object(
+        "Items of main and delayed by what they wait for.",
+        notDue=_count("Items that are not due yet, or wait for a busy key."),
+        paused=_count("Items that wait for the end of a pause."),
+        limit=_count("Items that a limit holds back."),
+        ready=_count("Items that wait for a worker, or for those before them."),
     ),
     ages=_object(
         "Age of the oldest item by state.",

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from claimq_control.decide.conditions.full import TYPE as FULL
 from claimq_control.decide.conditions.operator_conflict import TYPE as CONFLICT
+from claimq_control.decide.conditions.pause_forgotten import TYPE as FORGOTTEN
+from claimq_control.decide.conditions.progressing import NO_PROGRESS
+from claimq_control.decide.conditions.progressing import TYPE as PROGRESSING
 from claimq_control.decide.conditions.scaling_active import CONTESTED
 from claimq_control.decide.conditions.scaling_active import TYPE as ACTIVE
 from claimq_control.decide.conditions.scaling_limited import TYPE as LIMITED
@@ -41,10 +45,12 @@ def _changed(last: Mapping[str, Any], now: Mapping[str, Any]) -> Change | None:
         return Change("RedisReachable", message)
     if kind == "Stalled" and status == "True" and before != "True":
         return Change(reason, message, warning=True)
+    if kind == PROGRESSING and reason == NO_PROGRESS != last.get("reason"):
+        return Change(NO_PROGRESS, message, warning=True)
     if kind == ACTIVE and reason == CONTESTED != last.get("reason"):
         return Change("ReplicasContested", message, warning=True)
-    if kind == CONFLICT and before != "True":
-        return Change(CONFLICT, message, warning=True)
+    if kind in (CONFLICT, FORGOTTEN, FULL) and before != "True":
+        return Change(kind, message, warning=True)
     if kind == LIMITED and status == "True" and before != "True":
         return Change("ScalingLimited", message, warning=True)
     if kind == WORKERS and status == "False" and before == "True" and reason != STARTING:

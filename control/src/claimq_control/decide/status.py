@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from claimq.model import Snapshot, State
+from claimq.waiting.reasons import waiting_counts
+from claimq.waiting.texts import format_time
 from claimq_control.decide.conditions import View, all_conditions, with_transition_times
 from claimq_control.scaling import Decision, Observation, document
 from claimq_control.worker_counts import ready_summary
-from claimq_process.timestamps import format_time
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)
 Json = dict[str, Any]
@@ -70,8 +71,12 @@ def _workers(view: View) -> Json:
 def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
     """Numbers of items and ages. Without a snapshot the last values stay; RedisReachable reports that they are old."""
     if snapshot is None:
-        return {key: before[key] for key in ("items", "ages", "oldest") if key in before}
-    numbers: Json = {"items": {state.value: snapshot.lengths[state] for state in State}}
+        return {key: before[key] for key in ("items", "waiting", "ages", "oldest") if key in before}
+    waiting = waiting_counts(snapshot)
+    numbers: Json = {
+        "items": {state.value: snapshot.lengths[state] for state in State},
+        "waiting": {"notDue": waiting.pop("not_due"), **waiting},
+    }
     ages = {state.value: round(age, 1) for state in _AGES if (age := snapshot.ages[state]) is not None}
     if ages:  # the API server would turn an emptied object into null and reject it
         numbers["ages"] = ages

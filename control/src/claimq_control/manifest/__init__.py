@@ -9,9 +9,11 @@ from claimq_control.manifest.declaring import Declared, DeclaredField, Kind, dec
 from claimq_control.manifest.parsing import KIND, LONGEST_NAME, Manifest, parse_manifest
 from claimq_control.manifest.push_spec import Delivery, PushSpec
 from claimq_control.manifest.queue_spec import (
+    ClientBoundSpec,
     DeletionPolicy,
     ExpiryAction,
     FailedItemsSpec,
+    MaxWaitingSpec,
     QueueSpec,
     RemoveFailedSpec,
     RequeueFailedSpec,
@@ -47,6 +49,7 @@ __all__ = [
     "RULES",
     "CaSecretRef",
     "CertSecretRef",
+    "ClientBoundSpec",
     "Declared",
     "DeclaredField",
     "DeletionPolicy",
@@ -57,6 +60,7 @@ __all__ = [
     "InvalidSpec",
     "Kind",
     "Manifest",
+    "MaxWaitingSpec",
     "Mesh",
     "PasswordSecretRef",
     "Problem",

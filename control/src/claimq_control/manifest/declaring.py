@@ -233,15 +233,16 @@ def duration(
     return _field(declared, default)
 
 
-def size(doc: str, *, default: int, least: str, most: str) -> Any:
+def size(doc: str, *, default: int | None = None, least: str, most: str, absent: str = "") -> Any:
     """A size in bytes; bounds as in a manifest."""
     declared = Declared(
         Kind.SIZE,
         doc,
-        default=format_size(default),
+        default=None if default is None else format_size(default),
         least=parse_size(least),
         most=parse_size(most),
         pattern=SIZE_PATTERN,
+        absent=absent,
     )
     return _field(declared, default)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from math import isinf
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
+from claimq.limits import HIGHEST, MOST_LIMITS, NAME_FORM, NAME_PATTERN, RATE_FORM, RATE_PATTERN, Limit
 from claimq.policy import POLICY_FIELDS, Policy, PolicyFields, in_groups
 from claimq_control.manifest.declaring import (
     boolean,
@@ -18,6 +19,7 @@ from claimq_control.manifest.declaring import (
     integer,
     nested,
     number,
+    objects,
     size,
     text,
 )
@@ -66,7 +68,8 @@ class RetryDelaySpec:
     """The delay before a failed item is retried."""
 
     initial: float = duration(
-        "Delay before the first retry, as a duration. 0s: all retries are immediate.",
+        "Delay before the first retry, as a duration. 0s: all retries are immediate; an item's first crash waits for "
+        "nothing.",
         default=_LIBRARY.retry_delay.initial,
         least="0s",
         most="24h",
@@ -149,6 +152,60 @@ class FailedItemsSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientBoundSpec:
+    """A bound on what waits of each client."""
+
+    items: int | None = integer(
+        "Maximum number of waiting items of a client. Items without a client count only in the whole queue.",
+        least=1,
+        most=1_000_000_000,
+        absent="no limit",
+    )
+    bytes: int | None = size(
+        "Maximum size of a client's waiting items, in bytes.", least="1", most="1048576Gi", absent="no limit"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxWaitingSpec:
+    """A bound on what waits."""
+
+    items: int | None = integer(
+        "Maximum number of waiting items.", least=1, most=1_000_000_000, absent="no limit"
+    )
+    bytes: int | None = size(
+        "Maximum size of the waiting items with their headers, in bytes.",
+        least="1",
+        most="1048576Gi",
+        absent="no limit",
+    )
+    per_client: ClientBoundSpec = nested("The same for each client.", ClientBoundSpec, absent="no limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSpec:
+    """One limit on how many items start or are in progress."""
+
+    name: str = text(
+        "Name of the limit.", required=True, pattern=f"^{NAME_PATTERN}$", form=NAME_FORM, longest=63
+    )
+    rate: str | None = text(
+        "How many items may start in a second (s), minute (m), hour (h) or day (d), such as 100/s. In every window "
+        "of w seconds at most burst + rate * w items start, by the server's clock.",
+        pattern=f"^{RATE_PATTERN}$",
+        form=RATE_FORM,
+        longest=9,
+        absent="busy",
+    )
+    burst: int | None = integer(
+        "How many items may start at once after a pause, with rate.", least=1, most=HIGHEST, absent="1"
+    )
+    busy: int | None = integer(
+        "How many items may be in progress at once.", least=1, most=HIGHEST, absent="rate"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSpec:
     """The desired state of one queue."""
 
@@ -185,6 +242,13 @@ class QueueSpec:
         least=0,
         most=1_000_000,
     )
+    max_postponed: int = integer(
+        "How often an item may be postponed (the verdict `later`, and 429 of an app with push delivery); then it moves "
+        "to failed.",
+        default=_LIBRARY.max_postponed,
+        least=0,
+        most=1_000_000,
+    )
     busy_expiry: float = duration(
         "How long a claim lasts without being renewed, as a duration. If a worker dies together with its sidecar, its "
         "items are delayed by this time.",
@@ -205,7 +269,7 @@ class QueueSpec:
         ExpiryAction(_LIBRARY.on_expiry.value.capitalize()),
     )
     retry_delay: RetryDelaySpec = nested(
-        "The delay before a failed item is retried.", RetryDelaySpec, absent="no pause"
+        "The delay before a failed item is retried.", RetryDelaySpec, absent="1s, doubling up to 5m"
     )
     failed_items: FailedItemsSpec = nested(
         "Automatic handling of failed items.",
@@ -213,10 +277,16 @@ class QueueSpec:
         absent="they stay until a user decides",
     )
     max_payload: int = size(
-        "The largest payload that can be enqueued, in bytes.",
+        "The largest payload that can be enqueued, in bytes. An item of 8 MiB blocks the server for up to 80 ms.",
         default=_LIBRARY.max_payload,
         least="1",
         most="64Mi",
+    )
+    max_waiting: MaxWaitingSpec = nested(
+        "A bound on what waits, in main and delayed. New items above it are refused with QueueFull; requeued "
+        "and returned items and the follow-ups of done are not.",
+        MaxWaitingSpec,
+        absent="no limit",
     )
     claim_wait_timeout: float | None = duration(
         "How long a claim waits for an item if it does not specify a time, as a duration. Initially "
@@ -250,6 +320,12 @@ class QueueSpec:
         "Whether done also waits for the durability of the queue, so that no finished item is claimed again after a "
         "failover.",
         default=False,
+    )
+    limits: tuple[LimitSpec, ...] = objects(
+        "Limits on how many items start or are in progress; all of them hold. Each has rate or busy.",
+        LimitSpec,
+        most=MOST_LIMITS,
+        absent="no limit",
     )
     worker: WorkerSpec = nested("The app that processes the items.", WorkerSpec, required=True)
     sidecar: SidecarSpec = nested(
@@ -310,4 +386,7 @@ def _values(spec: object, path: str = "") -> Iterator[tuple[str, object]]:
 def _policy_value(value: object) -> object:
     if isinstance(value, StrEnum):
         return value.lower()
+    if isinstance(value, tuple):
+        limits = cast("tuple[LimitSpec, ...]", value)
+        return tuple(Limit(limit.name, limit.rate, limit.burst, limit.busy) for limit in limits)
     return None if isinstance(value, float) and isinf(value) else value

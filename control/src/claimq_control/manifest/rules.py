@@ -212,6 +212,21 @@ def _failed_removed_before_requeued(spec: QueueSpec) -> Iterator[Problem]:
         )
 
 
+@_rule("rate-or-busy", "spec.limits")
+def _rate_or_busy(spec: QueueSpec) -> Iterator[Problem]:
+    names = [limit.name for limit in spec.limits]
+    for index, limit in enumerate(spec.limits):
+        field = f"spec.limits[{index}]"
+        if limit.name in names[:index]:
+            first = names.index(limit.name)
+            yield Problem(f"{field}.name", f"is {shown(limit.name)}, like limits[{first}]; choose another")
+        if (limit.rate is None) == (limit.busy is None):
+            amount = "neither rate nor busy" if limit.rate is None else "both rate and busy"
+            yield Problem(field, f"has {amount}; give one of them")
+        elif limit.burst is not None and limit.rate is None:
+            yield Problem(f"{field}.burst", "does nothing without rate; give rate, or remove burst")
+
+
 @_rule("min-over-max", "spec.scaling.minReplicas", "spec.scaling.maxReplicas")
 def _min_over_max(spec: QueueSpec) -> Iterator[Problem]:
     least, most = spec.scaling.min_replicas, spec.scaling.max_replicas

@@ -175,6 +175,14 @@ class WorkerSpec:
         least=1,
         most=1000,
     )
+    claim_ahead: int = integer(
+        "Maximum number of items that one worker has received and has not begun, beside those that it processes. "
+        "`worker.items()` of the Python client receives items ahead while the app is quick. Those that it does not "
+        "begin within 250 ms go back, uncounted.",
+        default=100,
+        least=0,
+        most=500,
+    )
     drain_timeout: float = duration(
         "How long a stopping worker may take to finish its items, as a duration. Unfinished items then return to the "
         "head of the queue, uncounted. The grace period of the pod is derived from it.",

@@ -25,7 +25,7 @@ FAILED_SECONDS = 10.0
 _LIMIT = 500
 _MAX_CALLS = 10
 """Calls of one kind in a pass; the next pass does the rest."""
-_NO_FAILED_POLICY = Policy().failed
+NO_FAILED_POLICY = Policy().failed
 _NEVER = float("-inf")
 
 
@@ -110,7 +110,7 @@ class Maintenance:
         self._written, self._policy_at = policy, now
 
     async def _apply_failed_policy(self, queue: ReliableQueue, policy: PolicyFields, now: float) -> None:
-        if now - self._failed_at < FAILED_SECONDS or policy.get("failed") == _NO_FAILED_POLICY:
+        if now - self._failed_at < FAILED_SECONDS or policy.get("failed") == NO_FAILED_POLICY:
             return
         # A full server rejects requeues of failed items; removals are done before them.
         with suppress(StoreFull):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from claimq.concurrency.backoff import Backoff
 from claimq.errors import ClaimqError, ScriptsRefused
-from claimq.fsync_setting import for_manifest
+from claimq.internals.fsync_setting import for_manifest
 from claimq.internals.operations import internals
 from claimq.model import ServerReport
 from claimq.policy import Policy

@@ -147,6 +147,8 @@ def _wanted(
     if spec.items_per_replica is not None:
         enough = -(-observation.load // spec.items_per_replica)
         reason = f"{_items(observation)} at {spec.items_per_replica} per worker need {workers(enough)}"
+        if observation.limits is not None:
+            enough = min(enough, max(1, need.most))
         if not observation.waiting:  # items in progress already have a worker, even if it is stopping
             enough = min(enough, observation.replicas)
         wishes.insert(0, Wish(enough, ScalingRule.ITEMS_PER_REPLICA, reason))
@@ -193,9 +195,11 @@ def _for_target(spec: ScalingSpec, observation: Observation, estimates: Estimate
     if need.more and estimates.doubt >= _DOUBTED:
         takes += f" (maybe {readable_duration(need.service * estimates.doubt)}: that was learned long ago)"
     reason = (
-        f"{_items(observation)}{old}; {need.rate:.3g} arrive per second, an item takes {takes}: "
+        f"{_items(observation)}{old}; {round(need.rate, 4):.3g} arrive per second, an item takes {takes}: "
         f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
     )
+    if need.is_limited:
+        reason += ", as many as the limits of the queue let work"
     if _needs_spare(spec, observation, estimates):
         longest = readable_duration(estimates.start + 2.5 * math.sqrt(estimates.start_variance))
         reason += f"; 2, since a worker may take {longest} to start"

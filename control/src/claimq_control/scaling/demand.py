@@ -55,6 +55,8 @@ class Demand:
     rate: float
     patience: float
     """Seconds for which adding ``more`` can wait without an item being late."""
+    is_limited: bool = False
+    """Whether ``most`` is what the limits of the queue let work at once, and the deadlines or arrivals need more."""
 
     @property
     def replicas(self) -> int:
@@ -83,7 +85,13 @@ def demand(target: float, observation: Observation, estimates: Estimates) -> Dem
     useful = math.ceil(
         (observation.load + observation.delayed_soon + math.ceil(rate * start)) / observation.slots
     )
-    return Demand(more, fewest, balance, useful, service, rate, patience)
+    by_limits = useful
+    if observation.limits is not None:
+        by_limits = math.ceil(observation.limits.useful_slots(service) / observation.slots - 1e-9)
+    is_limited = by_limits < min(useful, max(fewest + more, balance))
+    return Demand(
+        more, fewest, balance, min(useful, by_limits), service, rate, patience, is_limited=is_limited
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,5 +86,6 @@ def _demand(explanation: Explanation) -> Json:
 
 
 def _rounded(number: float) -> float:
-    """Three significant digits, for people; the estimates that the next process reads have more."""
-    return float(f"{number:.3g}")
+    """Three significant digits and at most six decimals, for people; the estimates that the next process reads have
+    more."""
+    return float(f"{round(number, 6):.3g}")

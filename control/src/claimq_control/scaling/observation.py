@@ -33,4 +33,5 @@ def observe(
         starting_for=tuple(max(0.0, seconds) for seconds in starting_for),
         next_due_in=snapshot.next_due_in,
         is_paused=snapshot.paused,
+        limits=snapshot.limits,
     )

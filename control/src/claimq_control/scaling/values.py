@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from claimq.limits import LimitsNow
 from claimq_control.scaling.estimates import Estimates
 
 
@@ -12,22 +13,41 @@ class ScalingRule(StrEnum):
     """What determined a decision: the reason for machines."""
 
     SUSPENDED = "Suspended"
+    """`spec.suspend` removes all workers."""
     MANUAL = "Manual"
+    """The mode Manual: `scaling.replicas`."""
     EXTERNAL = "External"
+    """The mode External: another client sets the number."""
     UNKNOWN = "Unknown"
+    """The server is unreachable: the number is kept."""
     PAUSED = "Paused"
+    """Claims are paused: workers are kept; one is started if there is none and items wait."""
     FROM_ZERO = "FromZero"
+    """Items wait and no worker runs."""
     ITEMS_PER_REPLICA = "ItemsPerReplica"
+    """`itemsPerReplica` asks for this number."""
     TARGET_AGE = "TargetAge"
+    """`targetAge` asks for this number."""
     WORK_LEFT = "WorkLeft"
+    """No item waits, and some are in progress: the number is kept."""
     IDLE_WAIT = "IdleWait"
+    """The queue has not been empty for `idleAfter` yet (by default 6 s; if the next item is likely to come soon, 25 s
+    or as long as a worker takes to start)."""
     IDLE = "Idle"
+    """No item and no claim: no worker is needed."""
     MIN_REPLICAS = "MinReplicas"
+    """The minimum."""
     MAX_REPLICAS = "MaxReplicas"
+    """The maximum is reached."""
     BUSY_WORKERS = "BusyWorkers"
+    """Workers that hold items are not removed."""
     STABILIZING = "Stabilizing"
+    """A higher number was needed within `scaleDown.stabilizationWindow` (by default a quarter of the start-up time, at
+    least 6 s), or the last change is too recent."""
     STEP_UP = "StepUp"
+    """The largest step per period that `scaleUp` allows."""
     STEP_DOWN = "StepDown"
+    """The largest step per period that `scaleDown` allows."""
 
 
 NOT_AUTO = (ScalingRule.MANUAL, ScalingRule.EXTERNAL, ScalingRule.SUSPENDED, ScalingRule.UNKNOWN)
@@ -75,6 +95,8 @@ class Observation:
     """Seconds until the next delayed item is due; None if there is none, or it is unknown."""
     is_paused: bool
     """Whether claims are paused: more workers would only wait, so one is enough until claims resume."""
+    limits: LimitsNow | None = None
+    """The limits of the queue: what they hold back needs no worker."""
 
     @property
     def starting(self) -> int:

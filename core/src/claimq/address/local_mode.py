@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -79,6 +79,11 @@ def queues_of(directory: Path) -> dict[str, str]:
         return {}
     return {name: url for name, url in cast("dict[object, object]", queues).items()
             if isinstance(name, str) and isinstance(url, str)}  # fmt: skip
+
+
+def lacks_queue(directory: Path, queues: Iterable[str], queue: str) -> str:
+    """The error for a queue that is not one of those of the local mode there."""
+    return f"the running local mode ({directory}) has no queue {queue}, only {', '.join(queues)}"
 
 
 def check_trusted(directory: Path) -> None:

@@ -17,6 +17,7 @@ HEALTH_HOST: Final = "CLAIMQ_HEALTH_HOST"
 HEALTH_PORT: Final = "CLAIMQ_HEALTH_PORT"
 LIFECYCLE_KEY: Final = "CLAIMQ_LIFECYCLE_KEY"
 CONCURRENCY: Final = "CLAIMQ_CONCURRENCY"
+CLAIM_AHEAD: Final = "CLAIMQ_CLAIM_AHEAD"
 DRAIN_TIMEOUT: Final = "CLAIMQ_DRAIN_TIMEOUT"
 LEAVE_AT_SIGTERM: Final = "CLAIMQ_LEAVE_AT_SIGTERM"
 PROCESSING_TIMEOUT: Final = "CLAIMQ_PROCESSING_TIMEOUT"
@@ -45,5 +46,5 @@ REDIS_CA_FILE: Final = "CLAIMQ_REDIS_CA_FILE"
 REDIS_CERT_FILE: Final = "CLAIMQ_REDIS_CERT_FILE"
 REDIS_KEY_FILE: Final = "CLAIMQ_REDIS_KEY_FILE"
 
-ALL: Final = frozenset(value for name, value in globals().items() if name.isupper())
+ALL: Final = frozenset(text for name, text in globals().items() if name.isupper())
 """All names of this module."""

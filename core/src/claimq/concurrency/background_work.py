@@ -80,7 +80,7 @@ async def or_cancelled(call: Awaitable[T]) -> T:
     ``asyncio.wait_for`` as its work ends has no effect (fixed in 3.12), and redis-py writes each command with it."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
-    result = await call
+    reply = await call
     if task and task.cancelling() > before:
         raise asyncio.CancelledError
-    return result
+    return reply

@@ -13,6 +13,6 @@ def run(work: Coroutine[Any, Any, R]) -> R:
     try:
         work.send(None)
     except StopIteration as end:
-        result: R = end.value
-        return result
+        reply: R = end.value
+        return reply
     raise RuntimeError("this coroutine waits for an event loop")

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from claimq.concurrency.notify import first_of, unless
-from claimq.consuming.chunk_size import LONGEST_WAIT, ChunkSize
 from claimq.consuming.claims_of_run import ClaimsOfRun
-from claimq.consuming.options import RETRY_SECONDS, Options
+from claimq.consuming.engine.chunk_size import LONGEST_WAIT, ChunkSize
+from claimq.consuming.engine.settler import RETRY_SECONDS
+from claimq.consuming.options import Options
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
-from claimq.queue.claiming import Claimed
+from claimq.queue.claiming import IDLE_POLL, LONGEST_POLL, Claimed
 from claimq.queue.token_groups import BATCH
 
 _log = logging.getLogger("claimq.consuming")
@@ -23,7 +24,8 @@ _log = logging.getLogger("claimq.consuming")
 class ClaimsAhead:
     """Claims items with one call at a time: the next chunk when half of the last one is left, or with a chunk of one
     an item for each idle loop. So at most one and a half chunks are claimed that no handler has begun with. Without a
-    chunk of the caller's its size follows the handlers, and claims that they do not reach soon go back.
+    chunk of the caller's its size follows the handlers, and claims that they do not reach soon go back; in a queue
+    with a rate nothing is claimed ahead.
 
     An item that has crashed a worker before comes alone, and nothing is fetched ahead while it is in progress: if it
     crashes this process too, that counts only for items whose handlers run.
@@ -48,6 +50,8 @@ class ClaimsAhead:
         self._timer: asyncio.TimerHandle | None = None
         self._idle = 0
         self._was_empty = False
+        self._has_rate = False
+        self._is_held_back = False
         self._is_over = False
         self._arrived = asyncio.Event()
         self._claiming: asyncio.Future[Claimed] | None = None
@@ -103,11 +107,11 @@ class ClaimsAhead:
 
     def end(self) -> list[Claim]:
         """Ends the claiming; returns the claims that no handler has begun with."""
-        left = self._take_all()
+        claims = self._take_all()
         if self._claiming is not None:
             self._claiming.cancel()  # which gives back what it may have claimed
         self._end_waits()
-        return left
+        return claims
 
     def _end_waits(self) -> None:
         self._is_over = True
@@ -132,12 +136,14 @@ class ClaimsAhead:
                     continue
                 nothing_in_flight = not self._claims.in_flight
                 claimed = await self._claim(count)
+                self._is_held_back = claimed is not None and claimed.is_held_back
                 if claimed is None:
                     await self._recovery(RETRY_SECONDS)
                 elif claimed.claims:
                     self._was_empty = False
+                    self._has_rate = claimed.has_rate
                     self._add(claimed.claims)
-                elif self._unreached.is_set():
+                elif self._unreached.is_set() or claimed.is_held_back:
                     continue  # the claim was ended: the queue need not be empty
                 elif self._options.return_when_empty and not self._claims.stop.is_set():
                     self.no_claims_because = "paused" if claimed.paused else "empty"
@@ -154,15 +160,15 @@ class ClaimsAhead:
         if there > self._claim_at or (self._was_empty and not idle):
             return 0
         if self._adaptive is not None and (idle or self._chunk > 1):
-            self._chunk = self._adaptive.next_size(self._loop.time())
+            self._chunk = 1 if self._has_rate else self._adaptive.next_size(self._loop.time())
         if self._chunk > 1 and not (self._options.is_in_chunks or self._claims.suspects):
             count = max(self._chunk, idle - there)
         elif there or not idle:
             count = 0
         else:
             count = self._chunk if self._options.is_in_chunks else idle
-        left = BATCH if self._options.max_items is None else self._options.max_items - self.taken
-        return min(count, left, BATCH)
+        remaining = BATCH if self._options.max_items is None else self._options.max_items - self.taken
+        return min(count, remaining, BATCH)
 
     def _add(self, claims: list[Claim]) -> None:
         self._claims.take(claims)
@@ -200,7 +206,8 @@ class ClaimsAhead:
         if self._adaptive is not None and claims:
             self._chunk = self._adaptive.reset(self._loop.time())
             self.taken -= len(claims)
-            await self._claims.give_back_held(claims, "not_reached")
+            self._claims.give_back(claims, "not_reached")
+            await self._claims.settler.given_back()
         await self._recovery(0.0)  # of the claim that was ended
 
     async def _recovery(self, pause: float) -> None:
@@ -213,7 +220,9 @@ class ClaimsAhead:
     async def _claim(self, count: int) -> Claimed | None:
         """Claims; None if the server did not answer, which is not the same as an empty queue. An end of the run ends
         the wait at once."""
-        seconds = 0.0 if self._options.return_when_empty else 1.0
+        seconds = LONGEST_POLL
+        if self._options.return_when_empty:  # what limits hold back is waited for: main is not empty
+            seconds = IDLE_POLL if self._is_held_back else 0.0
         claiming = self._claiming = asyncio.ensure_future(self._claims.calls.claim(count, seconds))
         claiming.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may not be awaited
         try:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, ParamSpec, TypeVar
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
-from claimq.concurrency.notify import Notifier, first_of
+from claimq.concurrency.notify import Notifier
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
 from claimq.consuming.engine.renewer import Renewer
 from claimq.consuming.engine.server_clock import ServerClock
+from claimq.consuming.engine.settler import Settler
 from claimq.consuming.engine.slots import Slots
 from claimq.consuming.observing import Cause, Reports
-from claimq.consuming.options import RETRY_SECONDS, QueueCalls
+from claimq.consuming.options import QueueCalls
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
 from claimq.model import Claim, Outcome
 from claimq.queue.settling import Settling
@@ -22,8 +24,6 @@ from claimq.queue.settling import Settling
 _log = logging.getLogger("claimq.consuming")
 _RUN: Final = "run"
 """The session of its claims: they are renewed until the handler has ended."""
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class ClaimsOfRun:
@@ -46,42 +46,19 @@ class ClaimsOfRun:
             note=self._note_renewal,
         )
         self._failed_renewals = 0
-        self.stop = asyncio.Event()
+        self.settler = Settler(
+            self.in_flight,
+            calls.in_background,
+            call_failed=self._note_unsettled,
+            end_timeout=calls.end_timeout,
+        )
+        self.stop = self.settler.stop
         """Set when the run ends: no handler begins, and running ones finish."""
         self.suspects: set[str] = set()
         """Tokens of those that have crashed a worker before."""
-        self._last_give_back: asyncio.Task[None] | None = None
+        self.refused: ClaimqError | None = None
+        """Why the server has refused to take claims back."""
         self._clock = asyncio.get_running_loop().time
-        self._deadline: float | None = None
-
-    def end(self) -> None:
-        """Ends the run: sets ``stop``, and starts the deadline of the calls that are left."""
-        if not self.stop.is_set():
-            self.stop.set()
-            self.extend_deadline()
-
-    def extend_deadline(self) -> None:
-        """After the end of the run, starts its deadline again: the server has answered, or a new call is needed."""
-        if self.stop.is_set():
-            self._deadline = self._clock() + self.calls.end_timeout
-
-    async def call_within_deadline(
-        self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Makes a call that ends claims. After the end of the run all such calls share one deadline; a call that misses
-        it raises StoreUnavailable."""
-        try:
-            if self._deadline is not None and self._clock() > self._deadline:
-                raise TimeoutError
-            async with asyncio.timeout_at(self._deadline):
-                result = await call(*args, **kwargs)
-        except TimeoutError as error:
-            raise StoreUnavailable("the run has ended, and the server has not answered since") from error
-        except NotReplicated:
-            self.extend_deadline()
-            raise
-        self.extend_deadline()
-        return result
 
     def take(self, claims: list[Claim]) -> None:
         """Holds claims that have just been made."""
@@ -97,13 +74,18 @@ class ClaimsOfRun:
         self.release(claims)
         if outcomes:
             self._report("settled", outcomes)
-        if len(outcomes) < len(claims):
-            known = {outcome.token for outcome in outcomes}
-            self._report("given_back", [claim for claim in claims if claim.token not in known], "unanswered")
+        if rest := without(claims, outcomes):
+            self._report("given_back", rest, "unanswered")
 
     def call_failed(self, error: ClaimqError) -> None:
         """Reports that a call failed."""
         self._report("call_failed", error)
+
+    def _note_unsettled(self, error: ClaimqError) -> bool:
+        self.call_failed(error)
+        what = "unconfirmed verdicts on" if isinstance(error, NotReplicated) else "cannot settle"
+        _log.warning("%s claims of %s: %s", what, self.queue.name, error)
+        return self.queue.is_closed
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Holds these no longer: they have a verdict, or are on their way back."""
@@ -127,52 +109,26 @@ class ClaimsOfRun:
         elif failures:
             _log.info("leases on %s are renewed again after %d failed attempts", self.queue.name, failures)
 
-    def give_back(self, claims: list[Claim], cause: Cause) -> asyncio.Task[None]:
-        """Gives claims back uncounted and in order, also if the caller is cancelled.
-
-        Give-backs run one after another: a later one holds items that were claimed earlier, which go before the others.
-        """
-        before = self._last_give_back
-        self.release(claims)
-        self.extend_deadline()
+    def give_back(self, claims: Sequence[Claim], cause: Cause) -> None:
+        """Gives claims back uncounted, in the background."""
+        tokens = [claim.token for claim in claims]
+        self.suspects.difference_update(tokens)
         self._report("given_back", claims, cause)
+        self.settler.give_back(tokens, self._unclaim)
 
-        async def give_back() -> None:
-            if before is not None:
-                await asyncio.wait({before})
-            try:
-                await self.call_within_deadline(self.queue.unclaim, claims)
-            except ClaimqError as error:
-                self.call_failed(error)
-                if not isinstance(error, StoreUnavailable):
-                    raise
-                _log.warning("cannot give %d claims back; their leases will expire: %s", len(claims), error)
-
-        self._last_give_back = self.calls.in_background(give_back())
-        return self._last_give_back
-
-    async def give_back_held(self, claims: list[Claim], cause: Cause) -> None:
-        """Gives claims back, uncounted and in order, while the run goes on. They are held until the server has
-        answered, through an outage of any length. If the run ends first, they go back as in :meth:`give_back`."""
-        is_held = True
+    async def _unclaim(self, tokens: list[str]) -> None:
         try:
-            while is_held and not self.stop.is_set():
-                try:
-                    await self.queue.unclaim(claims)
-                    is_held = False
-                except StoreUnavailable as error:
-                    self.call_failed(error)
-                    if self.queue.is_closed:
-                        raise
-                    await first_of(RETRY_SECONDS, self.stop)
-        finally:
-            if is_held:
-                self.give_back(claims, cause)
-            else:
-                self.release(claims)
-                self._report("given_back", claims, cause)
+            await self.settler.until_answered(partial(self.queue.unclaim, tokens))
+        except ClaimqError as error:
+            _log.warning("cannot give %d claims back; their leases will expire: %s", len(tokens), error)
+            if not isinstance(error, StoreUnavailable):
+                self.call_failed(error)
+                self.refused = error
 
-    async def given_back(self) -> None:
-        """Waits for the give-backs that have begun."""
-        if self._last_give_back is not None:
-            await asyncio.shield(self._last_give_back)
+
+def without(claims: Sequence[Claim], outcomes: Sequence[Outcome]) -> list[Claim]:
+    """The claims that have no outcome."""
+    if len(outcomes) == len(claims):
+        return []
+    tokens = {outcome.token for outcome in outcomes}
+    return [claim for claim in claims if claim.token not in tokens]

@@ -6,17 +6,17 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds, seconds
 from claimq.concurrency.background_work import all_or_first_error
 from claimq.concurrency.green_threads import refuse_green_threads
+from claimq.concurrency.stop_signals import ended_by_signals
 from claimq.consuming.handling import Handler
 from claimq.consuming.observing import ConsumeObserver, Reports
 from claimq.consuming.options import Consumed, OnFailure, Options, QueueCalls
 from claimq.consuming.run import ConsumeRun
-from claimq.consuming.signals import ended_by_signals
 from claimq.internals.operations import internals
 from claimq.queue.claiming import Claiming
 from claimq.queue.settling import Settling
@@ -42,7 +42,7 @@ class Consuming(Claiming, Settling):
         pause: Duration = 0.0,
         die_on_error: bool = False,
         on_failure: OnFailure | str = OnFailure.REQUEUE,
-        handle_signals: bool = True,
+        handle_signals: bool | None = None,
         stop: asyncio.Event | threading.Event | None = None,
         observer: ConsumeObserver | None = None,
     ) -> Consumed:
@@ -51,7 +51,7 @@ class Consuming(Claiming, Settling):
         ``handler`` is a coroutine function, or a plain function, which runs in a thread. If it returns, the item is
         *done*. If it raises, the item *fails* with the exception's class and text, or goes where ``on_failure`` says:
         "requeue" (by the policy), "fail" (straight to failed), "drop". The exception is logged, and its last frames
-        are kept with the item (``error_detail``). :class:`claimq.Fail` and :class:`claimq.Requeue` are verdicts that a
+        are kept with the item (``error_detail``). :class:`claimq.Fail`, ``Requeue`` and ``Later`` are verdicts that a
         handler may raise. With ``process_all`` the handler gets a list of ``chunk`` items in one call. ``pause``:
         seconds between chunks.
 
@@ -65,10 +65,13 @@ class Consuming(Claiming, Settling):
 
         Ends when ``max_items`` have been claimed and finished, after ``max_seconds``, at the first error
         (``die_on_error``, which then raises it), when ``stop`` is set, and on SIGINT or SIGTERM, which end all runs
-        of the event loop, unless ``handle_signals`` is False: items whose handlers run are finished, and claims that
-        were not begun go back to the head, uncounted. With ``return_when_empty`` also when main is empty and no
-        handler runs (``stopped_by`` is "empty"), or when the queue is paused ("paused": items may be left). A
-        cancellation interrupts coroutines, waits for plain functions, and gives claims back the same way.
+        of the program: items whose handlers run are finished, and claims that were not begun go back to the head,
+        uncounted. A second signal has its previous effect. A signal for which the program has a handler, or the server
+        that it runs in (uvicorn, gunicorn), is left to it unless ``handle_signals`` is True; False leaves both. With
+        ``return_when_empty`` also when main is empty and no handler runs (``stopped_by`` is "empty"; delayed items are
+        left, also retries that wait; what limits hold back is waited for), or when the queue is paused ("paused": items
+        may be left). A cancellation interrupts coroutines, waits for plain functions, and gives claims back the same
+        way.
 
         ``observer`` is called with claims and verdicts, for example a :class:`claimq.metrics.ConsumerMetrics`.
 
@@ -96,8 +99,8 @@ class Consuming(Claiming, Settling):
         )  # fmt: skip
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
         run = ConsumeRun(self, self._calls(), options, threads, reports)
-        async with self._presence(), ended_by_signals(run) if handle_signals else nullcontext():
-            await _run_loops(run, concurrency, limit, stop)
+        async with self._presence():
+            await _run_loops(run, concurrency, limit, stop, handle_signals)
         if run.error is not None:
             raise run.error
         return run.result()
@@ -132,6 +135,7 @@ async def _run_loops(
     concurrency: int,
     max_seconds: float | None,
     stop: asyncio.Event | threading.Event | None,
+    handle_signals: bool | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     timer = None if max_seconds is None else loop.call_later(max_seconds, run.end, "max_seconds")
@@ -139,11 +143,12 @@ async def _run_loops(
     if stop is not None:
         beside.append(asyncio.ensure_future(_end_with(stop, run)))
     try:
-        try:
-            await all_or_first_error([run.ahead.fetch(), *(run.loop() for _ in range(concurrency))])
-            await run.verdicts.settled()
-        finally:
-            await asyncio.shield(run.finish())
+        with ended_by_signals(lambda name: loop.call_soon_threadsafe(run.end, name), handle_signals):
+            try:
+                await all_or_first_error([run.ahead.fetch(), *(run.loop() for _ in range(concurrency))])
+                await run.claims.settler.settled()
+            finally:
+                await asyncio.shield(run.finish())
     finally:
         for task in beside:
             task.cancel()

@@ -63,8 +63,8 @@ def call_in_context(
 ) -> tuple[Awaitable[object] | None, BaseException | None]:
     """Calls the handler; returns its result if that is to be awaited, else None, and what it raised."""
     try:
-        result = context.run(handler, argument)
-        return (result, None) if inspect.isawaitable(result) else (None, None)
+        reply = context.run(handler, argument)
+        return (reply, None) if inspect.isawaitable(reply) else (None, None)
     except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration, and would never be done
         return None, error
 

@@ -11,9 +11,6 @@ from typing import Any
 from claimq.consuming.handling import Handler
 from claimq.queue.claiming import Claimed
 
-RETRY_SECONDS = 1.0
-"""Seconds after which a run repeats a call that found no server."""
-
 
 class OnFailure(StrEnum):
     """Where an item goes whose handler raised: requeued by the policy, straight to failed, or removed."""
@@ -26,13 +23,15 @@ class OnFailure(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Consumed:
     """Result of a ``consume``: items done, failed attempts, claims that were lost while their handler ran, why it
-    ended (max_items, max_seconds, empty, paused, stop, SIGINT or SIGTERM), and claims that a handler requeued."""
+    ended (max_items, max_seconds, empty, paused, stop, SIGINT or SIGTERM), and claims that a handler requeued or
+    postponed."""
 
     done: int = 0
     failed: int = 0
     lost: int = 0
     stopped_by: str = ""
     requeued: int = 0
+    postponed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from claimq.consuming.observing import Reports
 from claimq.consuming.options import Consumed, Options, QueueCalls
 from claimq.consuming.shared_verdicts import SharedVerdicts
 from claimq.consuming.thread_turns import QUICK_SECONDS, FinishedCall, ThreadTurn
-from claimq.errors import ClaimqError
-from claimq.handler_verdicts import Fail, Requeue
+from claimq.handler_verdicts import Fail, NotNow, attempt_at
 from claimq.model import Claim
 from claimq.queue.settling import Settling
 from claimq.tracing import Processing, is_active
@@ -62,7 +61,7 @@ class ConsumeRun:
         if self.claims.stop.is_set():
             return
         self._stopped_by = why
-        self.claims.end()
+        self.claims.settler.end()
         self._end_claiming()
 
     def end_with(self, error: BaseException) -> None:
@@ -77,13 +76,12 @@ class ConsumeRun:
     async def finish(self) -> None:
         """When the loops have ended, however: waits until every claim has its verdict or is back. Without an answer
         of the server the leases decide."""
-        self.claims.end()
+        settler = self.claims.settler
+        settler.end()
         self._end_claiming()
-        await self.verdicts.settled()
-        try:
-            await self.claims.given_back()
-        except ClaimqError as refused:
-            self.error = self.error or refused
+        await settler.settled()
+        await settler.given_back()
+        self.error = self.error or self.claims.refused
 
     def result(self) -> Consumed:
         """The totals, once the run has finished."""
@@ -113,13 +111,13 @@ class ConsumeRun:
     async def _may_begin(self, claims: Sequence[Claim]) -> bool:
         """Waits for the earlier verdicts, since the process may die of these items. If the run ends first, the claims
         go back."""
-        may_begin = False
+        may_begin, settler = False, self.claims.settler
         try:
-            await self.verdicts.earlier_settled()
+            await settler.settled(settler.in_progress)
             may_begin = not self.claims.stop.is_set()
         finally:
             if not may_begin:
-                self.claims.give_back(list(claims), "stopped")
+                self.claims.give_back(claims, "stopped")
         return may_begin
 
     async def _take_turn(self, claim: Claim) -> None:
@@ -163,7 +161,7 @@ class ConsumeRun:
                 error, interrupted = await call(argument)
                 work.note(error)
         except BaseException:
-            self.claims.give_back(list(claims), "interrupted")
+            self.claims.give_back(claims, "interrupted")
             raise
         await self._end(claims, error, begun_at)
         if interrupted:
@@ -172,10 +170,10 @@ class ConsumeRun:
     async def _end(self, claims: Sequence[Claim], error: BaseException | None, begun_at: float) -> None:
         """Adds the verdict on claims whose handler has ended."""
         if isinstance(error, SystemExit | KeyboardInterrupt):
-            self.claims.give_back(list(claims), "interrupted")
+            self.claims.give_back(claims, "interrupted")
             self.end_with(error)
             return
-        is_failure = error is not None and not isinstance(error, Requeue)
+        is_failure = error is not None and not isinstance(error, NotNow)
         if error is not None and is_failure:
             self._log_failure(claims, error)
         await self.verdicts.add(claims, error, begun_at=begun_at)
@@ -183,7 +181,7 @@ class ConsumeRun:
             self.end_with(error)
 
     def _log_failure(self, claims: Sequence[Claim], error: BaseException) -> None:
-        named = ", ".join(claim.item.id for claim in claims[:_NAMED])
+        named = ", ".join(attempt_at(claim.item) for claim in claims[:_NAMED])
         queue = self.claims.queue.name
         if isinstance(error, Fail):
             cause = error.__cause__

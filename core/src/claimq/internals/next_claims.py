@@ -23,6 +23,16 @@ def next_claims(queue: QueuePart) -> NextClaims:
 class NextClaims(Claiming, Settling):
     """Made by :func:`next_claims`."""
 
+    @property
+    def waits_for_copies(self) -> bool:
+        """Whether the policy made the last call wait until the server's copies had its verdicts."""
+        return ("done_claim", self._keys.main) in self._connection.durable
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether a limit of the queue was a rate when the connection claimed last: nothing should be claimed ahead."""
+        return self._connection.rated.get(self._keys.main, False)
+
     async def done_and_claim(self, claims: Claims, count: int = 1) -> tuple[list[Outcome], list[Claim]]:
         """Ends claims as :meth:`done` does, and in the same atomic step claims up to ``count`` items as :meth:`claim`
         does without waiting. Lost claims do not keep it from claiming.

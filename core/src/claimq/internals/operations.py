@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from claimq import arguments
 from claimq.arguments import Duration
 from claimq.codec import check_name, kept_error
-from claimq.errors import StoreMisused
-from claimq.internals.owner import Owner, read_owner
+from claimq.internals.owner import Owner, owner_on_record
 from claimq.internals.trial import try_scripts
 from claimq.model import State
 from claimq.queue.queue_part import QueuePart, with_operations_of
@@ -164,7 +163,7 @@ class Internals(QueuePart):
         """
         with self._reading("owner"):
             record = await self._read("HGET", self._keys.config, "owner")
-            return None if record is None else self._read_owner(record)
+            return None if record is None else owner_on_record(record, self.name)
 
     async def own(self, owner: Owner, *, take_over_from: Owner | None = None) -> Owner:
         """Records ``owner`` as the queue's owner if it has none; returns the owner that it has now.
@@ -176,16 +175,7 @@ class Internals(QueuePart):
         present = "" if take_over_from is None else f"{take_over_from.words()} {take_over_from.number}"
         with self._reading("own"):
             reply = await self._connection.run("own", [self._keys.main], [owner.words(), present])
-            return self._read_owner(reply[1])
-
-    def _read_owner(self, record: bytes) -> Owner:
-        owner = read_owner(record.decode("ascii", "replace"), " ")
-        if owner is None:
-            raise StoreMisused(
-                f"the owner of the queue {self.name} cannot be read; remove it with "
-                f"HDEL {self._keys.config} owner, if the queue is yours"
-            )
-        return owner
+            return owner_on_record(reply[1], self.name)
 
     async def delete_owned(self, owner: Owner, *, only_if_empty: bool = False) -> dict[State, int] | None:
         """As :meth:`claimq.ReliableQueue.delete`, unless the queue has another owner: then it raises StoreMisused and

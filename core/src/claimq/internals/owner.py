@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from claimq.errors import StoreMisused
+from claimq.redis_store.keys import Keys
+
 _PART = re.compile("[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _NUMBER = re.compile("[0-9]{1,15}")
 
@@ -45,3 +48,14 @@ def read_owner(text: str, separator: str = "/") -> Owner | None:
         return Owner(parts[0], parts[1], parts[2], parts[3], int(parts[4]))
     except ValueError:
         return None
+
+
+def owner_on_record(record: bytes, queue: str) -> Owner:
+    """Parses the owner as the server stores it. Raises StoreMisused."""
+    owner = read_owner(record.decode("ascii", "replace"), " ")
+    if owner is None:
+        raise StoreMisused(
+            f"the owner of the queue {queue} cannot be read; remove it with HDEL {Keys(queue).config} owner, if the "
+            "queue is yours"
+        )
+    return owner

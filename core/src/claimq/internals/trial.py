@@ -58,6 +58,6 @@ async def server_name(connection: Connection, main_key: str) -> tuple[str, ...]:
     return (name, version) if name and version else ()
 
 
-def _word(value: Any) -> str:
-    text = (value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)).lower()
+def _word(word: Any) -> str:
+    text = (word.decode("ascii", "replace") if isinstance(word, bytes) else str(word)).lower()
     return text if _WORD.fullmatch(text) else ""

@@ -7,20 +7,22 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from claimq.arguments import several
 from claimq.codec import check_name, due_word, payload_bytes
-from claimq.errors import ItemTooLarge
+from claimq.errors import ItemTooLarge, QueueFull
 from claimq.item_options import options_word
 from claimq.model import NewItem, construct
+from claimq.queue.index import note_use
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.durable import run_durably
+from claimq.redis_store.keys import queue_of
 from claimq.redis_store.scripts import Arg
 
 _CALL_BYTES = 2 * 1024 * 1024
-_CALL_QUEUES = 100
+_CALL_QUEUES, _CALL_CLIENTS = 100, 200
 _OPTIONS_WEIGHT = 16
 """How much longer the server takes for a byte of options than for one of a payload (HEADER_WEIGHT in
 ``lua/lib/envelope.lua``)."""
@@ -94,16 +96,24 @@ async def call_enqueue(connection: Connection, main_keys: Sequence[str], words: 
     with the position of its queue in ``main_keys``, from 1 (:func:`queue_words`)."""
     with connection.lane() as call:
         reply, missing = await run_durably(connection, "enqueue", main_keys, (*call, *words))
-    raise_refusal(reply)
+    raise_refusal(reply, main_keys)
     numbers, duplicate_places, *_ = reply[1].split(b"|")
-    lengths, duplicates = [*map(int, numbers.split()[2:])], {*map(int, duplicate_places.split())}
+    seq, _, *lengths = map(int, numbers.split())
+    # With the first item of a queue: one that was deleted took its name along.
+    if seq == 1 or not connection.noted_queues.issuperset(main_keys):
+        await note_use(connection, main_keys)
+    duplicates = {*map(int, duplicate_places.split())}
     return construct(Stored, (lengths, duplicates, missing))
 
 
-def raise_refusal(reply: Sequence[bytes | int]) -> None:
-    """Raises ItemTooLarge if the script refused a payload."""
+def raise_refusal(reply: Sequence[Any], main_keys: Sequence[str] = ()) -> None:
+    """Raises ItemTooLarge if the script refused a payload, and QueueFull if one of these queues is full."""
     if reply[0] == b"TOO_LARGE":
         raise ItemTooLarge(index=int(reply[1]), size=int(reply[2]), limit=int(reply[3]))
+    if reply[0] == b"FULL":
+        queue = queue_of(main_keys[int(reply[1]) - 1])
+        waiting, limit, adding = map(int, reply[4:7])
+        raise QueueFull(queue, waiting, limit, adding, reply[2].decode() or None, reply[3].decode())
 
 
 def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
@@ -157,7 +167,7 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
     """Items in order, cut into calls. Raises TypeError, ValueError or InvalidName for invalid items."""
     batch = Batch([], [], 0)
     shape: _Shape | None = None
-    count_at = number = 0
+    clients, count_at, number = set[str](), 0, 0
     ids = _ids.of_this_process()
     prefix, numbers = ids.prefix, ids.numbers
     for item in several("items", items):
@@ -165,11 +175,12 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
         payload = payload_bytes(item if new is None else new.payload)
         options = "" if new is None else options_word(new)
         size = len(payload) + _OPTIONS_WEIGHT * len(options)
-        if batch.ids and limit and (len(batch.ids) >= limit or batch.size + size > _CALL_BYTES):
-            yield batch
-            batch, shape = Batch([], [], 0), None
         item_shape = _PLAIN if new is None else _shape(new, has_options=options != "")
+        if batch.ids and not _fits(batch, size, item_shape[0], clients, limit):
+            yield batch
+            batch, shape, clients = Batch([], [], 0), None, set[str]()
         if item_shape != shape:
+            clients.add(item_shape[0])
             shape, count_at = item_shape, len(batch.words) + 6
             first = next(numbers)
             batch.words += [1, 0, item_shape[0], item_shape[1], "" if item_shape[2] else prefix, first, 0]
@@ -191,6 +202,14 @@ def batches_of(items: Iterable[object], limit: int | None = BATCH) -> Iterator[B
         batch.size += size
     if batch.ids:
         yield batch
+
+
+def _fits(batch: Batch, size: int, client: str, clients: set[str], limit: int | None) -> bool:
+    """Whether a call takes one more item, of so many bytes and of this client. ``clients``: those of the batch."""
+    if limit is None:
+        return True
+    has_room = len(batch.ids) < limit and batch.size + size <= _CALL_BYTES
+    return has_room and (client in clients or len(clients) < _CALL_CLIENTS)
 
 
 _Shape = tuple[str, str, bool, bool]

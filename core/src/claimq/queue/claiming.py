@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -15,13 +16,20 @@ from claimq.arguments import Duration, optional_seconds
 from claimq.codec import read_envelope
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, construct
+from claimq.queue.index import note_use
 from claimq.queue.queue_part import QueuePart, seconds_until
 from claimq.queue.token_groups import BATCH, TokenGroups
 from claimq.redis_store.lost_claims import LostClaim
 from claimq.redis_store.scripts import Arg
 
-IDLE_POLL = 1.0
-"""Seconds after which a waiting claim asks the server again, with or without a wake token."""
+IDLE_POLL, LONGEST_POLL, _POLLS = 1.0, 10.0, 100
+"""Seconds after which a waiting claim asks the server again, with or without a wake token. With many workers it is
+longer: all of them together ask 100 times a second."""
+_TIMER_STEP = 0.11
+"""A quiet server ends a blocking command up to 1/hz seconds late, by default 0.1: a rate would lose each delay."""
+_SLEEP_STEP = 0.002
+"""A sleep ends up to a millisecond late, and the server counts whole ones. So a claim asks from a little before the
+instant on: without a burst, a rate would lose each delay."""
 _NONCE_BYTES, _NONCE, _MARK = 6, 8, 3
 
 _log = logging.getLogger(__name__)
@@ -39,13 +47,17 @@ Wait = Duration | _Default | None
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """Reply of one claim call. Without claims: how long the policy lets a claim wait, when the next delayed item is
-    due, whether to ask again at once, and whether the queue is paused."""
+    due, whether to ask again at once, whether the queue is paused, whether limits hold items back, and how long to wait
+    for a wake token. With claims: whether a limit of the queue is a rate, so that nothing should be claimed ahead."""
 
     claims: list[Claim]
     wait: float | None = 1.0
     next_due_in: float | None = None
     again: bool = False
     paused: bool = False
+    is_held_back: bool = False
+    poll: float = IDLE_POLL
+    has_rate: bool = False
 
 
 class Claiming(QueuePart):
@@ -60,7 +72,7 @@ class Claiming(QueuePart):
 
         ``wait``: seconds to wait for the first item; 0 does not wait, None waits forever, the default is the queue's
         claim_wait_timeout. The claims hold until ``lease_until``; renew or end them before. An item that has crashed a
-        worker before comes alone; a call claims at most 2 MiB of items (1 MiB in a queue with exclusive keys), or
+        worker before comes alone; a call claims at most 2 MiB of items (1 MiB in a queue with keys), or
         250 that have failed or been given back (fewer where their errors are long).
 
         If this is cancelled, the items that it claimed go back to the head of main. So do the items of a claim that
@@ -90,7 +102,15 @@ class Claiming(QueuePart):
                 continue
             if remaining is not None and remaining <= 0:
                 return claimed
-            pause = min(bound for bound in (IDLE_POLL, remaining, claimed.next_due_in) if bound is not None)
+            pause = min(
+                bound for bound in (claimed.poll, remaining, claimed.next_due_in) if bound is not None
+            )
+            if claimed.is_held_back and pause == claimed.next_due_in:
+                if pause > _TIMER_STEP:
+                    pause -= _TIMER_STEP
+                else:
+                    await asyncio.sleep(pause - _SLEEP_STEP)
+                    pause = None
 
     async def _claim_once(self, count: int, pause: float | None) -> Claimed:
         """Claims once, after a wake token or ``pause`` seconds if that is given."""
@@ -126,7 +146,10 @@ class Claiming(QueuePart):
                     self._fits = min(BATCH, 2 * self._fits)
                     return reply, nonce
                 if reply[0] == b"LOST":
-                    self._connection.incarnations[self._keys.main] = reply[1].decode()
+                    main, known = self._keys.main, self._connection.incarnations
+                    is_new, known[main] = main in known, reply[1].decode()
+                    if is_new or main not in self._connection.noted_queues:  # its name went with its old data
+                        await note_use(self._connection, [self._keys.main])
 
     async def _call_claim(
         self, call: Callable[[list[Arg]], Awaitable[list[Any]]], count: int
@@ -164,7 +187,8 @@ class Claiming(QueuePart):
         numbers = reply[1].split(b" ", 7)
         _, now, first, _, lease_end, overdue = map(int, numbers[:6])
         self._connection.incarnations[self._keys.main] = numbers[6].decode()
-        if overdue:
+        has_rate = self._connection.rated[self._keys.main] = bool(overdue & 4)
+        if overdue & 3:
             self._connection.in_background(self._reap_and_repair(overdue))
         claims = self._claims(reply[2:], first, nonce, now / 1000, lease_end / 1000)
         if len(claims) < len(reply) - 2 and self._connection.settings.largest_item is not None:
@@ -175,7 +199,7 @@ class Claiming(QueuePart):
             }
             if too_large:
                 self._connection.in_background(self._fail_too_large(too_large))
-        return Claimed(claims, again=not claims)
+        return Claimed(claims, again=not claims, has_rate=has_rate)
 
     async def _fail_too_large(self, claims: Mapping[str, int]) -> None:
         """Moves items that this program cannot take to failed. ``claims``: token -> bytes."""
@@ -199,7 +223,9 @@ class Claiming(QueuePart):
             wait=int(reply[2]) / 1000 if reply[2] else None,
             next_due_in=seconds_until(reply[3], int(reply[1])),
             again=bool(reply[4]) and await self._reap(),
-            paused=bool(reply[5]),
+            paused=reply[5] == 1,
+            is_held_back=reply[5] == 2,
+            poll=min(max(IDLE_POLL, int(reply[7]) / _POLLS), LONGEST_POLL),
         )
 
     async def _reap_and_repair(self, overdue: int) -> None:

@@ -14,7 +14,7 @@ from claimq.codec import read_envelope
 from claimq.errors import StoreFull, StoreMisused
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
 from claimq.policy import FailedPolicy, Match, Policy
-from claimq.queue.queue_part import QueuePart, instant_ms
+from claimq.queue.queue_part import QueuePart, instant_ms, read_row
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 
@@ -196,39 +196,32 @@ class FailedItems(QueuePart):
                 reply = await read.reply(self._connection.run(name, [self._keys.main], [*call, *args]))
             return reply[1].decode().split(), reply[2:]
 
-    async def failed_items(self, count: int = 100, *, offset: int = 0) -> list[Located]:
-        """A page of failed items, oldest failure first. O(log failed + count)."""
-        if not is_page(count, offset):
-            return []
-        with self._reading("items"):
-            return [
-                _failed(score, name, raw)
-                for name, score, raw in await self._page("failed", offset, count)
-                if raw is not None
-            ]
-
-    async def _page(self, state: str, offset: int, count: int) -> list[tuple[bytes, bytes, bytes | None]]:
-        """Name, score and envelope of a state's items, in calls that are bounded by bytes."""
-        rows: list[tuple[bytes, bytes, bytes | None]] = []
-        with self._reading("items") as read:
-            while len(rows) < count:
-                args: list[Arg] = [state, offset + len(rows), min(count - len(rows), BATCH)]
-                reply = await read.reply(self._connection.run("items", [self._keys.main], args))
-                more, *words = reply
-                rows += zip(words[::3], words[1::3], words[2::3], strict=True)
-                if not more and len(words) < 3 * int(args[2]):
-                    break
-        return rows
-
     async def failed_item(self, name: str) -> Located | None:
         """One failed item by its id (or its name in failed); None if there is none. O(1)."""
         text("name", name)
         with self._reading("failed item"):
             failed_at = await self._read("ZSCORE", self._keys["failed"], name)
+            if failed_at is None:
+                return None
             envelope = await self._read("HGET", self._keys["failed:items"], name)
-            return (
-                None if failed_at is None or envelope is None else _failed(failed_at, name.encode(), envelope)
-            )
+            return None if envelope is None else _failed(failed_at, name.encode(), envelope)
+
+    async def failed_reasons(self) -> dict[str, int]:
+        """Why items are in failed: the number of items for each reason, most items first; in sum all of them.
+
+        A reason is the first line of an item's last error, up to 200 bytes, with ``#`` for numbers and ids,
+        ``'...'`` for quoted texts, and ``/...`` for paths. At most 200 reasons are counted at a time; items with
+        others are counted as "(other)". Items whose counts another client has deleted are "(unknown)". Raises
+        StoreUnavailable. O(reasons).
+        """
+        with self._reading("failed_reasons") as read:
+            total, *pairs = await read.reply(self._connection.run("failed_reasons", [self._keys.main], []))
+        counts = {_text(reason): int(count) for reason, count in zip(pairs[::2], pairs[1::2], strict=True)}
+        unknown = int(total) - sum(counts.values())
+        if unknown < 0:  # another client has removed failed items
+            counts, unknown = {}, int(total)
+        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+        return dict(ordered) | ({UNKNOWN_REASON: unknown} if unknown else {})
 
     async def removed_items(self, count: int = 100, *, offset: int = 0) -> list[RemovedItem]:
         """The log of items that were removed by ``on_expiry``, the policy for failed items, ``max_items`` or
@@ -302,6 +295,10 @@ class FailedItems(QueuePart):
         return walk.moved
 
 
+UNKNOWN_REASON = "(unknown)"
+"""The reason of items whose reasons are not counted."""
+
+
 @dataclass(slots=True)
 class _Walk:
     """A walk through failed, oldest failure first: its position and its results."""
@@ -339,17 +336,12 @@ def read_fields(raw: Any) -> dict[str, str]:
     return {_text(name): _text(value) for name, value in mapping.items()}
 
 
-def _text(value: bytes | str | int) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def _text(field: bytes | str | int) -> str:
+    return field.decode("utf-8", "replace") if isinstance(field, bytes) else str(field)
 
 
 def _failed(failed_at: bytes | str, name: bytes, envelope: bytes) -> Located:
-    return Located(
-        read_envelope(envelope),
-        State.FAILED,
-        name=name.decode("utf-8", "replace"),
-        failed_at=instant_ms(failed_at) / 1000,
-    )
+    return read_row(State.FAILED, envelope, name, failed_at)
 
 
 def _removed(line: bytes) -> RemovedItem:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from claimq.codec import check_name
-from claimq.errors import InvalidName, RightMissing, StoreFull, StoreUnavailable, WrongKeyType
+from claimq.errors import ClaimqError, InvalidName, RightMissing, StoreFull, StoreUnavailable, WrongKeyType
 from claimq.redis_store.bounded_read import BoundedRead
+from claimq.redis_store.clients.opening import plain
 from claimq.redis_store.connection import Connection
+from claimq.redis_store.keys import queue_of
 
 KEY = "cq:queues"
 _PAGE = 1000
@@ -21,6 +23,21 @@ async def add_name(connection: Connection, name: str) -> bool:
     except (RightMissing, WrongKeyType, StoreUnavailable, StoreFull):
         return False
     return True
+
+
+async def note_use(connection: Connection, main_keys: Sequence[str]) -> None:
+    """Adds the names of queues that this connection has not used before, if its user may write the index. The server
+    is asked first, since it logs each refusal. Makes two calls, once for each queue; no error of theirs is raised."""
+    names = [queue_of(main_key) for main_key in main_keys]
+    connection.noted_queues.update(main_keys)
+    words = [word for name in names for word in (0, name)]
+    try:
+        if await connection.run("may_list", main_keys[:1], [KEY, names[0]], retry_for=0) == [b"OK", 1]:
+            await connection.retry(
+                lambda client: plain(client, "ZADD", KEY, *words), doing="ZADD", use="calls", retry_for=0
+            )
+    except ClaimqError:
+        return
 
 
 async def remove_names(connection: Connection, names: Sequence[str]) -> None:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from claimq.arguments import choice, is_page, text
-from claimq.codec import check_name, read_envelope
-from claimq.errors import StoreMisused
-from claimq.model import COUNTERS, ClientInfo, Item, Located, MemoryUsage, Snapshot, State, WorkerInfo
-from claimq.queue.failed_items import FailedItems, read_fields
-from claimq.queue.queue_part import LAST_MS, instant_ms, seconds_until
+from claimq.arguments import Instant, choice, instant, of_type, text
+from claimq.codec import check_name
+from claimq.errors import SearchEnded, StoreMisused
+from claimq.model import COUNTERS, ClientInfo, Located, Snapshot, State, WorkerInfo
+from claimq.queue.failed_items import read_fields
+from claimq.queue.listing import Listing, number_of_reply
+from claimq.queue.queue_part import (
+    LAST_MS,
+    counter,
+    instant_ms,
+    read_hold,
+    read_row,
+    seconds_until,
+    waiting_bytes,
+)
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
+from claimq.waiting.reasons import Between, Facts, Where, where
 
-_STRETCH = 1000
+_STRETCH, _FIRST_ITEMS = 1000, 500
 LOOK_AHEAD = 15.0
 """Seconds within which delayed items count as due soon."""
+SNAPSHOT_WORDS: list[Arg] = [round(LOOK_AHEAD * 1000)]
+WORKERS_WORDS: list[Arg] = [0, BATCH]
+PARTS_OF_USE = (("HLEN", "stats"), ("HLEN", "config"), ("LLEN", "main"), ("ZCARD", "workers"))
+"""A queue has been used if one of these is not 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +47,35 @@ class Place:
     raw: bytes
 
 
-class Inspecting(FailedItems):
+@dataclass(frozen=True, slots=True)
+class MemoryUsage:
+    """Memory in bytes: of the queue's keys (sampled), of the server, and the server's limit (0: none)."""
+
+    queue_bytes: int
+    used_bytes: int
+    limit_bytes: int
+
+    @property
+    def share(self) -> float | None:
+        """``used_bytes`` over ``limit_bytes``; None without a limit."""
+        return self.used_bytes / self.limit_bytes if self.limit_bytes else None
+
+
+class Inspecting(Listing):
     """Reads a queue's state. Safe on a busy queue at any time: each script call is short and bounded."""
 
     async def snapshot(self) -> Snapshot:
         """Lengths, ages and counters at one instant. O(log delayed), one round trip."""
         with self._reading("snapshot") as read:
-            words: list[Arg] = [round(LOOK_AHEAD * 1000)]
-            return _snapshot(await read.reply(self._connection.run("snapshot", [self._keys.main], words)))
+            return read_snapshot(
+                await read.reply(self._connection.run("snapshot", [self._keys.main], SNAPSHOT_WORDS))
+            )
 
     async def exists(self) -> bool:
         """Whether the queue has ever been used since it was last deleted: enqueued to, claimed from, configured or
         paused. O(1), up to four round trips.
         """
-        for command, part in (("HLEN", "stats"), ("HLEN", "config"), ("LLEN", "main"), ("ZCARD", "workers")):
+        for command, part in PARTS_OF_USE:
             if await self._read(command, self._keys[part]):
                 return True
         return False
@@ -60,7 +89,7 @@ class Inspecting(FailedItems):
         args: list[Arg] = [0, 1, check_name("client", client)]
         with self._reading("clients") as read:
             _, _, length = await read.reply(self._connection.run("clients", [self._keys.main], args))
-            return _number(length)
+            return number_of_reply(length)
 
     async def has_client(self, client: str) -> bool:
         """Whether an item of the client waits in main. Raises InvalidName. O(1)."""
@@ -72,19 +101,13 @@ class Inspecting(FailedItems):
         A client whose turn comes while more than 1,000 clients are read may be missing. O(clients), in calls of bounded
         size.
         """
-        lengths: dict[str | None, int] = {}
-        with self._reading("clients") as read:
-            for skip in itertools.count(0, BATCH):
-                words: list[Arg] = [skip, BATCH]
-                reply = await read.reply(self._connection.run("clients", [self._keys.main], words))
-                without, *rows = reply
-                lengths[None] = _number(without)
-                for raw, length in zip(rows[::2], rows[1::2], strict=True):
-                    if raw != b"-":
-                        lengths[raw.decode("utf-8", "replace")] = _number(length)
-                if len(rows) < 2 * BATCH:
-                    break
-        clients = [ClientInfo(client, length) for client, length in lengths.items() if length]
+        with self._reading("clients"):
+            without, ring = await self._ring()
+            lengths: dict[str | None, int] = {raw.decode("utf-8", "replace"): length for raw, length in ring}
+        lengths.pop("-", None)
+        clients = [
+            ClientInfo(client, length) for client, length in ({None: without} | lengths).items() if length
+        ]
         return sorted(clients, key=lambda info: (-info.length, info.client or ""))
 
     async def lengths(self) -> dict[State, int]:
@@ -96,128 +119,133 @@ class Inspecting(FailedItems):
         return (await self.snapshot()).ages[_state(state)]
 
     async def stats(self) -> dict[str, int]:
-        """Totals since the queue was created, one for each name in ``COUNTERS``; docs/operations.md says what they
-        count. O(1)."""
+        """Totals since the queue was created, one for each name in ``COUNTERS``. O(1).
+
+        ``enqueued``, ``adopted`` (bare payloads), ``claimed``, ``done``, ``fails``, ``crashes``, ``expired`` (of these,
+        leases that ran out), ``requeued``, ``delayed``, ``due``, ``unclaimed``, ``postponed`` (of those requeued and
+        delayed), ``failed`` (given up), ``past_deadline`` (of these, late), ``dropped``, ``failed_requeued``,
+        ``failed_removed``, ``flushed``, ``lost`` (verdicts on claims that were not held, in calls in which others
+        were), ``repaired``.
+        """
         return (await self.snapshot()).counters
 
-    async def peek(self, count: int = 1, *, offset: int = 0, client: str | None = None) -> list[Item]:
-        """The next items in the order in which they would be claimed now, but for the turns of lower priorities; with
-        ``client`` only that client's.
-
-        Raises InvalidName. O(offset + count).
-        """
-        if not is_page(count, offset):
-            return []
-        only: list[Arg] = [] if client is None else [check_name("client", client)]
-        items: list[Item] = []
-        more, place = 1, str(offset).encode()
-        with self._reading("peek") as read:
-            while more and len(items) < count:
-                args: list[Arg] = [place, min(count - len(items), BATCH), *only]
-                reply = await read.reply(self._connection.run("peek", [self._keys.main], args))
-                more, place, *page = reply
-                items += map(read_envelope, page)
-        return items
-
-    async def items(self, state: State | str, count: int = 100, *, offset: int = 0) -> list[Located]:
-        """A page of a state's items: main in claim order, busy by lease end, delayed by due time, failed by
-        when they failed.
-
-        O(log n + count); for main O(offset + count); for busy also O(claim calls that are live).
-        """
-        state = _state(state)
-        if state is State.MAIN:
-            return [Located(item, State.MAIN) for item in await self.peek(count, offset=offset)]
-        if state is State.FAILED:
-            return await self.failed_items(count, offset=offset)
-        if not is_page(count, offset):
-            return []
-        with self._reading("items"):
-            rows = await self._page(state.value, offset, count)
-            claimed = await self._claim_times(name for name, _, _ in rows) if state is State.BUSY else {}
-            return [
-                self._located(state, name, score, raw, claimed)
-                for name, score, raw in rows
-                if raw is not None
-            ]
-
-    @staticmethod
-    def _located(
-        state: State, name: bytes, score: bytes, raw: bytes, claimed: Mapping[str, float]
-    ) -> Located:
-        at = instant_ms(score) / 1000
-        token = name.decode("utf-8", "replace")
-        if state is State.DELAYED:
-            return Located(read_envelope(raw), state, due_at=at)
-        worker = token.rpartition("/")[0]
-        return Located(
-            read_envelope(raw, token),
-            state,
-            token,
-            worker,
-            claimed_at=claimed.get(token),
-            lease_until=at,
-        )
-
-    async def find(self, id: str) -> Located | None:  # noqa: A002 - the glossary's word; shadowing is confined to this method
+    async def find(self, id: str, *, everywhere: bool = True) -> Located | None:  # noqa: A002 - the glossary's word; shadowing is confined to this method
         """The item with its state, its holder and its history; None if it is not in the queue.
 
         O(1) in failed, otherwise O(n) in calls that read 1,000 items or 2 MiB each, so that none blocks the server for
-        long. If items move during the search, it is repeated up to three times.
+        long. If items move during the search, it is repeated up to three times. With ``everywhere=False`` it searches
+        the first 500 items or 2 MiB of each of busy, delayed and main, and raises SearchEnded if there are more.
         """
         text("id", id)
+        of_type("everywhere", everywhere, bool, "True or False")
         with self._reading("find", keeps=False):
-            return await self._find(id)
+            located, _ = await self._find(id, everywhere)
+            return located
 
-    async def _find(self, id: str) -> Located | None:  # noqa: A002 - likewise
+    async def _find(self, item_id: str, everywhere: bool) -> tuple[Located | None, Place | None]:
+        """The item, and its place unless it has failed."""
         for _ in range(3):
-            before = (await self.snapshot()).seq
-            if located := await self.failed_item(id):
-                return located
+            snapshot, is_partial = await self.snapshot(), False
+            if located := await self.failed_item(item_id):
+                return located, None
             for state in (State.BUSY, State.DELAYED, State.MAIN):
-                if located := await self._find_in(state, id):
-                    return located
-            if (await self.snapshot()).seq == before:
-                return None
-        return await self.failed_item(id)
+                try:
+                    if place := await self._place_in(state, item_id, everywhere):
+                        return await self._at(state, place), place
+                except SearchEnded:
+                    is_partial = True
+            if is_partial:
+                total = sum(snapshot.lengths.values()) - snapshot.lengths[State.FAILED]
+                raise SearchEnded(
+                    f"{item_id} is not among the first {_FIRST_ITEMS} items of {self.name} in each of busy, delayed "
+                    f"and main; search all {total:,} of them (`claimq find --all`)"
+                )
+            if (await self.snapshot()).seq == snapshot.seq:
+                return None, None
+        return await self.failed_item(item_id), None
 
-    async def _find_in(self, state: State, item_id: str) -> Located | None:
-        place = await self._place_in(state, item_id)
-        if place is None:
-            return None
-        if state is State.MAIN:
-            return Located(read_envelope(place.raw), state)
+    async def where(
+        self,
+        id: str,  # noqa: A002 - as in find()
+        *,
+        client: str | None = None,
+        enqueued_at: Instant | None = None,
+        everywhere: bool = True,
+    ) -> Where | None:
+        """Where the item is, why it waits and how many others come before it; None if it is not in the queue.
+
+        The reason, the numbers and the item are those of one instant. ``client`` and ``enqueued_at``, as the item has
+        them, save the search of an item that waits in main: it then takes one call of O(log n). An item whose id its
+        producer gave needs no ``enqueued_at`` until that is forgotten or the item was requeued. Otherwise
+        ``everywhere``, errors and cost are as of :meth:`find`, with SearchEnded if the item moves too fast to be seen
+        twice.
+        """
+        text("id", id)
+        of_type("everywhere", everywhere, bool, "True or False")
+        at = "" if enqueued_at is None else round(instant("enqueued_at", enqueued_at) * 1000)
+        by_instant: list[Arg] = [id, "main", check_name("client", client) if client else "-", "", at]
+        with self._reading("where", keeps=False) as read:
+            reply = await read.reply(self._connection.run("where", [self._keys.main], by_instant))
+            if reply[0] == b"OK":
+                return where(_facts(State.MAIN, reply[1:]))
+            for _ in range(5):
+                located, place = await self._find(id, everywhere)
+                if located is None or place is None or located.state is State.BUSY:
+                    return None if located is None else Where(located)
+                words: list[Arg] = [id, located.state.value, place.client, place.position]
+                reply = await read.reply(self._connection.run("where", [self._keys.main], words))
+                if reply[0] == b"OK":
+                    return where(_facts(located.state, reply[1:]))
+        raise SearchEnded(f"{id} moved while {self.name} was read; try again")
+
+    async def _at(self, state: State, place: Place) -> Located:
         claimed = await self._claim_times([place.name]) if state is State.BUSY else {}
-        return self._located(state, place.name, place.score, place.raw, claimed)
+        return read_row(
+            state, place.raw, place.name, place.score, claimed.get(place.name.decode("utf-8", "replace"))
+        )
 
-    async def _place_in(self, state: State, item_id: str) -> Place | None:
-        """Where the item is in main, busy or delayed. It may move at any time."""
+    async def _place_in(self, state: State, item_id: str, everywhere: bool = True) -> Place | None:
+        """Where the item is in main, busy or delayed. It may move at any time. SearchEnded if it is not among the first
+        items, and only those are searched."""
+        count = _STRETCH if everywhere else _FIRST_ITEMS + 1  # one more shows whether there are more
         clients: list[str | bytes] = ["-"]
         if state is State.MAIN:
-            clients += await self._clients()
+            clients += await (self._clients() if everywhere else self._next_clients(count))
+        is_partial = not everywhere and len(clients) > count
+        skip = 0
         with self._reading("find", keeps=False) as read:
-            for client in clients:
-                skip = 0
-                while True:
-                    args: list[Arg] = [item_id, state.value, client, skip, _STRETCH]
-                    reply = await read.reply(self._connection.run("find", [self._keys.main], args))
-                    if reply[0] == b"FOUND":
-                        return Place(client, *reply[1:5])
-                    if not reply[2]:
-                        break
-                    skip += int(reply[1])
+            while clients:
+                args: list[Arg] = [item_id, state.value, skip, count, *clients[:BATCH]]
+                reply = await read.reply(self._connection.run("find", [self._keys.main], args))
+                if reply[0] == b"FOUND":
+                    return Place(clients[int(reply[1])], *reply[2:6])
+                clients, skip = clients[number_of_reply(reply[1]) :], int(reply[2])
+                if clients and not everywhere:
+                    is_partial = True
+                    break
+        if is_partial:
+            raise SearchEnded(f"{item_id} is not among the first items in {state.value}")
         return None
+
+    async def _next_clients(self, count: int) -> list[bytes]:
+        """Up to so many clients that have items in main, the next one first."""
+        with self._reading("clients") as read:
+            page = await read.reply(self._read("ZRANGE", self._keys["clients"], 0, count - 1))
+            return [name for name in page if name != b"-"]
 
     async def _clients(self) -> list[bytes]:
         """The clients that have items in main; one whose turn came between two pages may be missing."""
-        return [name for name in await self._in_pages("LRANGE", "clients") if name != b"-"]
+        return [name for name in await self._in_pages("clients") if name != b"-"]
 
-    async def _in_pages(self, command: str, part: str) -> list[bytes]:
-        """All members of a list or sorted set, each once, read in calls that block the server for a short time."""
+    async def _in_pages(self, part: str) -> list[bytes]:
+        """All members of a sorted set, each once, the highest score first: one whose score rises while they are read in
+        calls that block the server for a short time was read before, or is missing."""
         members: dict[bytes, None] = {}
         with self._reading(part) as read:
             for start in itertools.count(0, BATCH):
-                page = await read.reply(self._read(command, self._keys[part], start, start + BATCH - 1))
+                page = await read.reply(
+                    self._read("ZRANGE", self._keys[part], start, start + BATCH - 1, "REV")
+                )
                 members |= dict.fromkeys(page)
                 if len(page) < BATCH:
                     break
@@ -231,9 +259,7 @@ class Inspecting(FailedItems):
             for skip in itertools.count(0, BATCH):
                 words: list[Arg] = [skip, BATCH]
                 rows = await read.reply(self._connection.run("workers", [self._keys.main], words))
-                for raw, seen_at, busy in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
-                    name = raw.decode("utf-8", "replace")
-                    infos[name] = WorkerInfo(name, _number(busy), instant_ms(seen_at) / 1000)
+                infos |= {info.worker: info for info in read_workers(rows)}
                 if len(rows) < 3 * BATCH:
                     break
         return sorted(infos.values(), key=lambda info: (-info.busy, info.worker))
@@ -243,20 +269,21 @@ class Inspecting(FailedItems):
         workers)."""
         with self._reading("memory usage") as read:
             sizes = [
-                _number(await read.reply(self._read("MEMORY", "USAGE", key, "SAMPLES", 20)) or 0)
+                number_of_reply(await read.reply(self._read("MEMORY", "USAGE", key, "SAMPLES", 20)) or 0)
                 for key in await self._all_keys()
             ]
-        return MemoryUsage(sum(sizes), *await self._server_memory())
+        return MemoryUsage(sum(sizes), *await self.server_memory())
 
     async def _all_keys(self) -> list[Arg]:
         """The queue's keys that hold much, also those of each client and worker."""
-        ring, names = await self._clients(), await self._in_pages("ZRANGE", "workers")
+        ring, names = await self._clients(), await self._in_pages("workers")
         parts = [
             "main",
             "high",
             "low",
             "levels",
-            "exclusive",
+            "keys",
+            "held",
             "clients",
             "heads",
             "delayed",
@@ -265,6 +292,7 @@ class Inspecting(FailedItems):
             "workers",
             "failed",
             "failed:items",
+            "failed:reasons",
             "removed",
             "audit",
             "ids",
@@ -277,10 +305,10 @@ class Inspecting(FailedItems):
 
     async def memory_share(self) -> float | None:
         """The used part of the server's ``maxmemory``; None without a limit. O(1)."""
-        return MemoryUsage(0, *await self._server_memory()).share
+        return MemoryUsage(0, *await self.server_memory()).share
 
-    async def _server_memory(self) -> tuple[int, int]:
-        """The used bytes of the queue's server and its limit (0: none)."""
+    async def server_memory(self) -> tuple[int, int]:
+        """The used bytes of the queue's server and its ``maxmemory`` (0: none). O(1)."""
         with self._reading("INFO"):
             info = await self._connection.info("memory", self._keys.main)
             used, limit = (str(info.get(field, "")) for field in ("used_memory", "maxmemory"))
@@ -288,13 +316,27 @@ class Inspecting(FailedItems):
                 raise StoreMisused(
                     "INFO memory: the server does not report used_memory, as Redis and Valkey do"
                 )
-            return _number(used), _number(limit) if limit.isdecimal() else 0
+            return number_of_reply(used), number_of_reply(limit) if limit.isdecimal() else 0
 
 
-def _snapshot(reply: Any) -> Snapshot:
-    now = _number(reply[0], LAST_MS)
+def read_workers(rows: Sequence[Any]) -> list[WorkerInfo]:
+    """The workers in a reply, most claims first."""
+    infos = [
+        WorkerInfo(raw.decode("utf-8", "replace"), number_of_reply(busy), instant_ms(seen_at) / 1000)
+        for raw, seen_at, busy in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+    ]
+    return sorted(infos, key=lambda info: (-info.busy, info.worker))
+
+
+def read_snapshot(reply: Any) -> Snapshot:
+    """The snapshot in a reply."""
+    now = number_of_reply(reply[0], LAST_MS)
     lengths = dict(
-        zip((State.MAIN, State.BUSY, State.DELAYED, State.FAILED), map(_number, reply[1:5]), strict=True)
+        zip(
+            (State.MAIN, State.BUSY, State.DELAYED, State.FAILED),
+            map(number_of_reply, reply[1:5]),
+            strict=True,
+        )
     )
     due = _ms(reply[8])
     ages: dict[State, float | None] = {
@@ -303,25 +345,44 @@ def _snapshot(reply: Any) -> Snapshot:
         State.DELAYED: None if due is None else max(now - due, 0) / 1000,
         State.FAILED: _age(now, reply[7]),
     }
-    stats = read_fields(reply[11:])
+    oldest_claim, oldest_item = (raw.decode("utf-8", "replace") for raw in reply[11:13])
+    hold, stats = read_hold(reply[9], now), read_fields(reply[13:])
+    moved = max(counter(stats.get("number")) // 1000, counter(stats.get("longest_at")))
     return Snapshot(
         now=now / 1000,
-        seq=_counter(stats.get("seq")),
+        seq=counter(stats.get("seq")),
         lengths=lengths,
         ages=ages,
-        counters={name: _counter(stats.get(name)) for name in COUNTERS},
+        counters={name: counter(stats.get(name)) for name in COUNTERS},
         next_due_in=seconds_until(reply[8], now),
-        paused=bool(reply[9]),
-        due_soon=_number(reply[10]),
+        paused=hold.paused,
+        pause=hold.pause,
+        due_soon=number_of_reply(reply[10]),
+        moved_at=min(moved, now) / 1000 if moved else None,
+        longest=counter(stats.get("longest")) / 1000,
+        oldest_claim=oldest_claim,
+        oldest_item=oldest_item,
+        limits=hold.limits,
+        temporary_limits=hold.temporary,
+        waiting_bytes=waiting_bytes(stats.get("bound"), lengths[State.MAIN] + lengths[State.DELAYED]),
     )
 
 
-def _number(value: object, most: int = 2**63 - 1) -> int:
-    """A number of a reply. Raises ValueError for one that no queue has."""
-    number = int(value) if isinstance(value, int | bytes | str) else -1
-    if not 0 <= number <= most:
-        raise ValueError("a number out of bounds")
-    return number
+def _facts(state: State, reply: list[Any]) -> Facts:
+    now, raw, due, before, length, waiting, busy, hold, workers, is_free, token, item = reply
+    located: Located = read_row(state, raw, b"", due)
+    return Facts(
+        located,
+        int(now) / 1000,
+        read_hold(hold, int(now)),
+        ahead=Between(before, before),
+        ahead_of_all=Between(before, before + max(waiting - length, 0)),  # another client may have set it
+        busy=busy,
+        workers=workers,
+        is_worker_free=bool(is_free),
+        holder=token.decode("utf-8", "replace"),
+        held_item=item.decode("utf-8", "replace"),
+    )
 
 
 def _state(state: State | str) -> State:
@@ -330,14 +391,6 @@ def _state(state: State | str) -> State:
 
 def _ms(raw: bytes | str) -> int | None:
     return int(instant_ms(raw)) if raw else None
-
-
-def _counter(text: str | None) -> int:
-    """A field of stats; 0 if it is missing, or no whole number: another Redis client may have set it."""
-    try:
-        return int(text or 0)
-    except ValueError:
-        return 0
 
 
 def _age(now: int, since: bytes | str) -> float | None:

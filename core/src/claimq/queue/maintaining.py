@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Unpack
 
-from claimq.arguments import choice, count, of_type
+from claimq.arguments import Instant, choice, count, of_type, text
 from claimq.codec import check_name, kept_error
+from claimq.item_options import checked_end, stored_end
+from claimq.limits import Limit, TemporaryLimit, change_limit
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy, PolicyChanges, changed_fields
 from claimq.queue.failed_items import read_policy
 from claimq.queue.index import add_name
-from claimq.queue.queue_part import QueuePart, Removal
+from claimq.queue.listing import number_of_reply
+from claimq.queue.queue_part import LAST_MS, QueuePart, Removal
 from claimq.queue.token_groups import BATCH, MOVES
+from claimq.redis_store.scripts import Arg
+
+_OVER = "until is over by the clock of the server; give a later instant, or none"
 
 
 class Maintaining(QueuePart):
@@ -44,7 +52,7 @@ class Maintaining(QueuePart):
 
     async def _set_fields(self, fields: dict[str, str]) -> None:
         await self._configure(*(word for pair in fields.items() for word in pair))
-        if fields.get("suspended") == "0":
+        if fields.get("suspended") == "0" or "limits" in fields:
             await self._wake()
 
     async def add_to_index(self) -> bool:
@@ -53,23 +61,90 @@ class Maintaining(QueuePart):
         """
         return await add_name(self._connection, self.name)
 
-    async def pause(self) -> None:
-        """Stops claims until :meth:`resume`. Enqueueing, verdicts and reaping go on. O(1)."""
-        await self._configure("paused", "1")
+    async def pause(
+        self, *, until: Instant | timedelta | None = None, reason: str = "", by: str = ""
+    ) -> None:
+        """Stops claims ``until`` an instant, for a timedelta, or until :meth:`resume`. Enqueueing, verdicts and reaping
+        go on.
+
+        The end is by the queue's clock, and needs no call. ``reason`` and ``by`` (whom): the first 400 and 128
+        characters are kept, and shown wherever the pause is. A second pause replaces the first. Raises ValueError for
+        an end that is over. O(1).
+        """
+        end = "" if until is None else stored_end(checked_end("until", until))
+        words = {"paused_by": text("by", by)[:128], "paused_reason": text("reason", reason)[:400]}
+        await self._configure(
+            "paused", "1", "paused_until", end, *(word for pair in words.items() for word in pair)
+        )
 
     async def resume(self) -> None:
         """Ends a pause and wakes a waiting claim. O(1)."""
-        await self._configure("paused", "0")
+        await self._configure("paused", "0", "paused_until", "", "paused_by", "", "paused_reason", "")
         await self._wake()
 
-    async def _configure(self, *words: str) -> None:
-        """Sets fields of the policy. Works on a full server too, where a pause or fewer failed items help."""
+    async def set_limit(
+        self, limit: Limit, *, until: Instant | timedelta | None = None, reason: str = "", by: str = ""
+    ) -> None:
+        """Adds a limit to those of the policy, or changes the one of its name. Other limits stay.
+
+        With ``until`` (an instant, or a timedelta from now) the policy stays as it is: the limit holds in place of the
+        policy's until then, whatever sets the policy in between, and it ends by itself. The first 200 characters of
+        ``reason`` and 128 of ``by`` (who) are shown with it. Either ends an earlier temporary change of this limit.
+        Raises ValueError for an end that is over and for a ninth limit. Two round trips; O(1).
+        """
+        of_type("limit", limit, Limit, "a Limit")
+        await self._change_limit(limit.name, limit, until, reason, by)
+
+    async def remove_limit(
+        self, name: str, *, until: Instant | timedelta | None = None, reason: str = "", by: str = ""
+    ) -> None:
+        """Removes a limit from the policy, or with ``until`` lets it not hold for a time; otherwise as
+        :meth:`set_limit`. Raises ValueError if the queue has no limit of this name."""
+        await self._change_limit(text("name", name), None, until, reason, by)
+
+    async def reset_limits(self) -> None:
+        """Ends all temporary changes of limits: those of the policy hold. O(1)."""
+        await self._change_limits(lambda stored, _: stored.partition("|")[0])
+
+    async def _change_limit(
+        self, name: str, limit: Limit | None, until: Instant | timedelta | None, reason: str, by: str
+    ) -> None:
+        end = None if until is None else checked_end("until", until)
+        words = text("by", by)[:128], text("reason", reason)[:200]
+
+        def changed(stored: str, now: float) -> str:
+            ends = now + end.total_seconds() if isinstance(end, timedelta) else end or 0.0
+            if end is not None and ends <= now:
+                raise ValueError(_OVER)
+            change = TemporaryLimit(name, limit, ends, *words)
+            return change_limit(stored, now, change, is_temporary=end is not None)
+
+        await self._change_limits(changed)
+
+    async def _change_limits(self, change: Callable[[str, float], str]) -> None:
+        """Sets the limits to ``change`` of the present ones and the time of the server. Repeats that if another call
+        has changed them in between."""
+        is_set = False
+        while not is_set:
+            with self._reading("limits") as read:
+                reply = await read.reply(self._connection.run("snapshot", [self._keys.main], [0]))
+                before, now = reply[9][-1], number_of_reply(reply[0], LAST_MS) / 1000
+            after = change(before.decode("utf-8", "replace"), now)
+            is_set = await self._configure("limits", after, "limits_before", before)
+        await self._wake()
+
+    async def _configure(self, *words: Arg) -> bool:
+        """Sets fields of the policy; False if ``limits_before`` is not their value. Works on a full server too, where a
+        pause or fewer failed items help."""
         reply = await self._connection.run("configure", [self._keys.main], words)
+        if reply[0] == b"PAST":
+            raise ValueError(_OVER)
         if reply[0] == b"ALONE":
             count, age = reply[1].decode(), reply[2].decode().removesuffix("_ms")
             raise ValueError(
                 f"the policy would have {count} without {age}, which does nothing; set both in one call, or unset both"
             )
+        return bool(reply[0] != b"CHANGED")
 
     async def reap(self, limit: int = 100) -> Reaped:
         """Ends up to ``limit`` expired claims, moves up to ``limit`` due items to main, and repairs.

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from claimq.arguments import several
 from claimq.codec import payload_bytes
-from claimq.errors import ItemTooLarge, NotReplicated
+from claimq.errors import ItemTooLarge, NotReplicated, QueueFull
 from claimq.item_options import ItemOptions, new_item
 from claimq.model import Enqueued, EnqueuedItem, NewItem
 from claimq.queue.batches import Batch, batch_of, batch_of_payload, batches_of, call_enqueue, queue_words
@@ -38,9 +38,9 @@ class Producing(QueuePart):
         replica too if the policy's ``durability`` asks for that. If no replica confirms it in time, NotReplicated is
         raised.
 
-        Raises ItemTooLarge, StoreFull, StoreUnavailable (the item may have been stored or not), StoreMisused,
-        InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id. Calls that are
-        made while one is in flight share the next one; each has its own result or error.
+        Raises ItemTooLarge, QueueFull, StoreFull, StoreUnavailable (the item may have been stored or not),
+        StoreMisused, InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id.
+        Calls that are made while one is in flight share the next one; each has its own result or error.
         """
         if not options and not is_active():
             done, missing = await enqueue_one(self._connection, self._keys, batch_of_payload(payload))
@@ -56,8 +56,9 @@ class Producing(QueuePart):
     async def enqueue_many(self, items: Iterable[object]) -> Enqueued:
         """Adds payloads or :class:`NewItem` in order. All are checked before the first is stored.
 
-        They go in calls of up to 1,000 items or 2 MiB, each of them atomic; after an error the items of earlier calls
-        are stored. A single item shares calls with others as in :meth:`enqueue`. Errors as there. O(items).
+        They go in calls of up to 1,000 items, 200 clients or 2 MiB, each of them atomic; after an error the items of
+        earlier calls are stored. A single item shares calls with others as in :meth:`enqueue`. Errors as there.
+        O(items).
         """
         new_items = several("items", items)
         with Sending(self.name, len(new_items)) as span:
@@ -74,7 +75,11 @@ class Producing(QueuePart):
         duplicates: list[str] = []
         length = 0
         for batch in batches or [Batch([], [], 0)]:
-            done, missing = await run_enqueue(self._connection, {self._keys: batch})
+            try:
+                done, missing = await run_enqueue(self._connection, {self._keys: batch})
+            except QueueFull as error:
+                error.stored_count = len(ids)
+                raise
             enqueued = done[self.name]
             ids += enqueued.ids
             duplicates += enqueued.duplicates

@@ -8,19 +8,24 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from claimq.arguments import of_type
-from claimq.codec import check_name
+from claimq.codec import check_name, read_envelope
 from claimq.errors import StoreMisused
-from claimq.model import State
+from claimq.limits import limits_at, limits_now
+from claimq.model import Located, Pause, State
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
+from claimq.waiting.reasons import Hold
 
+Stored = bytes | list[bytes]
+"""An envelope; or an outline, for a list that people look at: its header and the bytes of its payload."""
 P = TypeVar("P", bound="QueuePart")
 LAST_MS = 253_402_300_799_000
 """The end of the year 9999: the last instant that can be shown."""
+_LAST_PLACE = 9 * 10**15
 
 
 @dataclass(slots=True)
@@ -150,6 +155,11 @@ def instant_ms(score: bytes | str) -> float:
     return min(number, LAST_MS) if number > 0 else 0.0
 
 
+def _is_place(score: bytes | str) -> bool:
+    """Whether an item of delayed with this score waits for its key, not for an instant."""
+    return LAST_MS < float(score) <= _LAST_PLACE
+
+
 def seconds_until(due: bytes | str, now: int) -> float | None:
     """Seconds until an instant that the server returned (ms; empty: none), 0 if it is over. None if it never comes: the
     score of an item that another Redis client delayed may be infinite."""
@@ -157,3 +167,56 @@ def seconds_until(due: bytes | str, now: int) -> float | None:
     if math.isinf(instant):
         return None if instant > 0 else 0.0
     return max(int(instant_ms(due)) - now, 0) / 1000
+
+
+def read_hold(reply: Any, now: int) -> Hold:
+    """What holds back all items, as the scripts return it. ``now``: in ms."""
+    paused, *instants, by, reason, startable, next_start, limits = reply
+    at, until = (instant_ms(raw) / 1000 if raw.isdigit() else None for raw in instants)
+    pause = Pause(at, until, by.decode("utf-8", "replace"), reason.decode("utf-8", "replace"))
+    that_hold, temporary = limits_at(limits.decode("ascii", "replace"), now / 1000)
+    return Hold(
+        bool(paused),
+        pause if paused & 2 else None,
+        limits_now(that_hold, startable, seconds_until(next_start, now)),
+        temporary,
+    )
+
+
+def read_row(
+    state: State, stored: Stored, name: bytes = b"", score: bytes | str = b"", claimed_at: float | None = None
+) -> Located:
+    """An item of a state. ``name``: its token (busy) or its field in failed; ``score``: when its lease ends, when it is
+    due, or when it failed, in ms."""
+    envelope, size = (stored, None) if isinstance(stored, bytes) else (stored[0], int(stored[1]))
+    text = name.decode("utf-8", "replace")
+    is_busy = state is State.BUSY
+    at = instant_ms(score) / 1000 if score else None
+    return Located(
+        read_envelope(envelope, text if is_busy else ""),
+        state,
+        text,
+        text.rpartition("/")[0] if is_busy else None,
+        claimed_at,
+        lease_until=at if is_busy else None,
+        due_at=at if state is State.DELAYED and not _is_place(score) else None,
+        failed_at=at if state is State.FAILED else None,
+        payload_size=size,
+    )
+
+
+def counter(text: str | None) -> int:
+    """A field of stats; 0 if it is missing, or no whole number: another Redis client may have set it."""
+    try:
+        return int(text or 0)
+    except ValueError:
+        return 0
+
+
+def waiting_bytes(bound: str | None, items: int) -> int | None:
+    """The bytes of so many items, as the scripts have counted them (lua/lib/weights.lua)."""
+    if bound is None or " " not in bound:
+        return None
+    numbers = [*map(counter, bound.split()), *[0] * 6]
+    in_main, main_bytes, in_delayed, delayed_bytes, _, mean = numbers[:6]
+    return main_bytes + delayed_bytes + max(0, items - in_main - in_delayed) * mean

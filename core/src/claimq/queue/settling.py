@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from claimq import tracing
-from claimq.arguments import Duration, optional_seconds, text
+from claimq.arguments import Duration, optional_seconds, seconds, text
 from claimq.codec import kept_detail, kept_error
 from claimq.errors import NotReplicated
 from claimq.model import Claim, Outcome, Verdict, construct
@@ -133,6 +133,19 @@ class Settling(QueuePart):
         """
         return await self._give_back(
             claims, "requeue", error=error, detail=detail, delay=_milliseconds(delay)
+        )
+
+    async def later(
+        self, claims: Claims, delay: Duration, *, error: str = "", detail: str = ""
+    ) -> list[Outcome]:
+        """Not now, for a reason that is not the items': delays them for ``delay`` seconds (0: to the tail of main), at
+        most until their deadlines. No attempt, failure or crash is counted, only ``postponed_count``.
+
+        ``error`` and ``detail`` as for :meth:`requeue`. Verdicts DELAYED, REQUEUED, FAILED (after ``max_postponed``
+        times, or past the deadline), LOST. Errors and cost as :meth:`fail`.
+        """
+        return await self._give_back(
+            claims, "postpone", error=error, detail=detail, delay=_milliseconds(seconds("delay", delay))
         )
 
     async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:

@@ -83,9 +83,10 @@ class BoundedRead:
                 "Redis or Valkey server, and change the queue's keys only through claimq"
             ) from error
 
-    async def reply(self, call: Awaitable[T]) -> T:
+    async def reply(self, call: Awaitable[T], *, is_noted: bool = False) -> T:
         """Makes a call of this read and returns its reply. Raises ReadTooLarge if the replies are too large. The time
-        is checked before the call is made, so no reply is thrown away because it came late."""
+        is checked before the call is made, so no reply is thrown away because it came late. ``is_noted``: the call
+        gives each of its replies to :meth:`add` as it arrives."""
         try:
             self.check_time()
         except ReadTooLarge:
@@ -94,7 +95,7 @@ class BoundedRead:
             raise
         began = time.monotonic()  # the calls of a thread have no event loop here
         reply = await call
-        self.add(reply, time.monotonic() - began)
+        self.add(() if is_noted else reply, time.monotonic() - began)
         return reply
 
     def check_time(self) -> None:
@@ -104,7 +105,7 @@ class BoundedRead:
         if self._parent is not None:
             self._parent.check_time()
 
-    def add(self, reply: object, seconds: float) -> None:
+    def add(self, reply: object, seconds: float = 0.0) -> None:
         """Counts a reply, also for a read that contains this one. Raises ReadTooLarge."""
         self._seconds += seconds
         if self._keeps:

@@ -70,7 +70,8 @@ class CallersConnection(Connection):
         self.share_lanes(shared)
         self.settings = shared.settings
         self.durable = shared.durable
-        self.incarnations = shared.incarnations
+        self.incarnations, self.rated = shared.incarnations, shared.rated
+        self.noted_queues = shared.noted_queues
         self.shared_enqueues = None
         self.lost_claims = cast("LostClaims", _Recoveries(shared, loop))
         self._on_loop = shared

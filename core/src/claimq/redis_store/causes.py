@@ -19,7 +19,7 @@ COMMANDS = frozenset(
         "blpop client cluster config del eval evalsha hdel hello hexists hget hgetall hincrby hkeys hlen hmget hscan "
         "hset hstrlen info lindex llen lpush lrange lrem lset ltrim memory pexpire ping pubsub rpop rpush "
         "script select subscribe time type unlink wait waitaof "
-        "zadd zcard zcount zmscore zrange zrangebyscore zrem zscore",
+        "zadd zcard zcount zlexcount zmscore zrange zrangebyscore zrem zscore",
     )
 )
 """Commands that a message may name: those that claimq uses."""

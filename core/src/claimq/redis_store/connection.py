@@ -26,10 +26,10 @@ from claimq.redis_store.clients.opening import (
     LONGEST_BLOCK,
     at_node,
     close,
-    expires_at_once,
     fields_of,
     is_cluster,
     make_client,
+    plain,
     read,
 )
 from claimq.redis_store.faults import (
@@ -81,6 +81,8 @@ class Connection(Lanes):
         """Main keys of a call -> the durability that their queues require, and on how many replicas, if known."""
         self.incarnations: dict[str, str] = {}
         """Main key -> incarnation of the queue's data (its name for them), as the last claim's reply had it."""
+        self.rated: dict[str, bool] = {}  # main key -> whether a limit was a rate at the last claim
+        self.noted_queues: set[str] = set()  # main keys of the queues that were added to the index
         self.shared_enqueues: dict[str, Any] | None = {}
         """Main key -> the single enqueues that are under way (queue/shared_enqueues.py). None: they share no calls."""
         self._called: set[str] = set()  # the main keys at which replies to our calls are kept
@@ -129,7 +131,7 @@ class Connection(Lanes):
             except RedisError as error:
                 if not is_unknown_script(error):
                     raise
-                return await client.eval(lua.text, len(named), *named, *args)
+                return await plain(client, "EVAL", lua.text, len(named), *named, *args)
 
         try:
             reply = await self.retry(call, doing=name, use=use, retry_for=retry_for)
@@ -145,18 +147,20 @@ class Connection(Lanes):
     async def run_after_wake(
         self, name: str, keys: Sequence[str], args: Sequence[Arg], *, wake: str, seconds: float
     ) -> Any:
-        """Waits for a wake token, at most :data:`LONGEST_BLOCK`, takes it, and runs a script; returns its raw reply.
+        """Waits for a wake token, takes it, and runs a script; returns its raw reply. On a cluster, or with a client of
+        the caller, it waits at most :data:`LONGEST_BLOCK`.
 
         If the connection is lost in between, the script is run as :meth:`run` does. It has the same identity, so it
         runs once in any case.
         """
-        seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         self.note_call(keys, args)
         client = self.client("waiting")
         try:
             if isinstance(client, DirectClient):
                 sha = script(name).sha
-                reply = await client.evalsha_after_blpop(wake, seconds, sha, len(keys), *keys, *args)
+                reply = await client.evalsha_after_blpop(
+                    wake, max(seconds, 0.001), sha, len(keys), *keys, *args
+                )
                 return not_stale(reply, name)
             await self.wait_for_wake([wake], seconds)
         except asyncio.CancelledError:
@@ -198,8 +202,8 @@ class Connection(Lanes):
         """
         wrong_keys: dict[str, tuple[str, str]] = {}
         for main in main_keys:
-            ring = await self._listed("LRANGE", main.removesuffix("main") + "clients")
-            workers = await self._listed("ZRANGE", main.removesuffix("main") + "workers")
+            ring = await self._listed(main.removesuffix("main") + "clients")
+            workers = await self._listed(main.removesuffix("main") + "workers")
             short = [word for word in dict.fromkeys(named) if 0 < len(word) <= 200][:_LISTED]
             for key, expected in suspects(main, [*ring, *short], [*workers, *short], self.instance).items():
                 try:
@@ -210,9 +214,9 @@ class Connection(Lanes):
                     wrong_keys[key] = (kind, expected)
         return wrong_keys
 
-    async def _listed(self, command: str, key: str) -> list[str]:
+    async def _listed(self, key: str) -> list[str]:
         try:
-            return [_text(name) for name in await self.command(command, key, 0, _LISTED)]
+            return [_text(name) for name in await self.command("ZRANGE", key, 0, _LISTED)]
         except ClaimqError:  # this key may have the wrong type itself
             return []
 
@@ -359,9 +363,8 @@ class Connection(Lanes):
         try:
             async with asyncio.timeout(_FORGET_SECONDS):
                 for main in sorted(self._called):
-                    await expires_at_once(
-                        self._client(use), f"{main.removesuffix('main')}calls:{self.instance}"
-                    )
+                    key = f"{main.removesuffix('main')}calls:{self.instance}"
+                    await plain(self._client(use), "PEXPIRE", key, 0)  # every role may run it
         except _FOREIGN:
             return
 
@@ -393,5 +396,5 @@ class Connection(Lanes):
                 raise translate(error, doing="closing") from error
 
 
-def _text(value: bytes | str) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+def _text(reply: bytes | str) -> str:
+    return reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply

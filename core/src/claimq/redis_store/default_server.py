@@ -26,6 +26,19 @@ def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
     return settings_from(environ, url=url)
 
 
+def check_queue_of_local_mode(url: str, queue: str) -> None:
+    """Raises NoServer for a queue that the running local modes with this server do not have: no worker would take its
+    items, and no list would show them."""
+    directories = [*local_mode.running_near(), *local_mode.running_anywhere()]
+    running = [(directory, local_mode.queues_of(directory)) for directory in directories]
+    running = [(directory, queues) for directory, queues in running if url in queues.values()]
+    if running and not any(queues.get(queue) == url for _, queues in running):
+        raise NoServer(
+            f"{local_mode.lacks_queue(*running[0], queue)}; give a URL, set {variables.REDIS_URL}, or run `claimq up` "
+            "here with a manifest that has it"
+        )
+
+
 def url_in(environ: Mapping[str, str]) -> str:
     """The URL in a variable, or in the file that another one names; empty without either.
 

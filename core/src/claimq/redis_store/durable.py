@@ -11,7 +11,7 @@ from redis.exceptions import AskError, MovedError, TryAgainError
 
 from claimq.errors import StoreMisused
 from claimq.redis_store.clients.cluster_client import ClusterClient
-from claimq.redis_store.clients.opening import is_cluster, together
+from claimq.redis_store.clients.opening import is_cluster, plain, together
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.faults import is_unknown_script, translate
 from claimq.redis_store.keys import absent_key
@@ -96,7 +96,8 @@ async def _call_and_wait(
             if error is replies[1] and isinstance(translate(error, doing=name), StoreMisused):
                 return replies
             raise error
-        await client.eval(lua.text, len(named), *named, *args)  # which follows a slot that has moved
+        # This follows a slot that has moved.
+        await plain(client, "EVAL", lua.text, len(named), *named, *args)
     raise TryAgainError("TRYAGAIN")
 
 

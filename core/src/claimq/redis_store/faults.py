@@ -36,6 +36,7 @@ _LATER = {
     "MASTERDOWN": "the replica has lost its primary; a failover is under way",
     "CLUSTERDOWN": "the cluster cannot serve the queue's slot; repair or wait for its failover",
     "TRYAGAIN": "the queue's slot is being moved; trying again",
+    "NOSCRIPT": "the server has forgotten the scripts; trying again",
     "BUSY ": "another client's script blocks the server; trying again",
     "MISCONF": "the server refuses writes since it cannot persist them (a snapshot or its append-only file failed); "
     "free its disk, or see its log",
@@ -269,6 +270,7 @@ _CLASSES = {
     "MASTERDOWN": client.MasterDownError,
     "CLUSTERDOWN": client.ClusterDownError,
     "TRYAGAIN": client.TryAgainError,
+    "NOSCRIPT": client.NoScriptError,
     "NOPERM": client.NoPermissionError,
 }
 

@@ -8,10 +8,14 @@
 ``high``, ``low``      list    the same for items with a priority
 ``high:CLIENT``, ...   list    the same for items of one client with a priority
 ``levels``             hash    client ("-": none) -> count of its items that were claimed before lower ones
-``exclusive``          hash    exclusive key -> token of the claim that took it last, and until when items wait (ms)
-``clients``            list    ring of clients that have items, the next one at the right ("-" is ``main`` itself)
+``keys``               hash    key of items -> token of the claim that has taken it
+``held``               zset    "KEY PLACE" of each item of ``delayed`` that waits for its key (score 0)
+``clients``            zset    client that has items ("-": ``main``) -> its tag; the lowest has the next turn
 ``heads``              zset    client -> when its oldest item was enqueued (ms)
-``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call)
+``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call), or its place, a number
+                               above every instant, while it waits for its key
+``delayed:clients``    hash    client -> how many of its items are in ``delayed``
+``bytes``              hash    client -> items and bytes of it in main and in delayed, where bytes are bounded
 ``busy:WORKER``        hash    token -> envelope
 ``leases``             zset    token -> end of the lease (ms)
 ``claims``             zset    call that claimed, "FIRST COUNT NONCE WORKER" -> when (ms)
@@ -19,6 +23,7 @@
 ``present``            zset    process that consumes, "INSTANCE WORKER" -> when to look whether it is there (ms)
 ``failed``             zset    id -> failed at (ms)
 ``failed:items``       hash    id -> envelope
+``failed:reasons``     hash    reason -> number of failed items with it, for at most 200 reasons and "(other)"
 ``removed``            list    log of items that were removed without having been done, newest left, at most 1,000
 ``audit``              list    audit log: what people did by hand, newest left, at most 10,000 entries
 ``added``              list    the same for items that they enqueued or moved here, at most 1,000 entries
@@ -41,16 +46,20 @@ TYPES = {
     "high": "list",
     "low": "list",
     "levels": "hash",
-    "exclusive": "hash",
-    "clients": "list",
+    "keys": "hash",
+    "held": "zset",
+    "clients": "zset",
     "heads": "zset",
     "delayed": "zset",
+    "delayed:clients": "hash",
+    "bytes": "hash",
     "leases": "zset",
     "claims": "zset",
     "workers": "zset",
     "present": "zset",
     "failed": "zset",
     "failed:items": "hash",
+    "failed:reasons": "hash",
     "removed": "list",
     "audit": "list",
     "added": "list",
@@ -59,6 +68,11 @@ TYPES = {
     "wake": "list",
     "ids": "zset",
 }
+
+
+def queue_of(main_key: str) -> str:
+    """The name of the queue with that main key."""
+    return main_key.removeprefix("cq:{").removesuffix("}:main")
 
 
 def absent_key(main_key: str) -> str:

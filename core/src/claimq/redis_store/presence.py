@@ -85,7 +85,7 @@ class Presence:
         self._connection = Connection(self._settings)
         keeping = asyncio.ensure_future(self._keep())
         await self._stop.wait()
-        await self._leave_in_the_end()
+        await self._leave_within_a_minute()
         while not keeping.done():  # a cancellation may be lost in the client library: see or_cancelled()
             keeping.cancel()
             await asyncio.wait({keeping}, timeout=_FIRST_PAUSE)
@@ -113,7 +113,8 @@ class Presence:
                         ours,
                     )
                 pause = backoff.next() if is_outage else _REFUSED_PAUSE
-                await self._leave()
+                # The next attempt to leave is a pause away.
+                await (self._leave() if is_outage else self._leave_within_a_minute())
             await asyncio.sleep(pause)
 
     async def _subscribed(self, backoff: Backoff) -> None:
@@ -179,7 +180,7 @@ class Presence:
             return False
         return True
 
-    async def _leave_in_the_end(self) -> None:
+    async def _leave_within_a_minute(self) -> None:
         deadline = self._loop.time() + _LONGEST_LEAVE
         while not await self._leave() and self._loop.time() < deadline:  # noqa: ASYNC110 - an outage ends unannounced
             await asyncio.sleep(_QUICK)

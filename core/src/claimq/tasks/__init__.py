@@ -12,9 +12,9 @@
 
 from __future__ import annotations
 
-from claimq.handler_verdicts import Fail, Requeue
+from claimq.handler_verdicts import Fail, Later, Requeue
 from claimq.tasks.app import App
 from claimq.tasks.handler import current_item
 from claimq.tasks.task import Task
 
-__all__ = ["App", "Fail", "Requeue", "Task", "current_item"]
+__all__ = ["App", "Fail", "Later", "Requeue", "Task", "current_item"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import signal
 import sys
 
 from claimq.errors import ClaimqError
@@ -25,12 +26,14 @@ def main() -> int:
     )
     parser.add_argument("--die-on-error", action="store_true", help="End at the first task that fails.")
     parser.add_argument(
-        "--until-empty", action="store_true", help="End when no item waits (not with a sidecar)."
+        "--until-empty",
+        action="store_true",
+        help="End when main is empty; retries that wait are left (not with a sidecar).",
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        app = _app(given.app)
+        app = _app(options.app)
     except ModuleNotFoundError as error:
         unsearched = (
             "; PYTHONSAFEPATH excludes the current directory: set PYTHONPATH=." if sys.flags.safe_path else ""
@@ -38,11 +41,14 @@ def main() -> int:
         parser.error(f"{error}{unsearched}")
     except (ImportError, ValueError) as error:
         parser.error(str(error))
+    # A handler that a module of the app has set would keep this worker from ending.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         app.run(
-            concurrency=given.concurrency,
-            die_on_error=given.die_on_error,
-            return_when_empty=given.until_empty,
+            concurrency=options.concurrency,
+            die_on_error=options.die_on_error,
+            return_when_empty=options.until_empty,
         )
     except (ClaimqError, Fail, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
@@ -54,12 +60,12 @@ def _app(name: str) -> App:
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ValueError(f"{name!r} names no app; write MODULE:APP, such as mail:app")
-    found = getattr(importlib.import_module(module), attribute, None)
-    if not isinstance(found, App):
+    app = getattr(importlib.import_module(module), attribute, None)
+    if not isinstance(app, App):
         raise ValueError(
-            f"{attribute} of the module {module} is {type(found).__name__}; name a claimq.tasks.App"
+            f"{attribute} of the module {module} is {type(app).__name__}; name a claimq.tasks.App"
         )
-    return found
+    return app
 
 
 if __name__ == "__main__":

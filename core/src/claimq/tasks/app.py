@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 from claimq import arguments
 from claimq.arguments import Duration
+from claimq.item_options import check_options
 from claimq.tasks import working
 from claimq.tasks.handler import TaskHandler
 from claimq.tasks.producer import Producer
@@ -51,6 +52,7 @@ class App:
         name: str | None = None,
         retries: int | None = None,
         retry_delay: Duration | None = None,
+        **unknown: object,
     ) -> Any:
         """Makes a function, or a coroutine function, a task: ``@app.task`` or ``@app.task(retries=3)``.
 
@@ -58,16 +60,17 @@ class App:
         queue's requeue limit; ``retry_delay``: seconds before each. Without them the queue's policy decides. Raises
         ValueError if the app has a task of that name.
         """
+        check_options("a task", unknown, ("name", "retries", "retry_delay"))
         limits = Retries.of(retries, retry_delay)
 
         def made(function: Callable[..., Any]) -> Task[..., Any]:
             if not callable(function):
                 raise TypeError(f"{function!r} is no function; write @app.task above a function")
-            own = getattr(function, "__name__", "") if name is None else arguments.text("name", name)
-            if not own or own in self.tasks:
-                raise ValueError(f"the app has a task {own!r}; give another one with name=")
-            self.tasks[own] = Task(function, own, limits, self._producer)
-            return self.tasks[own]
+            task_name = getattr(function, "__name__", "") if name is None else arguments.text("name", name)
+            if not task_name or task_name in self.tasks:
+                raise ValueError(f"the app has a task {task_name!r}; give another one with name=")
+            self.tasks[task_name] = Task(function, task_name, limits, self._producer)
+            return self.tasks[task_name]
 
         return made if function is None else made(function)
 

@@ -36,15 +36,15 @@ def payload_of(call: Call) -> dict[str, object]:
     return {"task": call.task, "args": list(call.args), "kwargs": dict(call.kwargs)}
 
 
-def _check_keys(value: object) -> None:
+def _check_keys(argument: object) -> None:
     """Raises TypeError for a key that JSON would turn into text: the task would get another dict than was sent."""
-    if isinstance(value, dict):
-        for key, content in cast("dict[object, object]", value).items():
+    if isinstance(argument, dict):
+        for key, content in cast("dict[object, object]", argument).items():
             if not isinstance(key, str):
                 raise TypeError(f"the key {shown(str(key))} of a dict is {type(key).__name__}, not text")
             _check_keys(content)
-    elif isinstance(value, list | tuple):
-        for content in cast("Sequence[object]", value):
+    elif isinstance(argument, list | tuple):
+        for content in cast("Sequence[object]", argument):
             _check_keys(content)
 
 
@@ -54,12 +54,12 @@ def read_call(payload: bytes) -> Call:
     Other fields are ignored: a later release of a producer may write some while workers of this one run.
     """
     try:
-        value = json.loads(payload)
+        document = json.loads(payload)
     except (ValueError, RecursionError):
         raise _no_call("it is not JSON") from None
-    if not isinstance(value, dict):
+    if not isinstance(document, dict):
         raise _no_call("it is not an object")
-    fields = cast("dict[str, Any]", value)
+    fields = cast("dict[str, Any]", document)
     task, args, kwargs = fields.get("task"), fields.get("args", []), fields.get("kwargs", {})
     if not isinstance(task, str):
         raise _no_call("task is not a string")

@@ -8,7 +8,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-from claimq.handler_verdicts import Fail, Requeue
+from claimq.handler_verdicts import Fail, NotNow
 from claimq.model import Item
 from claimq.tasks.calls import Call, read_call, shown
 from claimq.tasks.task import Task
@@ -33,8 +33,8 @@ class TaskHandler:
         """See :attr:`claimq.tasks.App.handle`."""
         task, call = self._called(item)
         with _Attempt(task, item):
-            result = task.function(*call.args, **call.kwargs)
-        return _finished(task, item, result) if inspect.isawaitable(result) else None
+            reply = task.function(*call.args, **call.kwargs)
+        return _finished(task, item, reply) if inspect.isawaitable(reply) else None
 
     def in_loop(self, item: AnyItem) -> Awaitable[None] | None:
         """See :class:`claimq.consuming.handling.LoopHandler`."""
@@ -48,13 +48,13 @@ class TaskHandler:
         call = read_call(item.payload)
         task = self._tasks.get(call.task)
         if task is None:
-            known = ", ".join(sorted(self._tasks)) or "none"
-            raise Fail(f"there is no task {shown(call.task)}; the worker has: {known}", permanent=True)
+            names = ", ".join(sorted(self._tasks)) or "none"
+            raise Fail(f"there is no task {shown(call.task)}; the worker has: {names}", permanent=True)
         try:
             task.check(call.args, call.kwargs)
         except TypeError as error:
-            others = f"; its field {shown(call.ignored[0])} was ignored" if call.ignored else ""
-            raise Fail(f"{error}{others}", permanent=True) from None
+            note = f"; its field {shown(call.ignored[0])} was ignored" if call.ignored else ""
+            raise Fail(f"{error}{note}", permanent=True) from None
         return task, call
 
 
@@ -73,7 +73,7 @@ class _Attempt:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _current.reset(self._before)
-        if isinstance(error, Exception) and not isinstance(error, Requeue):
+        if isinstance(error, Exception) and not isinstance(error, NotNow):
             verdict = self._task.retries.failure(error, self._item.fail_count, without=__file__)
             if verdict is not error:
                 raise verdict from verdict.__cause__
@@ -84,6 +84,6 @@ async def _called_in_loop(task: Task[..., Any], item: AnyItem, call: Call) -> No
         await task.function(*call.args, **call.kwargs)
 
 
-async def _finished(task: Task[..., Any], item: AnyItem, result: Awaitable[object]) -> None:
+async def _finished(task: Task[..., Any], item: AnyItem, work: Awaitable[object]) -> None:
     with _Attempt(task, item):
-        await result
+        await work

@@ -7,12 +7,22 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import claimq.worker
 from claimq.codec import check_name
+from claimq.errors import NoServer
 from claimq.item_options import OF_ENQUEUE
 from claimq.model import EnqueuedItem, NewItem
+
+_producers: WeakSet[Producer] = WeakSet()
+
+
+def close_producers() -> None:
+    """Closes the connections on which the apps of this process have enqueued; the next enqueue connects again."""
+    for producer in list(_producers):
+        producer.close()
+        producer.close_of_loops()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,7 @@ class Producer:
         """Whether this process works on this queue through a sidecar, and so enqueues through it too."""
         self._of_processes: dict[int, _Client] = {}
         self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
+        _producers.add(self)
 
     def enqueue(self, item: NewItem) -> EnqueuedItem:
         """Blocks until the item is stored. Raises RuntimeError in a coroutine."""
@@ -43,10 +54,10 @@ class Producer:
             raise RuntimeError("enqueue() blocks the event loop; in a coroutine, write await enqueue_async()")
         client = self._of_processes.get(os.getpid())
         if client is None:
-            made = self._blocking()
-            client = self._of_processes.setdefault(os.getpid(), made)
-            if client is not made:  # another thread was faster
-                made.close()
+            new_client = self._blocking()
+            client = self._of_processes.setdefault(os.getpid(), new_client)
+            if client is not new_client:  # another thread was faster
+                new_client.close()
         stored: EnqueuedItem = client.enqueue(**_words(item))
         return stored
 
@@ -69,6 +80,15 @@ class Producer:
         if client := self._of_loops.pop(asyncio.get_running_loop(), None):
             await client.close()
 
+    def close_of_loops(self) -> None:
+        """The same for all event loops; those of a loop that is closed have ended with it."""
+        clients, self._of_loops = self._of_loops, WeakKeyDictionary()
+        for loop, client in clients.items():
+            if loop.is_running():
+                loop.call_soon_threadsafe(loop.create_task, client.close())
+            elif not (loop.is_closed() or _runs_event_loop()):
+                loop.run_until_complete(client.close())
+
     def _blocking(self) -> _Client:
         if self.through_sidecar:
             worker = claimq.worker.Worker(session=False)
@@ -76,7 +96,11 @@ class Producer:
         from claimq import blocking
 
         server = blocking.connect(**self.connect)
-        return _Client(server.queue(self.queue).enqueue, server.close)
+        try:
+            return _Client(server.queue(self.queue).enqueue, server.close)
+        except NoServer:
+            server.close()
+            raise
 
     def _awaited(self) -> _Client:
         if self.through_sidecar:

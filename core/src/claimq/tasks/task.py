@@ -7,19 +7,30 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from claimq.arguments import of_type, optional_count, optional_seconds
 from claimq.codec import check_new_item, last_frames
 from claimq.consuming.handling import is_coroutine_function
 from claimq.handler_verdicts import Fail
-from claimq.item_options import ItemOptions, new_item
+from claimq.item_options import OF_ENQUEUE, OF_OTHERS, ItemOptions, new_item
 from claimq.model import EnqueuedItem, NewItem
 from claimq.tasks.calls import Call, payload_of
 from claimq.tasks.producer import Producer
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_OF_CELERY = {
+    "delay": "TASK.enqueue(...)",
+    "apply_async": "TASK.options(delay=...).enqueue(...)",
+    "apply": "TASK(...)",
+    "s": "TASK.item(...)",
+    "si": "TASK.item(...)",
+    "signature": "TASK.item(...)",
+    "retry": "raise Fail(why, delay=...)",
+    "request": "current_item()",
+}
+"""Attributes of a task there, and what to write here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +129,16 @@ class Task(Generic[P, R]):
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.name}: {error}") from None
+            option = next((name for name in kwargs if OF_OTHERS.get(name, name) in OF_ENQUEUE), None)
+            advice = "" if option is None else f"; options of the item: {self.name}.options(...).enqueue(...)"
+            raise TypeError(f"{self.name}: {error}{advice}") from None
+
+    if not TYPE_CHECKING:  # which finds a wrong name by itself
+
+        def __getattr__(self, name):
+            """Raises AttributeError with what to write instead."""
+            advice = _OF_CELERY.get(name, "").replace("TASK", self.__dict__.get("name", "TASK"))
+            raise AttributeError(f"a task has no {name}{advice and '; write '}{advice}")
 
     def __repr__(self) -> str:
         return f"<Task {self.name} of {self._producer.queue}>"

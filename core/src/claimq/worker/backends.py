@@ -15,6 +15,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from claimq.concurrency.without_loop import run
@@ -197,7 +198,7 @@ class _ThreadWaiter:
             refuse_if_ending()
 
     def wake(self) -> None:
-        if self._lock.locked():
+        with suppress(RuntimeError):  # another thread has woken it
             self._lock.release()
 
 

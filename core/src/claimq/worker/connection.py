@@ -24,6 +24,7 @@ from claimq.worker.wire import (
 )
 
 _KEEP_SECONDS = 5.0
+CLOSED = "this worker is closed; connect again"
 
 
 async def read_head(stream: Stream, deadline: float) -> tuple[Head, bytes]:
@@ -72,7 +73,7 @@ class Connections:
         self._backend = backend
         self._idle: list[Stream] = []
         self._closed = False
-        self._default_wait: tuple[float, float | None] = (-_KEEP_SECONDS, None)
+        self._default_wait = -_KEEP_SECONDS, 0.0
 
     async def call(
         self,
@@ -123,14 +124,14 @@ class Connections:
         """The response to ``GET /v1/info``. Raises SidecarUnavailable, StoreUnavailable, Refused."""
         return (await self.call("/v1/info", None, answer_in=ANSWER_SECONDS, try_for=try_for))[0]
 
-    async def default_wait(self, try_for: float) -> float | None:
-        """Seconds that a claim waits if it does not say how long, asked for at most every five seconds; None if the
-        sidecar is too old to say. A claim that names its wait notices in time that the sidecar does not answer.
-        Raises SidecarUnavailable, StoreUnavailable, Refused.
+    async def default_wait(self, try_for: float) -> float:
+        """Seconds that a claim waits if it does not say how long, asked for at most every five seconds. A claim that
+        names its wait notices in time that the sidecar does not answer. Raises SidecarUnavailable, StoreUnavailable,
+        Refused.
         """
         read_at, wait = self._default_wait
         if time.monotonic() - read_at >= _KEEP_SECONDS:
-            wait = (await self.info(try_for)).get("claim_wait")
+            wait = (await self.info(try_for))["claim_wait"]
             self._default_wait = time.monotonic(), wait
         return wait
 
@@ -180,7 +181,7 @@ class Connections:
     async def _take(self, timeout: float) -> Stream:
         while True:
             if self._closed:
-                raise SidecarUnavailable("this worker is closed; connect again")
+                raise SidecarUnavailable(CLOSED)
             try:
                 stream = self._idle.pop()
             except IndexError:

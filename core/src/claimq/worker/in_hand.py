@@ -25,12 +25,17 @@ class InHand(Generic[AnyItem]):
         """Tokens with a verdict under way, and whether the sidecar has reported them as lost since it began."""
 
     def items(self) -> list[AnyItem]:
-        """The items."""
-        return list(self._items.values())
+        """The items, without those whose verdict is under way."""
+        return [item for item in list(self._items.values()) if not item.is_ending]
 
     def tokens(self) -> list[str]:
-        """Their tokens."""
-        return list(self._items)
+        """The tokens of the claims to keep: without those that the program has not begun, which have permits."""
+        return [token for token, item in list(self._items.items()) if item.is_begun or not item.permit]
+
+    def discard(self, items: Iterable[AnyItem]) -> None:
+        """The sidecar has taken these back."""
+        for item in items:
+            self._items.pop(item.token, None)
 
     def add(self, items: Iterable[AnyItem]) -> None:
         """These were claimed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -12,24 +12,25 @@ from claimq.concurrency.without_loop import run
 from claimq.model import Outcome, Priority, payload_json, payload_text
 from claimq.tracing import Processing
 from claimq.worker.backends import blocking
-from claimq.worker.wire import delay_fields, done_fields, fail_fields
+from claimq.worker.wire import delay_fields, done_fields, fail_fields, later_fields
 
 
 class _Client(Protocol):
-    """The methods of the client that an item uses; see :class:`claimq.worker.client.Client`."""
+    """What an item uses; see :class:`claimq.worker.calls.Calls`."""
 
     @property
     def queue(self) -> str | None: ...
+    @property
+    def end_block(self) -> Callable[[Any, BaseException | None], Coroutine[Any, Any, bool]]: ...
     async def settle(self, verb: str, items: Iterable[Any], words: dict[str, object]) -> list[Outcome]: ...
     async def renew(self, items: Iterable[Any]) -> list[Outcome]: ...
-    async def end_block(self, item: Any, error: BaseException | None) -> bool: ...
 
 
 @dataclass(slots=True, eq=False)
 class ClaimedItem:
     """An item that the app holds. Instants are Unix seconds by the store's clock.
 
-    ``headers``, ``deadline``, ``max_requeues``, ``priority`` and ``exclusive_key``: what the producer set. ``outcome``:
+    ``headers``, ``deadline``, ``max_requeues``, ``priority`` and ``key``: what the producer set. ``outcome``:
     what the last verdict did; None while there is none. ``lease_until`` is as of the claim or the last ``renew`` by the
     app itself: with a session the sidecar renews it in the background.
     """
@@ -51,12 +52,20 @@ class ClaimedItem:
     deadline: float | None = None
     max_requeues: int | None = None
     priority: Priority = Priority.NORMAL
-    exclusive_key: str | None = None
+    key: str | None = None
+    postponed_count: int = 0
     outcome: Outcome | None = field(default=None, init=False)
     in_block: bool = field(default=False, init=False, repr=False)
     """Whether it is in a ``with`` block that gives it a verdict."""
     is_begun: bool = field(default=True, init=False, repr=False)
     """Whether the app has received it; false for what a loop has claimed ahead."""
+    is_ending: bool = field(default=False, init=False, repr=False)
+    """Whether its verdict is under way."""
+    permit: int = field(default=0, init=False, repr=False)
+    """The number of its permit; 0 if it has none, or a loop has read it."""
+    begin_before: float = field(default=0.0, init=False, repr=False)
+    """If it has a permit: until when its work may begin, by a monotonic clock. The sidecar takes it back sooner, unless
+    it does not run."""
     claimed_by: object = field(default=None, init=False, repr=False)
     """The thread or task that claimed it; None once its wait for itself has been logged."""
 
@@ -64,7 +73,7 @@ class ClaimedItem:
     """The span of its ``with`` block."""
 
     loop: Any = field(default=None, init=False, repr=False)
-    """The :class:`claimq.worker.loop.Loop` that gave it to the app and expects its verdict."""
+    """The :class:`claimq.worker.loops.loop.Loop` that gave it to the app and expects its verdict."""
 
     def begin_block(self) -> None:
         """At the beginning of a ``with`` block."""
@@ -115,6 +124,10 @@ class AsyncItem(ClaimedItem):
         """Not now: to the tail, or after ``delay`` (seconds or a timedelta). Counts against the limit."""
         return (await self._client.settle("requeue", [self], delay_fields(delay)))[0]
 
+    async def later(self, delay: Duration) -> Outcome:
+        """Not now: after ``delay``, counting neither an attempt nor a failure; see :class:`claimq.Later`."""
+        return (await self._client.settle("later", [self], later_fields(delay)))[0]
+
     async def unclaim(self) -> Outcome:
         """The work never began: back to the head, uncounted."""
         return (await self._client.settle("unclaim", [self], {}))[0]
@@ -141,8 +154,8 @@ class Item(ClaimedItem):
     block.
 
     The exception is kept with the item, logged, and not raised further, so that a loop continues with the next item;
-    only :class:`SidecarUnavailable` is, since no verdict can be sent. :class:`claimq.Fail` and :class:`claimq.Requeue`
-    are verdicts that the block may raise. A KeyboardInterrupt or SystemExit is raised
+    only :class:`SidecarUnavailable` is, since no verdict can be sent. :class:`claimq.Fail`, :class:`claimq.Requeue`
+    and :class:`claimq.Later` are verdicts that the block may raise. A KeyboardInterrupt or SystemExit is raised
     further: ``sys.exit`` with a code other than 0 fails the item unless the worker was asked to stop; otherwise the
     item is returned uncounted. After a verdict inside the block its end sends none.
     """
@@ -152,6 +165,7 @@ class Item(ClaimedItem):
     done = blocking(AsyncItem.done)
     fail = blocking(AsyncItem.fail)
     requeue = blocking(AsyncItem.requeue)
+    later = blocking(AsyncItem.later)
     unclaim = blocking(AsyncItem.unclaim)
     renew = blocking(AsyncItem.renew)
 

@@ -42,11 +42,16 @@ class Session:
         backend: Backend,
         in_hand: Callable[[], Iterable[str]],
         lost: Callable[[Iterable[str]], None],
+        opened: Callable[[str, str | None], None],
+        ended: Callable[[], None],
     ) -> None:
+        """``opened``: called with each session's id and its FIFO, if it has one. ``ended``: called at its end."""
         self._path = path
         self._backend = backend
         self._in_hand = in_hand
         self._lost = lost
+        self._opened = opened
+        self._ended = ended
         self._id: str | None = None
         self._why_none = ""
         self._stream: Stream | None = None
@@ -90,6 +95,7 @@ class Session:
             self._stream.interrupt()
         if self._end is not None:
             await self._end()
+        self._note_ended()  # a task that was cancelled has not
 
     def close_copy(self) -> None:
         """In the child of a fork, whose copy of the connection would keep the session open after the parent's
@@ -117,6 +123,8 @@ class Session:
         """Whether a session was open that has ended now."""
         was_open, self._id, self._stream = self._id is not None, None, None
         self._is_open.clear()
+        if was_open:
+            self._ended()
         if was_open and not (self._is_closing.is_set() or self.draining):
             _log.warning("the session with the sidecar has ended; opening another")
         return was_open
@@ -146,6 +154,7 @@ class Session:
             self.draining = True
         if "session" in line:
             self.busy_expiry, self.queue = line.get("busy_expiry"), line.get("queue")
+            self._opened(str(line["session"]), line.get("permits"))
             self._id, self._why_none = str(line["session"]), ""
             self._is_open.set()
         if lost := line.get("lost"):

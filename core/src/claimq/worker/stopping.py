@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from types import FrameType
-
 from claimq.worker.backends import Stream
 
 
@@ -33,26 +27,3 @@ class Stopping:
     def discard(self, stream: Stream) -> None:
         """The loop no longer waits for it."""
         self._waiting.discard(stream)
-
-    @contextmanager
-    def on_signals(self) -> Generator[None]:
-        """In the main thread SIGTERM and SIGINT stop the loops; a second one has its previous effect."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-        def restore() -> None:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            restore()
-            self.stop()
-
-        for number in before:
-            signal.signal(number, stop)
-        try:
-            yield
-        finally:
-            restore()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from claimq.arguments import Duration, optional_seconds, several
+from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.codec import last_frames
-from claimq.errors import ClaimqError, StoreUnavailable
+from claimq.errors import ClaimqError, QueueFull, StoreUnavailable
 from claimq.handler_verdicts import Fail
 from claimq.item_options import ITEM_OPTIONS, valid_options
 from claimq.model import Enqueued, NewItem, Outcome, Priority, Verdict
@@ -22,8 +22,6 @@ from claimq.worker.errors import Refused, SidecarUnavailable
 DEFAULT_SOCKET = "/run/claimq/claimq.sock"
 ANSWER_SECONDS = 30.0
 """How long the sidecar may take to answer."""
-LONGEST_WAIT = 300.0
-"""Seconds that a claim waits at the sidecar at most, whatever the queue's policy says."""
 MOST = 1000
 """Tokens or items in one request."""
 _REQUEST_BYTES = 8 * 1024 * 1024
@@ -81,50 +79,64 @@ def delay_fields(delay: Duration | None) -> dict[str, object]:
     return {"delay": optional_seconds("delay", delay)}
 
 
-def answer_in(wait: float | None) -> float:
-    """Seconds within which a claim is answered. ``wait``: seconds, or None for what only the sidecar knows."""
-    return ANSWER_SECONDS + (LONGEST_WAIT if wait is None else wait)
+def later_fields(delay: Duration) -> dict[str, object]:
+    """The fields of a postponement besides the tokens."""
+    return {"delay": seconds("delay", delay)}
 
 
-def claim_body(most: int, wait: float | None, session: str | None) -> bytes:
+def claim_body(most: int, wait: float, session: str | None) -> bytes:
     """The body of a claim."""
     return _encode(_claim_words(most, wait, session))
 
 
-def next_body(
-    endings: Iterable[tuple[str, str, Mapping[str, object]]], most: int, session: str | None
-) -> bytes:
-    """The body that ends claims and claims what waits. ``endings``: verb, token and the words beside it."""
+Endings = Iterable[tuple[str, str, Mapping[str, object]]]
+"""Verdicts: verb, token and the words beside it."""
+
+
+def verdicts_body(endings: Endings) -> bytes:
+    """The body of several verdicts."""
+    return _encode(_by_verb(endings))
+
+
+def next_body(endings: Endings, most: int, ahead: int, session: str) -> bytes:
+    """The body that ends claims, and claims up to ``ahead`` items with permits, on ``most`` of which the loops work."""
+    return _encode({**_by_verb(endings), **_claim_words(most, 0, session), "ahead": ahead})
+
+
+def _by_verb(endings: Endings) -> dict[str, object]:
     verdicts: dict[str, list[dict[str, object]]] = {}
     for verb, token, words in endings:
         verdicts.setdefault(verb, []).append({"token": token, **words})
-    return _encode({**verdicts, **_claim_words(most, 0, session)})
+    return {**verdicts}
 
 
-def _claim_words(most: int, wait: float | None, session: str | None) -> dict[str, object]:
+def _claim_words(most: int, wait: float, session: str | None) -> dict[str, object]:
     """Payloads come as base64, so that they arrive byte for byte."""
-    words: dict[str, object] = {"max": most, "encoding": "base64"}
-    given = {"wait": wait, "session": session}
-    return words | {name: word for name, word in given.items() if word is not None}
+    return {"max": most, "encoding": "base64", "wait": wait, "session": session}
 
 
-def verdict_bodies(tokens: Sequence[str], words: Mapping[str, object]) -> Iterator[bytes]:
-    """The bodies of a verdict on any number of claims."""
+def verdict_requests(
+    verb: str, tokens: Sequence[str], words: Mapping[str, object]
+) -> Iterator[tuple[str, bytes]]:
+    """Paths and bodies of a verdict on any number of claims. Items that follow go by ``/v1/verdicts`` alone."""
     for start in range(0, len(tokens), MOST):
-        yield _encode({"tokens": tokens[start : start + MOST], **words})
+        part = tokens[start : start + MOST]
+        if "enqueue" in words:
+            yield "/v1/verdicts", verdicts_body((verb, token, words) for token in part)
+        else:
+            yield f"/v1/{verb}", _encode({"tokens": part, **words})
 
 
 def session_body(tokens: Iterable[str]) -> bytes:
     """The body that opens a session which takes over these claims."""
-    listed = list(tokens)[-MOST:]
-    return _encode({"tokens": listed} if listed else {})
+    return _encode({"tokens": list(tokens)[-MOST:], "ahead": True})
 
 
 def fail_fields(
     error: object, *, permanent: bool = False, delay: Duration | None = None
 ) -> dict[str, object]:
     """The fields of a fail besides the tokens. ``error``: a text, or an exception, which brings its last frames. A
-    :class:`claimq.Fail` has the fields itself. An older sidecar knows no delay, so it is sent only where there is one.
+    :class:`claimq.Fail` has the fields itself.
     """
     detail = ""
     if isinstance(error, Fail):
@@ -136,9 +148,7 @@ def fail_fields(
     words: dict[str, object] = {"error": _sendable(str(error)[:_LONGEST_ERROR]) or "no reason given"}
     if detail:
         words["detail"] = _sendable(detail)
-    if delay is not None:
-        words |= delay_fields(delay)
-    return {**words, "permanent": permanent}
+    return {**words, **delay_fields(delay), "permanent": permanent}
 
 
 def _sendable(text: str) -> str:
@@ -295,6 +305,8 @@ def refusal(status: int, body: bytes) -> ClaimqError:
         problem = {}
     kind = str(problem.get("type", "")).rpartition(":")[2] or "unknown"
     detail = str(problem.get("detail", "the sidecar gave no reason"))
+    if kind == "queue-full":
+        return QueueFull(**problem["full"])
     if status in (429, 503):
         return StoreUnavailable(detail)
     fields: list[dict[str, Any]] = problem.get("errors", [])
@@ -315,6 +327,7 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if len(claim) > len(fields):  # few items have options
             fields |= {option.name: claim[option.name] for option in ITEM_OPTIONS if option.name in claim}
             fields["priority"] = Priority(claim.get("priority", Priority.NORMAL))
+            fields["postponed_count"] = claim.get("postponed_count", 0)
         yield fields
 
 

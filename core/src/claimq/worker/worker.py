@@ -73,14 +73,15 @@ class Worker:
         *,
         chunk: int = 1,
         wait: Duration = 5.0,
-        handle_signals: bool = True,
+        handle_signals: bool | None = None,
         settle_elsewhere: bool = False,
     ) -> Iterator[Item]:
         """Items, one by one, until a drain or a signal; the item in progress is finished first.
 
-        SIGTERM and SIGINT end it in the main thread, unless ``handle_signals`` is False. ``chunk`` items are
-        claimed at once; those of them that were not begun go back to the head, uncounted. Outages of the
-        sidecar or its store are waited out (``patience`` for the sidecar).
+        SIGTERM and SIGINT end it in the main thread. One for which the program has a handler, or the server that it
+        runs in (uvicorn, gunicorn), is left to it unless ``handle_signals`` is True; False leaves both. ``chunk`` items
+        are claimed at once; those of them that were not begun go back to the head, uncounted. Outages of the sidecar or
+        its store are waited out (``patience`` for the sidecar).
 
             for item in worker.items():
                 with item:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from claimq.model import Snapshot
+from claimq_admin.reads.decisions import needs_attention
 from claimq_admin.reads.recent_snapshots import RecentSnapshots
 from claimq_control.scaling import Decision
 
 _RATE_SECONDS = 3.0
-_BAD = (("Ready", "False"), ("ScalingLimited", "True"), ("Suspended", "True"))
-"""Types and statuses of conditions that the screen shows."""
 _KEPT_LINES = 200
 _KEPT_DECISIONS = 3
 
@@ -68,14 +67,8 @@ class QueueBoard:
 
     @property
     def attention(self) -> tuple[str, ...]:
-        """What a user should know: each message once, with the type of its condition."""
-        messages = {
-            condition["message"]: condition["type"]
-            for condition in self.conditions
-            if (condition["type"], condition["status"]) in _BAD
-            or condition["reason"] == "ReachableWithWarnings"
-        }
-        return tuple(f"{kind}: {message}" for message, kind in messages.items())
+        """See :func:`needs_attention`."""
+        return needs_attention(self.conditions)
 
     @property
     def ready(self) -> int:

@@ -57,6 +57,7 @@ def for_sidecar(outer: Mapping[str, str], manifest: Manifest, instance: SidecarI
             variables.HEALTH_PORT: str(instance.health_port),
             variables.LIFECYCLE_KEY: instance.lifecycle_key,
             variables.CONCURRENCY: str(spec.worker.concurrency),
+            variables.CLAIM_AHEAD: str(spec.worker.claim_ahead),
             variables.DRAIN_TIMEOUT: format_duration(spec.worker.drain_timeout),
             variables.LOG_LEVEL: outer.get(variables.LOG_LEVEL, "info"),
         }

@@ -131,6 +131,7 @@ def _environment(spec: QueueSpec, key: str, namespace: str) -> list[Json]:
         # sidecar is killed two seconds later, so it does not wait (seen on Kubernetes 1.34.4 and 1.37.2).
         {"name": variables.LEAVE_AT_SIGTERM, "value": "true"},
         {"name": variables.CONCURRENCY, "value": str(spec.worker.concurrency)},
+        {"name": variables.CLAIM_AHEAD, "value": str(spec.worker.claim_ahead)},
         {"name": variables.DRAIN_TIMEOUT, "value": format_duration(spec.worker.drain_timeout)},
     ]
     if (limit := spec.sidecar.resources.limits.get("memory")) is not None:

@@ -27,7 +27,7 @@ def is_urgent(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 def has_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Whether any visible value differs. Such a status is written once the status period has passed."""
-    if is_urgent(new, old) or any(new.get(key) != old.get(key) for key in ("items", "workers")):
+    if is_urgent(new, old) or any(new.get(key) != old.get(key) for key in ("items", "waiting", "workers")):
         return True
     if new.get("redis") != old.get("redis") or _messages(new) != _messages(old):
         return True

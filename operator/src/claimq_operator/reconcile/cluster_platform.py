@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from dataclasses import replace
 
 from claimq.errors import ClaimqError, ScriptsRefused
-from claimq.internals.work_watch import WorkWatch
+from claimq.internals.idle_queues import IdleQueue
 from claimq.model import ServerReport, WorkerInfo
 from claimq.reliable_queue import ReliableQueue
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Plan
 from claimq_control.fault import Fault
 from claimq_control.manifest import QueueSpec, RedisSpec
+from claimq_control.passes.queue_loop import QueueLoop
 from claimq_control.passes.worker_platform import Maintained, ServerAccessError
 from claimq_control.workers import Termination, WorkersState
 from claimq_kubernetes.labels import selector_text
@@ -68,11 +70,13 @@ class ClusterPlatform:
         self._failures = RequestFailures()
         self._event_state = EventState()
         self._status_at = float("-inf")
+        self._has_unwritten_status = False
         self._resource: QueueResource
         self._objects: Objects
         self._failed: dict[Step, ClusterError] = {}
         self._shared: SharedServer | None = None
-        self._watched: tuple[WorkWatch, ReliableQueue] | None = None
+        self._queue: ReliableQueue | None = None
+        self._idle = IdleQueue("")
         self._refusal: Fault | None = None
         """Why the API server did not accept the requests of the latest pass."""
 
@@ -90,16 +94,30 @@ class ClusterPlatform:
         spec = self._resource.spec
         assert spec is not None  # noqa: S101 - the loop opens no queue with an invalid spec
         assert spec.redis is not None  # noqa: S101 - a manifest of a cluster has a server
-        self._shared, queue = await open_queue(self._context, self._resource, spec, spec.redis)
-        self._watched = self._shared.work, queue
-        return queue
+        shared, self._queue = await open_queue(self._context, self._resource, spec, spec.redis)
+        if shared is not self._shared or self._queue.name != self._idle.name:
+            self._shared, self._idle = shared, IdleQueue(self._queue.name)
+        return self._queue
 
-    def watch(self, on_work: Callable[[], None]) -> AbstractContextManager[None]:
-        """Watches the queue for work, once its server was reached (see :meth:`WorkWatch.watch`)."""
-        if self._watched is None:
-            return nullcontext()
-        work, queue = self._watched
-        return work.watch(queue, on_work)
+    @contextmanager
+    def watch(self, loop: QueueLoop, on_change: Callable[[], None]) -> Generator[None]:
+        """Watches the queue for what ends the pause after a pass: work (see :meth:`WorkWatch.watch`), and changes of a
+        quiet queue (see :meth:`IdleQueues.watch`)."""
+        with ExitStack() as watches:
+            if self._shared is not None and self._queue is not None:
+                if loop.waits_for_work:
+                    watches.enter_context(self._shared.work.watch(self._queue, on_change))
+                if loop.is_quiet:
+                    watches.enter_context(self._shared.idle.watch(self._idle, on_change))
+            yield
+
+    @property
+    def status_due_in(self) -> float:
+        """Seconds until a status that differs from the written one may be written."""
+        if not self._has_unwritten_status:
+            return math.inf
+        period, now = self._context.settings.status_period, asyncio.get_running_loop().time()
+        return max(self._status_at + period - now, PAUSE_AFTER_ERROR)
 
     async def server_report(self, now: float) -> ServerReport | None:
         """The server's version and settings."""
@@ -167,11 +185,12 @@ class ClusterPlatform:
     async def _write_status(self, status: Json, now: float) -> None:
         resource = self._resource
         is_due = now - self._status_at >= self._context.settings.status_period
-        if not is_urgent(status, resource.status) and not (is_due and has_changed(status, resource.status)):
+        self._has_unwritten_status = has_changed(status, resource.status)
+        if not is_urgent(status, resource.status) and not (is_due and self._has_unwritten_status):
             return
         try:
             await self._applier.status(resource, status)
-            self._status_at = now
+            self._status_at, self._has_unwritten_status = now, False
         except ClusterError as error:
             # The changes of this pass stay; the next pass writes the status.
             _log.warning(LogEvent("status_not_written", queue=resource.full_name, error=error))

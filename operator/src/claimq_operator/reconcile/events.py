@@ -78,5 +78,6 @@ def items_failed(observed: Observed, state: EventState) -> list[Change]:
     state.failed = now
     if before is None or now <= before:
         return []
-    message = f"{counted(now - before, 'item')} moved to failed; list them with `claimq failed list {spec.queue_name}`"
+    command = observed.workers.command("failed list")
+    message = f"{counted(now - before, 'item')} moved to failed; list them with `{command}`"
     return [Change("ItemsFailed", message, warning=True)]

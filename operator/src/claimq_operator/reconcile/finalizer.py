@@ -139,7 +139,8 @@ class Finalizer:
 
     async def _suspend(self, resource: QueueResource, spec: QueueSpec, queue: ReliableQueue) -> None:
         del resource, spec
-        if not (await queue.snapshot()).paused:
+        snapshot = await queue.snapshot()
+        if snapshot.pause is not None or not snapshot.paused:  # a pause may end
             await queue.update_policy(suspended=True)
 
     async def _delete(self, resource: QueueResource, spec: QueueSpec, queue: ReliableQueue) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import nullcontext
 
 from claimq.concurrency.background_work import or_cancelled
 from claimq_control.manifest import DeletionPolicy
@@ -18,6 +17,8 @@ from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.finalizer import Finalizer
 from claimq_process.log_lines import LogEvent
 
+_QUIET_PERIODS = 6
+"""Periods of an idle queue from one pass to the next while looks at many queues find it unchanged."""
 PASS_TIMEOUT = 120.0
 """Each step of a pass has a shorter timeout, so only a defect exceeds this one."""
 _log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Reconciler:
             context.wall_clock,
             busy_period=context.settings.busy_period,
             idle_period=context.settings.idle_period,
+            quiet_period=_QUIET_PERIODS * context.settings.idle_period,
         )
         self._parsed: tuple[Json, QueueResource] | None = None
         self._shown = f"{key[0]}/{key[1]}"
@@ -99,7 +101,7 @@ class Reconciler:
             await self._finalizer.step(resource)
             return context.settings.busy_period
         self._platform.begin(resource, await self._ensure_finalizer(resource))
-        return await self._loop.run(resource)
+        return min(await self._loop.run(resource), self._platform.status_due_in)
 
     def _read(self, body: Json) -> QueueResource:
         if self._parsed is None or self._parsed[0] is not body:
@@ -128,7 +130,7 @@ class Reconciler:
         """Waits for the next pass; returns True if a change or a new item ended the wait early."""
         await asyncio.sleep(MIN_PAUSE)
         # A watch that fails also starts a pass, which reports the error.
-        with self._platform.watch(self.mark_dirty) if self._loop.waits_for_work else nullcontext():
+        with self._platform.watch(self._loop, self.mark_dirty):
             try:
                 async with asyncio.timeout(max(pause - MIN_PAUSE, 0.0)):
                     return await self._dirty.wait()

@@ -13,13 +13,16 @@ from pathlib import Path
 
 from claimq.address.redis_url import Endpoint, parse_url, with_namespace
 from claimq.errors import ClaimqError
+from claimq.internals.idle_queues import IdleQueues
 from claimq.internals.operations import internals
 from claimq.internals.work_watch import WorkWatch
+from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.settings import RedisSettings, settings_of
 from claimq.reliable_queue import ReliableQueue
 from claimq.server import Server, connect
 from claimq_control.fault import Fault
 from claimq_control.grants import NO_GRANTS, Grants
+from claimq_control.large_reads import LargeReads
 from claimq_control.manifest import RedisSpec
 from claimq_control.passes.server_reports import REPORT_SECONDS, ServerReports
 from claimq_control.passes.worker_platform import ServerAccessError
@@ -34,10 +37,17 @@ from claimq_kubernetes.secret_entries import (
     read_entry,
     read_text,
 )
-from claimq_operator.redis.large_reads import SMALL_READ, SMALL_REPLY, LargeReads
 from claimq_operator.redis.password_hosts import forbidden
 from claimq_process.certificates import MAX_BYTES, CertificateRejected, Certificates
 
+SMALL_READ = ReadBounds(rows=20_000, size=256 * 1024, seconds=20.0)
+"""Of the maintenance of one queue that waits for no other: some 700 workers need less."""
+SMALL_REPLY = 128 * 1024
+"""Bytes. The operator reads no items."""
+_LARGE_READ = ReadBounds(rows=200_000, size=16 * 1024 * 1024, seconds=20.0)
+"""10,000 workers with 10 claims each need less."""
+_LARGE_REPLY = 1024 * 1024
+"""Bytes. A page of 1,000 workers or 5,000 tokens is smaller."""
 SECRET_SECONDS = 60.0
 """How long a Secret is cached."""
 API_SECONDS = 15.0
@@ -56,10 +66,11 @@ class _Secret:
 
 @dataclass(slots=True)
 class SharedServer:
-    """One server, its watch for work, its reports, and the queues that use it."""
+    """One server, its watches for work and of idle queues, its reports, and the queues that use it."""
 
     server: Server
     work: WorkWatch
+    idle: IdleQueues
     reports: ServerReports
     users: set[Key] = field(default_factory=set[Key])
     tried_at: float = float("-inf")
@@ -80,9 +91,12 @@ class SharedServer:
 class RedisConnections:
     """The servers in use by queue."""
 
-    def __init__(self, cluster: Cluster, directory: Path, hosts: Grants = NO_GRANTS) -> None:
+    def __init__(
+        self, cluster: Cluster, directory: Path, hosts: Grants = NO_GRANTS, idle_period: float = 10.0
+    ) -> None:
         """``directory``: for certificates, readable only by this process. ``hosts``: where passwords may be sent, in
-        addition to the hosts that their Secrets list."""
+        addition to the hosts that their Secrets list. ``idle_period``: between two looks at idle queues."""
+        self._idle_period = idle_period
         self._cluster = cluster
         self._hosts = hosts
         self._certificates = Certificates(directory)
@@ -92,7 +106,7 @@ class RedisConnections:
         self._servers: dict[RedisSettings, SharedServer] = {}
         self._used: dict[Key, RedisSettings] = {}
         self._named: dict[Key, set[Key]] = {}
-        self.large_reads = LargeReads()
+        self.large_reads = LargeReads(SMALL_READ, _LARGE_READ, _LARGE_REPLY)
 
     async def server_for(self, key: Key, redis: RedisSpec) -> SharedServer:
         """The server of a queue, with the current values of its Secrets. Raises ServerAccessError."""
@@ -105,7 +119,10 @@ class RedisConnections:
             if settings not in self._servers:
                 server = connect(settings=settings)
                 self._servers[settings] = SharedServer(
-                    server, WorkWatch(server.connection), ServerReports(server)
+                    server,
+                    WorkWatch(server.connection),
+                    IdleQueues(server.connection, self._idle_period),
+                    ServerReports(server),
                 )
             self._servers[settings].users.add(key)
             await self._leave(key, former)
@@ -271,6 +288,7 @@ def _entry(entries: Json, secret: str, key: str, file: str) -> bytes:
 async def _close(shared: SharedServer) -> None:
     try:
         async with asyncio.timeout(5.0):
+            await shared.idle.close()
             await shared.work.close()
             await shared.server.close()
     except (ClaimqError, TimeoutError):

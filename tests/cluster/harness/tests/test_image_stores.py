@@ -9,7 +9,7 @@ from clusterkit import Cluster, image_stores
 from clusterkit.archives import program_image
 from clusterkit.own_cluster import OwnCluster
 from clusterkit.toolchain import install_packages
-from testkit.cluster_images import TAG
+from testkit.on_cluster.cluster_images import TAG
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 

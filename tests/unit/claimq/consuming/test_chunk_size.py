@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimq.consuming.chunk_size import AHEAD_SECONDS, ChunkSize
+from claimq.consuming.engine.chunk_size import AHEAD_SECONDS, ChunkSize
 
 START = 1000.0
 

@@ -46,6 +46,16 @@ def ids_of(batch: Batch) -> list[str]:
     return [item_id for _, _, items in read(batch.words) for item_id, _ in items]
 
 
+def test_a_call_has_items_of_200_clients_at_most() -> None:
+    """A client that is new costs the server more than its item."""
+    items = [NewItem("x", client=f"c{number % 401}") for number in range(600)]
+    cut = list(batches(items))
+    assert [len(batch.ids) for batch in cut] == [200, 200, 200]
+    assert [len({client for client, _, _ in read(batch.words)}) for batch in cut] == [200, 200, 200]
+    few = [NewItem("x", client=f"c{number % 200}") for number in range(1000)]
+    assert [len(batch.ids) for batch in batches(few)] == [1000]
+
+
 def test_plain_payloads_are_one_group() -> None:
     batch = batch_of(["a", b"b", {"c": 1}])
     ((client, due, items),) = read(batch.words)

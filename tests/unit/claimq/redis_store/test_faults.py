@@ -19,7 +19,7 @@ from claimq.errors import (
 )
 from claimq.redis_store.causes import COMMANDS
 from claimq.redis_store.faults import is_unknown_script, is_wrong_type, translate, wrong_types
-from testkit import roles
+from testkit.queues import roles
 
 LATER: list[Exception] = [
     client.ConnectionError("Connection closed by server."),

@@ -1,14 +1,17 @@
 """Tasks without a server: what is enqueued, and what an item does when it is handled."""
 
 import asyncio
+import importlib.metadata
 import inspect
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
+import claimq
 from claimq import Fail, Item, NewItem, Requeue
 from claimq.tasks import App, Task, current_item
 from claimq.testing import make_item
@@ -70,7 +73,7 @@ def test_an_item_has_the_name_and_the_arguments_as_json() -> None:
         "client": "ann",
         "delay": 60,
         "priority": "high",
-        "exclusive_key": "k",
+        "key": "k",
     }
     options |= {"deadline": hour, "max_requeues": 9}
     item = send.options(**options).item("ann", copies=2)
@@ -107,6 +110,41 @@ def test_arguments_are_checked_before_they_are_enqueued() -> None:
         broken.item("ann", copies=float("nan"))
     with pytest.raises(TypeError, match=r"argument 1 .*the key '7' of a dict is int, not text.*text as keys"):
         broken.item([{"by id": {7: "ann"}}])
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("delay", "send.enqueue(...)"),
+        ("apply_async", "send.options(delay=...).enqueue(...)"),
+        ("s", "send.item(...)"),
+        ("retry", "raise Fail(why, delay=...)"),
+        ("request", "current_item()"),
+    ],
+)
+def test_a_method_of_celerys_tasks_is_answered_with_the_one_to_call(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"a task has no {name}; write {instead}")):
+        getattr(send, name)
+    assert not hasattr(send, "__deepcopy__")
+
+
+def test_another_name_of_an_option_is_answered_with_the_right_one() -> None:
+    wrong: Any = send
+    with pytest.raises(TypeError, match=r"an item has no option countdown; did you mean delay\?"):
+        wrong.options(countdown=60)
+    with pytest.raises(TypeError, match=r"an item has no option prio; did you mean priority\?"):
+        wrong.options(prio="high")
+    with pytest.raises(
+        TypeError, match=r"send: .*'countdown'; options of the item: send.options\(...\).enqueue"
+    ):
+        wrong.enqueue("ann", countdown=60)
+    for option, meant in {"max_retries": "retries", "retry_dely": "retry_delay"}.items():
+        with pytest.raises(TypeError, match=rf"a task has no option {option}; did you mean {meant}\?"):
+            app.task(**cast("dict[str, Any]", {option: 3}))
+
+
+def test_the_library_has_its_version() -> None:
+    assert claimq.__version__ == importlib.metadata.version("claimq")
 
 
 def takes_any(*names: str) -> None: ...

@@ -125,13 +125,13 @@ def test_no_cell_of_a_csv_file_begins_a_formula(formula: str) -> None:
 
 
 def test_ids_and_keys_that_look_like_formulas_are_imported_as_they_were() -> None:
-    item = Item("=cmd", b"'=quoted", 1.0, 1.0, client="@c", exclusive_key="'-k")
+    item = Item("=cmd", b"'=quoted", 1.0, 1.0, client="@c", key="'-k")
     content, _ = csv_rows([item])
     records = CsvFile()
     lines = [records.record(number, line) for number, line in enumerate(content.splitlines(), 1)]
     assert lines[1] is not None
     new = records.item(lines[1][1])
-    assert (new.payload, new.id, new.client, new.exclusive_key) == (b"'=quoted", "=cmd", "@c", "'-k")
+    assert (new.payload, new.id, new.client, new.key) == (b"'=quoted", "=cmd", "@c", "'-k")
 
 
 def test_an_apostrophe_of_another_programs_file_stays() -> None:

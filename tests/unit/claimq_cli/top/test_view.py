@@ -78,6 +78,7 @@ def test_there_is_no_rate_before_the_second_reading_and_after_a_loss_of_data() -
 @pytest.mark.parametrize(
     ("sort", "expected"),
     [
+        ("problems", ["c", "a", "b"]),
         ("main", ["b", "c", "a"]),
         ("oldest", ["a", "b", "c"]),
         ("failed", ["c", "a", "b"]),
@@ -97,11 +98,11 @@ def test_s_goes_through_all_columns_and_begins_again() -> None:
     on = view(row("a"))
     seen = [press(on, "s").sort for _ in SORTS]
     assert sorted(seen) == sorted(SORTS)
-    assert seen[-1] == "main"
+    assert seen[-1] == "problems"
 
 
 def test_the_selection_stays_within_the_rows_and_with_its_queue() -> None:
-    on = view(*(row(name, snapshot(main=n)) for n, name in enumerate("abc")))
+    on = view(*(row(name, snapshot(main=n)) for n, name in enumerate("abc")), sort="main")
     assert press(on, ["up"]).selected == "c"  # the first one: most items first
     assert press(on, ["down", "j", "j", "down"]).selected == "a"
     on.rows["a"].see(snapshot(main=99))
@@ -142,13 +143,16 @@ def test_the_screen_shows_each_queue_with_its_numbers() -> None:
     rows = (
         row("mail", snapshot(0.0, enqueued=0), snapshot(2.0, main=1200, oldest=65.0, enqueued=30, done=20)),
         row("old", snapshot(paused=True)),
+        row("still", snapshot(100.0, main=1, oldest=61.0)),
         QueueRow("gone", problem="the server does not answer"),
     )
     shown = lines(view(*rows))
-    assert shown[0] == "claimq top   3 queues   sorted by main"
+    assert shown[0] == "claimq top   4 queues   sorted by problems"
     (mail,) = [line for line in shown if "mail" in line]
     assert mail.split() == ["mail", "1,200", "65", "s", "0", "0", "0", "15.0", "10.0", "0"]
     assert any("old (paused)" in line for line in shown)
+    assert any("still (no progress)" in line for line in shown)
+    assert [line.split()[0] for line in shown[3:7]] == ["gone", "old", "still", "mail"]
     (gone,) = [line for line in shown if "gone" in line]
     assert gone.split() == ["gone", *"--------"]
     assert shown[-1].strip() == "the server does not answer"

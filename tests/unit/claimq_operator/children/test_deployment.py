@@ -69,7 +69,8 @@ def test_both_containers_share_the_socket_in_memory(build: Build) -> None:
 
 def test_the_sidecar_gets_the_concurrency_of_the_manifest(build: Build) -> None:
     assert env_of(sidecar_of(build()))["CLAIMQ_CONCURRENCY"] == "1"
-    assert env_of(sidecar_of(build(worker={"concurrency": 20})))["CLAIMQ_CONCURRENCY"] == "20"
+    made = env_of(sidecar_of(build(worker={"concurrency": 20, "claimAhead": 7})))
+    assert (made["CLAIMQ_CONCURRENCY"], made["CLAIMQ_CLAIM_AHEAD"]) == ("20", "7")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from claimq_control.manifest import TemplateMetadata, TemplateSpec
 from claimq_operator.children.restrictions import refused
 from claimq_operator.grants import RESTRICTIONS
 from claimq_operator.settings import OperatorSettings
-from testkit.observations import objects_seen
+from testkit.kubernetes.observations import objects_seen
 
 Look = Callable[..., Observed]
 PATH = "spec.worker.template.spec"

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from claimq.model import ServerReport, ServerWarning
+from claimq.model import Pause, ServerReport, ServerWarning
 from claimq_control.decide.conditions import View, all_conditions, with_transition_times
 from claimq_control.decide.conditions.condition import Condition
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import Memory, plan
 from claimq_control.fault import Fault
 from claimq_kubernetes.advice import advice
-from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot
-from testkit.observations import deployed, with_workers
+from testkit.kubernetes.kubernetes_objects import Body, deployment_body, pod_body, snapshot
+from testkit.kubernetes.observations import deployed, with_workers
 
 Look = Callable[..., Observed]
 
@@ -39,6 +39,7 @@ def test_a_queue_that_works_is_ready(observed: Look) -> None:
         "ScalingLimited": "False",
         "Stalled": "False",
         "Suspended": "False",
+        "Progressing": "True",
     }
 
 
@@ -226,6 +227,36 @@ def test_unsafe_settings_of_a_reachable_server_are_reported(observed: Look) -> N
 def test_a_pause_by_hand_and_a_suspend_have_different_reasons(observed: Look) -> None:
     assert found(observed(seen=snapshot(paused=True)))["Suspended"].reason == "PausedByHand"
     assert found(observed(suspend=True, seen=snapshot(paused=True)))["Suspended"].reason == "SpecSuspend"
+
+
+def test_a_pause_is_reported_with_who_when_why_and_until_when(observed: Look) -> None:
+    look = observed(seen=snapshot(paused=True, pause=Pause(0.0, 3600.0, "ann@host", "new\nschema")))
+    assert found(look)["Suspended"].message == (
+        "the queue is paused by ann@host since 1970-01-01T00:00:00Z until 1970-01-01T01:00:00Z (new schema); "
+        "resume it with `claimq --namespace media resume thumbs`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pause", "is_forgotten"),
+    [
+        (Pause(at=100_000.0 - 86_400), True),
+        (Pause(at=100_000.0 - 86_399), False),
+        (Pause(at=1.0, until=100_001.0), False),
+        (Pause(), False),
+    ],
+    ids=["a day", "almost a day", "with an end", "of an unknown age"],
+)
+def test_a_pause_without_an_end_is_forgotten_after_a_day(
+    observed: Look, pause: Pause, is_forgotten: bool
+) -> None:
+    conditions = found(observed(seen=snapshot(paused=True, now=100_000.0, pause=pause)))
+    assert ("PauseForgotten" in conditions) == is_forgotten
+    if is_forgotten:
+        assert conditions["PauseForgotten"].reason == "PausedByHand"
+        message = conditions["PauseForgotten"].message
+        assert "the queue is paused since 1970" in message
+        assert "`claimq --namespace media pause thumbs --for 8h`" in message
 
 
 def test_a_queue_that_is_suspended_or_paused_on_purpose_is_ready(observed: Look) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from claimq.model import ServerReport, ServerWarning, WorkerInfo
+from claimq.model import ServerReport, ServerWarning, State, WorkerInfo
 from claimq_control.decide.observed import Observed
 from claimq_operator.watch.cache import trim_deployment
-from testkit.kubernetes_objects import deployment_body, pod_body, worker_name
-from testkit.observations import deployed
+from testkit.kubernetes.kubernetes_objects import deployment_body, pod_body, worker_name
+from testkit.kubernetes.observations import deployed
 
 Look = Callable[..., Observed]
 
@@ -107,3 +107,26 @@ def test_a_paused_rollout_keeps_the_number_while_there_are_pods_of_two_templates
 
 def test_without_a_deployment_nothing_rolls_out(observed: Look) -> None:
     assert not observed(replicas=None).workers.is_rolling_out
+
+
+@pytest.mark.parametrize(("other", "busy"), [(0, 3), (4, 7)])
+def test_items_that_a_worker_has_claimed_ahead_wait(observed: Look, other: int, busy: int) -> None:
+    holders = [WorkerInfo(worker_name("a"), 40, 0.0), WorkerInfo(worker_name("b"), 1, 0.0)]
+    holders += [WorkerInfo("another-program", other, 0.0)] * (other > 0)
+    look = observed(
+        pods=[pod_body("a"), pod_body("b")],
+        workers=holders,
+        main=5,
+        busy=41 + other,
+        worker={"concurrency": 2},
+    ).without_claims_ahead()
+    assert look.snapshot is not None
+    assert (look.snapshot.lengths[State.MAIN], look.snapshot.lengths[State.BUSY]) == (43, busy)
+    assert [worker.busy for worker in look.workers.workers] == [2, 1]
+
+
+def test_items_claimed_between_two_looks_at_the_server_wait_too(observed: Look) -> None:
+    holders = [WorkerInfo(worker_name("a"), 1, 0.0)]
+    look = observed(pods=[pod_body("a")], workers=holders, busy=30).without_claims_ahead()
+    assert look.snapshot is not None
+    assert (look.snapshot.lengths[State.MAIN], look.snapshot.lengths[State.BUSY]) == (29, 1)

@@ -20,8 +20,8 @@ from claimq_operator.decide.workers_state import replicas_to_hold
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import trim_deployment
 from claimq_process.timestamps import parse_time
-from testkit.kubernetes_objects import Body, deployment_body, pod_body, snapshot, worker_name
-from testkit.observations import children_of, deployed, with_workers
+from testkit.kubernetes.kubernetes_objects import Body, deployment_body, pod_body, snapshot, worker_name
+from testkit.kubernetes.observations import children_of, deployed, with_workers
 
 Look = Callable[..., Observed]
 Applied = Callable[..., tuple[tuple[Body, ...], Plan]]

@@ -14,8 +14,8 @@ from claimq_control.decide.plan import seen_for_scaling
 from claimq_control.decide.status import age_text, build
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
 from claimq_operator.decide.status_writes import has_changed, is_urgent
-from testkit.kubernetes_objects import pod_body, snapshot, worker_name
-from testkit.tree import ROOT
+from testkit.kubernetes.kubernetes_objects import pod_body, snapshot, worker_name
+from testkit.repository.tree import ROOT
 
 Look = Callable[..., Observed]
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def _unknown(value: object, schema: Json, path: str) -> list[str]:
 
 def test_an_unknown_queue_keeps_its_last_numbers(observed: Look) -> None:
     look = observed(unknown=True)
-    before = {"items": {"main": 7}, "ages": {"main": 3.0}, "oldest": "3s"}
+    before = {"items": {"main": 7}, "waiting": {"ready": 7}, "ages": {"main": 3.0}, "oldest": "3s"}
     status = build(
         View(replace(look, resource=replace(look.resource, status=before)), None, 0), None, now=0.0
     )
@@ -204,6 +204,7 @@ def test_the_inputs_of_a_decision_are_in_the_status(observed: Look) -> None:
     }
     assert (status["scaling"]["rule"], status["scaling"]["replicas"]) == ("FromZero", 1)
     assert status["ages"] == {"main": 2.3}
+    assert status["waiting"] == {"notDue": 0, "paused": 0, "limit": 0, "ready": 3}
     assert status["workers"] == {"desired": 1, "ready": 1, "busy": 0, "summary": "1/1"}
 
 

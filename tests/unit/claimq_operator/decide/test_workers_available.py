@@ -9,8 +9,8 @@ from claimq_control.decide.conditions.condition import Condition
 from claimq_control.decide.conditions.workers_available import workers_available
 from claimq_control.decide.observed import Observed
 from claimq_operator.watch.cache import trim_deployment
-from testkit.kubernetes_objects import Body, deployment_body, pod_body
-from testkit.observations import deployed
+from testkit.kubernetes.kubernetes_objects import Body, deployment_body, pod_body
+from testkit.kubernetes.observations import deployed
 
 Look = Callable[..., Observed]
 

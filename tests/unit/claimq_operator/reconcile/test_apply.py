@@ -27,8 +27,8 @@ from claimq_operator.decide.request_failures import NotOurs, Step
 from claimq_operator.reconcile.apply import Applier
 from claimq_operator.settings import OperatorSettings
 from claimq_operator.watch.cache import Cache
-from testkit.kubernetes_objects import deployment_body
-from testkit.observations import objects_seen
+from testkit.kubernetes.kubernetes_objects import deployment_body
+from testkit.kubernetes.observations import objects_seen
 
 Json = dict[str, Any]
 Look = Callable[..., Observed]

@@ -15,7 +15,7 @@ from claimq_operator.reconcile.events import (
     items_failed,
     workers_scaled,
 )
-from testkit.kubernetes_objects import snapshot
+from testkit.kubernetes.kubernetes_objects import snapshot
 
 Look = Callable[..., Observed]
 

@@ -8,7 +8,7 @@ import pytest
 
 from claimq_kubernetes.queue_resource import Key, read_queue
 from claimq_operator.watch.cache import Cache, trim_deployment, trim_queue
-from testkit.kubernetes_objects import deployment_body, pod_body, replica_set
+from testkit.kubernetes.kubernetes_objects import deployment_body, pod_body, replica_set
 
 KEY = ("media", "thumbs")
 

@@ -7,14 +7,17 @@ from typing import TypeVar, cast
 
 import pytest
 
+from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
 from claimq.consuming.engine.slots import Slots
 from claimq.errors import StoreUnavailable
-from claimq.model import Claim, Item
+from claimq.model import Claim, Item, Outcome, Verdict
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.lost_claims import LostClaims
 from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import ClaimRequest
 from claimq_sidecar.claims.claimer import Claimer
+from claimq_sidecar.claims.give_backs import GiveBacks
+from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.memory import Share
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
@@ -57,6 +60,11 @@ class Moved(Store):
         return self.responds
 
 
+def claimer_of(store: Store, metrics: Metrics, concurrency: Slots) -> Claimer:
+    in_flight = ClaimsInFlight(concurrency)
+    return Claimer(store, GiveBacks(Verdicts(store, in_flight, metrics), in_flight, metrics), concurrency)
+
+
 async def _claim_in_vain(claimer: Claimer) -> None:
     with pytest.raises(StoreUnavailable):
         await claimer.claim(ClaimRequest(most=3, wait=0.0), Share())
@@ -65,7 +73,7 @@ async def _claim_in_vain(claimer: Claimer) -> None:
 def test_a_slot_is_in_use_until_the_outcome_of_the_claim_is_known() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, concurrency := Slots(3))
+        claimer = claimer_of(store, metrics, concurrency := Slots(3))
         await _claim_in_vain(claimer)
         waiting = concurrency.request(3)
         assert waiting.slots == 2  # no size is known yet, so the claim was for a single item
@@ -84,7 +92,7 @@ def test_a_slot_is_in_use_until_the_outcome_of_the_claim_is_known() -> None:
 def test_a_slot_is_free_after_a_new_connection_has_worked_for_a_while() -> None:
     async def run() -> None:
         store = Moved(metrics := Metrics())
-        claimer = Claimer(store, metrics, concurrency := Slots(3))
+        claimer = claimer_of(store, metrics, concurrency := Slots(3))
         await _claim_in_vain(claimer)
         store.responds = True
         await claimer.settled(10.0)
@@ -131,6 +139,52 @@ def test_a_connection_is_replaced_for_good_when_a_newer_one_has_worked_for_a_whi
     run_skipping(run())
 
 
+class Answering(Store):
+    """A store whose queue is empty at first; the next claim gets one item, and ``unclaim`` takes it back."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
+        self.replies: list[list[Claim]] = [[], claims_of(b"x")]
+        self.last_reply = asyncio.Event()
+        self.unclaimed: list[str] = []
+
+    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
+        return await what(cast("ReliableQueue", self))
+
+    async def claim(self, count: int, *, wait: float) -> list[Claim]:
+        del count
+        await asyncio.sleep(wait)
+        reply = self.replies.pop(0)
+        if not self.replies:
+            self.last_reply.set()
+        return reply
+
+    async def unclaim(self, tokens: list[str], **_: object) -> list[Outcome]:
+        self.unclaimed += tokens
+        return [Outcome(token, Verdict.UNCLAIMED) for token in tokens]
+
+
+def claims_of(payload: bytes) -> list[Claim]:
+    item = Item("id", payload, enqueued_at=0.0, first_enqueued_at=0.0)
+    return [Claim("worker/1", item, "worker", claimed_at=0.0, lease_until=30.0)]
+
+
+def test_a_claim_whose_caller_is_cancelled_as_it_ends_goes_back() -> None:
+    async def run() -> None:
+        store = Answering(metrics := Metrics())
+        claimer = claimer_of(store, metrics, concurrency := Slots(1))
+        claiming = asyncio.ensure_future(claimer.claim(ClaimRequest(wait=5.0), Share(), asyncio.Event()))
+        await store.last_reply.wait()
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
+        await asyncio.sleep(1.0)
+        assert (store.unclaimed, concurrency.in_use) == (["worker/1"], 0)
+        await store.close()
+
+    run_skipping(run())
+
+
 class Payload(bytes):
     """A payload that reports when its memory is free."""
 
@@ -153,14 +207,12 @@ def test_claims_on_their_way_back_keep_no_payloads() -> None:
         store = Stuck(
             RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics := Metrics()
         )
-        claimer = Claimer(store, metrics, concurrency := Slots(3))
-        item = Item("id", Payload(b"x"), enqueued_at=0.0, first_enqueued_at=0.0)
-        claims = [Claim("worker/1", item, "worker", claimed_at=0.0, lease_until=30.0)]
-        claimer.give_back(claims, cause="stopped")
-        del item, claims
+        claimer = claimer_of(store, metrics, concurrency := Slots(3))
+        claimer.give_back(claims_of(Payload(b"x")), cause="stopped")
         await asyncio.sleep(1.0)
         assert (concurrency.in_use, Payload.freed) == (1, 1)
-        await claimer.settled(2 * VERDICT_SECONDS)
+        await asyncio.sleep(2 * VERDICT_SECONDS)
+        assert concurrency.in_use == 0
         await store.close()
 
     run_skipping(run())

@@ -5,8 +5,6 @@ import gc
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
-import pytest
-
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
 from claimq.consuming.engine.endings import Ending
 from claimq.consuming.engine.slots import Slots
@@ -14,6 +12,7 @@ from claimq.errors import StoreUnavailable
 from claimq.model import Outcome, Verdict
 from claimq.reliable_queue import ReliableQueue
 from claimq_sidecar.claims.calls import VerdictRequest
+from claimq_sidecar.claims.give_backs import GiveBacks
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.settings import RedisSource
@@ -40,12 +39,12 @@ def test_a_dead_apps_claims_are_not_renewed_while_its_verdict_is_retried() -> No
 
     async def run() -> None:
         store = Away(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
-        verdicts = Verdicts(store, claims, metrics, concurrency)
+        verdicts = Verdicts(store, claims, metrics)
         request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
         asking = asyncio.ensure_future(verdicts.answer("done", request))
         await asyncio.sleep(1)
-        with pytest.raises(StoreUnavailable):
-            await verdicts.give_back(["worker/1", "worker/2"], cause="crashed", crash="gone")
+        give_backs = GiveBacks(verdicts, claims, metrics)
+        await give_backs.begin(["worker/1", "worker/2"], cause="crashed", crash="gone")
         await asyncio.gather(asking, return_exceptions=True)
         assert claims.to_renew(0.0) == []
         assert not claims
@@ -63,7 +62,7 @@ def test_an_attempt_that_fails_after_its_caller_is_gone_is_no_defect() -> None:
         loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
         concurrency, metrics = Slots(2), Metrics()
         store = Away(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
-        verdicts = Verdicts(store, ClaimsInFlight(concurrency), metrics, concurrency)
+        verdicts = Verdicts(store, ClaimsInFlight(concurrency), metrics)
         request = VerdictRequest(("worker/1",), (Ending(("worker/1",)),))
         asking = asyncio.ensure_future(verdicts.answer("done", request))
         await asyncio.sleep(1)
@@ -100,7 +99,7 @@ def test_a_lost_claim_has_its_slot_until_the_verdict_on_it_has_ended() -> None:
 
     async def run() -> None:
         store = Halting(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
-        verdicts = Verdicts(store, claims, metrics, concurrency)
+        verdicts = Verdicts(store, claims, metrics)
         asking = asyncio.ensure_future(
             verdicts.answer("done", VerdictRequest(("worker/1",), (Ending(("worker/1",)),)))
         )

@@ -1,6 +1,6 @@
 """The OpenAPI document and docs/api.md are what scripts/make_openapi.py makes of the types."""
 
-from testkit.tree import script
+from testkit.repository.tree import script
 
 
 def test_the_document_is_made_from_the_types() -> None:

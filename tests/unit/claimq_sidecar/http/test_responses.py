@@ -45,6 +45,22 @@ def test_json_that_only_python_parses_is_json(payload: bytes) -> None:
     assert is_json(payload)
 
 
+def test_every_beginning_of_json_is_known() -> None:
+    """A payload whose first byte begins no JSON is not parsed."""
+    rests = [b"", b"rue", b"alse", b"ull", b'"', b"]", b"}", b"1", b" 1", b"0]", b'"a":1}', b"\n[]"]
+    for payload in (bytes([first]) + rest for first in range(256) for rest in rests):
+        try:
+            json.loads(payload.decode(), parse_constant=_refuse)
+            expected = True
+        except ValueError:
+            expected = False
+        assert is_json(payload) is expected, payload
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
 @pytest.mark.parametrize(
     "payload", [b"", b"NaN", b"[1", b"\xff", b"Infinity", b'"\xed\xa0\x80"', b"{'a': 1}", b"[" * 200_000]
 )

@@ -10,8 +10,7 @@ from typing import ClassVar
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.http.listening import open_app_socket
 from claimq_sidecar.http.protocol import BoundedProtocol
-from claimq_sidecar.http.router import App, Exchange
-from claimq_sidecar.http.server import HttpServer
+from claimq_sidecar.http.router import App, Exchange, HttpServer
 from testkit.waiting import PATIENCE
 
 LONG = b"x" * 10_000_000

@@ -130,12 +130,12 @@ def test_a_priority_is_an_attribute_unless_it_is_normal() -> None:
     assert "ce-priority" not in sent(PushMode.BINARY, claim())[1]
 
 
-def test_an_exclusive_key_is_an_attribute_if_there_is_one() -> None:
-    item = claim(exclusive_key="account/7", header_pairs=(("exclusivekey", "a header"),))
+def test_an_key_is_an_attribute_if_there_is_one() -> None:
+    item = claim(key="account/7", header_pairs=(("key", "a header"),))
     _, headers, _ = sent(PushMode.BINARY, item)
-    assert (headers["ce-exclusivekey"], headers["ce-headerexclusivekey"]) == ("account/7", "a%20header")
-    assert json.loads(sent(PushMode.STRUCTURED, item)[2])["exclusivekey"] == "account/7"
-    assert "ce-exclusivekey" not in sent(PushMode.BINARY, claim())[1]
+    assert (headers["ce-key"], headers["ce-headerkey"]) == ("account/7", "a%20header")
+    assert json.loads(sent(PushMode.STRUCTURED, item)[2])["key"] == "account/7"
+    assert "ce-key" not in sent(PushMode.BINARY, claim())[1]
 
 
 @pytest.mark.parametrize(

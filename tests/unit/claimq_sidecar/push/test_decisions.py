@@ -45,15 +45,15 @@ def test_2xx_means_done(status: int) -> None:
 def test_a_busy_app_gets_the_item_later_and_no_other_before(
     status: int, headers: dict[str, str], delay: float
 ) -> None:
-    error = f"the app responded with status {status}"
-    expected = Decision("requeue", error, "quota", delay=delay, pause=delay)
+    error = f"the app responded with status {status}: quota"
+    expected = Decision("later", error, "quota", delay=delay, pause=delay)
     assert decided(response(status, b"quota", headers)) == expected
 
 
 def test_another_5xx_means_fail_with_the_beginning_of_the_body() -> None:
     assert decided(response(503)) == Decision("fail", "the app responded with status 503")
     long = decided(response(500, b"out of disk \xff\n" + b"x" * 5000))
-    assert long.error == "the app responded with status 500"
+    assert long.error == "the app responded with status 500: out of disk \ufffd " + "x" * 136
     assert long.detail.startswith("out of disk \ufffd\nxxx")
     assert len(long.detail) == 2000
     assert decided(response(500, headers={"retry-after": "5"})).delay == 5.0
@@ -61,10 +61,10 @@ def test_another_5xx_means_fail_with_the_beginning_of_the_body() -> None:
 
 def test_4xx_means_a_permanent_failure_unless_it_is_to_be_retried() -> None:
     assert decided(response(422, b"no url")) == Decision(
-        "fail", "the app responded with status 422", "no url", permanent=True
+        "fail", "the app responded with status 422: no url", "no url", permanent=True
     )
     assert not decided(response(404), retries_client_errors=True).permanent
-    assert decided(response(429), retries_client_errors=False).verb == "requeue"
+    assert decided(response(429), retries_client_errors=False).verb == "later"
 
 
 def test_a_redirect_is_not_followed() -> None:
@@ -77,13 +77,14 @@ def test_a_redirect_is_not_followed() -> None:
 def test_a_header_names_the_verdict_whatever_the_status_is(status: int) -> None:
     named = {
         verdict: decided(response(status, b"why", {"claimq-verdict": verdict, "retry-after": "5"}))
-        for verdict in ("Done", "requeue", "unclaim", "fail", "permanent")
+        for verdict in ("Done", "requeue", "later", "unclaim", "fail", "permanent")
     }
-    error = f"the app responded with status {status}"
+    error = f"the app responded with status {status}: why"
     assert decided(response(status, headers={"claimq-verdict": "unclaim"})) == Decision("unclaim")
     assert named == {
         "Done": Decision("done"),
         "requeue": Decision("requeue", delay=5.0),
+        "later": Decision("later", delay=5.0),
         "unclaim": Decision("unclaim", pause=5.0),
         "fail": Decision("fail", error, "why", delay=5.0),
         "permanent": Decision("fail", error, "why", permanent=True),
@@ -94,7 +95,9 @@ def test_an_unknown_verdict_is_a_failure_that_names_the_known_ones() -> None:
     decision = decided(response(200, headers={"claimq-verdict": "ok"}))
     assert decision.verb == "fail"
     assert not decision.permanent
-    assert decision.error.endswith("claimq-verdict is not one of done, fail, permanent, requeue, unclaim")
+    assert decision.error.endswith(
+        "claimq-verdict is not one of done, fail, permanent, requeue, later, unclaim"
+    )
 
 
 @pytest.mark.parametrize(

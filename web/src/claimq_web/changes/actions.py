@@ -14,15 +14,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-import claimq
-from claimq.errors import ItemTooLarge, StoreFull, StoreMisused, StoreUnavailable
-from claimq.model import State
-from claimq_admin.changes.action_record import Destination
-from claimq_admin.changes.item_change import CHANGEABLE, ItemChange
-from claimq_admin.direct_admin import DirectAdmin
-from claimq_admin.errors import CommandError
+from claimq.errors import ItemTooLarge, QueueFull, StoreFull, StoreMisused, StoreUnavailable
+from claimq_admin.changes.item_actions import CHANGEABLE, ItemChange, change_item
+from claimq_admin.changes.queue_admin import QueueAdmin
+from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads import documents
+from claimq_admin.selection.selected_items import SelectedItems
 from claimq_admin.text import count
+from claimq_control.large_reads import LargeReads
 from claimq_web.changes.bodies import Bodies
 from claimq_web.changes.filter_forms import OTHERS, change_of, check_known, filter_of
 from claimq_web.changes.new_items import InvalidItem, items_of
@@ -46,7 +45,8 @@ _MOST_BODY_BYTES = 32 * 1024 * 1024
 class Actions:
     """What users who have logged in can change, if they have the right. Each change is recorded."""
 
-    def __init__(self, queues: Queues, access: Access, runs: Runs) -> None:
+    def __init__(self, queues: Queues, access: Access, runs: Runs, large_reads: LargeReads) -> None:
+        self._large_reads = large_reads
         self._queues = queues
         self._access = access
         self._runs = runs
@@ -74,8 +74,10 @@ class Actions:
         name = str(request.path_params["name"])
         admin = await self._admin(session, name, right_of(form))
         try:
-            text, fields = await change_queue(self._queues, name, admin, form)
+            text, fields = await change_queue(name, admin, form)
         except CommandError as error:
+            if error.exit_code == USAGE:
+                raise HTTPException(400, str(error)) from error
             return _not_carried_out(request, error, _path(name))
         except (ValueError, TypeError) as error:
             raise HTTPException(400, str(error)) from error
@@ -86,25 +88,26 @@ class Actions:
         # Where changes are possible, the API has no request without a user.
         session: Session = request.state.session
         name = str(request.path_params["name"])
-        queue = await self._queue(session, name, Right.ADD)
+        admin = await self._admin(session, name, Right.ADD)
         async with AsyncExitStack() as stack:
             async with self._bodies.one(request, session.user, _ENQUEUE_SECONDS) as body:
                 await stack.enter_async_context(self._enqueues.slot(name, session.user))
             try:
                 new = items_of(body)
-                record = self._queues.recorder(name, session.user, adds=True)
-                await record("enqueue", count=len(new))
+                await admin.record("enqueue", count=len(new), adds=True)
                 async with asyncio.timeout(_ENQUEUE_SECONDS):
-                    enqueued = await queue.enqueue_many(new)
+                    enqueued = await admin.queue.enqueue_many(new)
             except TimeoutError as error:
                 raise StoreUnavailable(
                     f"the server did not answer within {_ENQUEUE_SECONDS:g} s; the items may be enqueued or not"
                 ) from error
-            except ItemTooLarge as error:
-                position = {"index": error.index, "size": error.size, "limit": error.limit}
-                return answer({"message": str(error), **position}, 422)
-            except InvalidItem as error:
-                return answer({"message": str(error), "index": error.index}, 400)
+            except (ItemTooLarge, InvalidItem) as error:
+                status = 422 if isinstance(error, ItemTooLarge) else 400
+                return answer({"message": str(error), "index": error.index}, status)
+            except QueueFull as error:
+                response = answer({"message": str(error), **vars(error)}, 429)
+                response.headers["Retry-After"] = "1"
+                return response
             except (StoreFull, StoreMisused) as error:
                 if self._queues.shown(error) is not error:
                     raise
@@ -120,11 +123,11 @@ class Actions:
         name = str(request.path_params["name"])
         item_id = form.get("id", "")
         admin, change = await self._item_admin(session, name, form)
-        check_known(form, {*OTHERS, "delay"})
+        check_known(form, {*OTHERS, "id", "delay"})
         stays = change.action in ("cancel", "run-now", "requeue")
         path = _path(name, "item?" + urlencode({"id": item_id})) if stays else _path(name)
         try:
-            return _carried_out(request, await admin.change_item(item_id, change), path)
+            return _carried_out(request, await change_item(admin, item_id, change), path)
         except CommandError as error:
             return _not_carried_out(request, error, path)
 
@@ -135,16 +138,11 @@ class Actions:
         if page not in CHANGEABLE:
             raise HTTPException(404, "there is no such page")
         admin, change = await self._item_admin(session, name, form)
-        items = admin.selected(filter_of(form), CHANGEABLE[page], rate=_rate(form))
+        items = SelectedItems(admin, filter_of(form), state=CHANGEABLE[page], rate=_rate(form))
         try:
             steps = items.steps_of(change)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
-        if "id" in form:
-            if items.state is not State.FAILED or not form["id"]:
-                raise HTTPException(400, "an id names a failed item here; for others use the path item")
-            missing = await items.run_on([form["id"]], change)
-            return _carried_out(request, "", _path(name, page), missing=missing, problems=items.problems)
         target = form["target"] if admin.destination else None
         is_allowed = partial(self._may_change, session, name, target)
         run_id = self._runs.start(Run(name, session.user, items, steps, is_allowed, self._queues.shown))
@@ -165,36 +163,27 @@ class Actions:
         run.stop.set()
         return _carried_out(request, "", _path(name, f"runs/{run_id}"))
 
-    async def _destination(self, session: Session, name: str, form: Form) -> Destination:
-        target = form.get("target", "")
-        if target == name:
-            raise HTTPException(400, "the items are in this queue already; name another one")
-        queue = await self._queue(session, target, Right.ADD)
-        return Destination(queue, self._queues.recorder(target, session.user, adds=True))
-
-    async def _item_admin(self, session: Session, name: str, form: Form) -> tuple[DirectAdmin, ItemChange]:
+    async def _item_admin(self, session: Session, name: str, form: Form) -> tuple[QueueAdmin, ItemChange]:
         """The queue, for the change of items in a form, and this change."""
         admin, change = await self._admin(session, name, Right.CHANGE), change_of(form)
         if change.action == "move":
-            admin = replace(admin, destination=await self._destination(session, name, form))
+            target = form.get("target", "")
+            if target == name:
+                raise HTTPException(400, "the items are in this queue already; name another one")
+            admin = replace(admin, destination=await self._admin(session, target, Right.ADD))
         return admin, change
 
-    async def _admin(self, session: Session, name: str, right: Right) -> DirectAdmin:
+    async def _admin(self, session: Session, name: str, right: Right) -> QueueAdmin:
         """The queue, for changes by a user who has the right on it."""
-        queue = await self._queue(session, name, right)
-        return DirectAdmin(queue, self._queues.recorder(name, session.user))
-
-    async def _queue(self, session: Session, name: str, right: Right) -> claimq.ReliableQueue:
-        """The queue, if the user has the right on it."""
         await self._check(session, name, right)
-        queue = self._queues.queue(name)
-        if queue is None:
+        admin = self._queues.admin(name, session.user)
+        if admin is None:
             raise no_queue(name)
         async with answering(name, _ACTION_SECONDS):
             await self._queues.check(name)
-            if not await queue.exists():
+            if not await admin.queue.exists():
                 raise no_queue(name)
-        return queue
+        return replace(admin, turn=partial(self._large_reads.turn, name.partition(".")[0]))
 
     async def _may_change(self, session: Session, name: str, target: str | None) -> bool:
         """Whether the user may change the items of a queue, and add some to the one that they are moved to. Both must

@@ -7,13 +7,13 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.changes.item_actions import ItemChange
 from claimq_admin.selection.item_filter import PAGE_FILTERS, ItemFilter
 from claimq_process.duration import parse_duration
 
 LONGEST_TEXT = 1000
 LONGEST_FILTER = 2000
-OTHERS = {"action", "because", "form_token", "id", "rate", "state", "target"}
+OTHERS = {"action", "because", "form_token", "rate", "state", "target"}
 """The fields beside those of a filter in a query or a form."""
 
 

@@ -14,8 +14,9 @@ from claimq.errors import ClaimqError
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_kubernetes.port import ClusterError
 
-_MOST_RUNNING, _MOST_OF_A_NAMESPACE, _MOST_OF_A_USER = 16, 4, 3
-"""Runs at the same time. Each may take as long as its user likes, and one tenant can have many users."""
+_MOST_RUNNING, _MOST_OF_A_NAMESPACE, _MOST_OF_A_USER = 8, 4, 3
+"""Runs at the same time. Each may take as long as its user likes, and keeps a page of up to 24 MiB while its server
+does not answer. One tenant can have many users."""
 _CHECK_EVERY = 20.0
 """Seconds between two checks that the user of a run may still change the queue."""
 _MOST_KEPT = 100

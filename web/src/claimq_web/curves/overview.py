@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from claimq_admin.reads.decisions import noted
+from claimq_admin.similar_names import in_order
 from claimq_web.curves.samples import Sample
 
 PAGE = 50
@@ -19,6 +21,8 @@ _COLUMNS: Mapping[str, Callable[[Sample], float]] = {
     "failed": lambda row: row.failed,
     "oldest": lambda row: row.oldest_age,
 }
+_WITH_REASON = ("not ready", "too few workers")
+_SORTS = ("notes", "name", *_COLUMNS)
 _SHOWN: Mapping[str, Callable[[Sample], bool]] = {
     "all": lambda _: True,
     "waiting": lambda row: row.main > 0,
@@ -34,16 +38,16 @@ class Selection:
     text: str = ""
     namespace: str = ""
     show: str = "all"
-    sort: str = "name"
-    is_descending: bool = False
+    sort: str = "notes"
+    is_descending: bool = True
     page: int = 1
 
     @staticmethod
     def of(query: Mapping[str, str]) -> Selection:
         """The selection of a request."""
         sort, show = query.get("sort", ""), query.get("show", "")
-        sort = sort if sort in _COLUMNS else "name"
-        order = query.get("order", "down" if sort in _COLUMNS else "up")
+        sort = sort if sort in _SORTS else "notes"
+        order = query.get("order", "up" if sort == "name" else "down")
         return Selection(
             query.get("text", "")[:200],
             query.get("namespace", "")[:200],
@@ -85,16 +89,23 @@ class Page:
     total: int
     begin: int
 
+    @property
+    def end(self) -> int:
+        """How many entries the list has up to the end of a full page."""
+        return self.number * PAGE
+
     @staticmethod
-    def of(number: int, total: int, size: int = PAGE) -> Page:
-        """The page with this number, or the last one."""
-        last = max(1, -(-total // size))
+    def of(number: int, total: int, skip: int = 0) -> Page:
+        """The page with this number, or the last one, without its first ``skip`` entries."""
+        last = max(1, -(-total // PAGE))
         number = min(number, last)
-        return Page(number, last, total, (number - 1) * size)
+        return Page(number, last, total, (number - 1) * PAGE + skip)
 
 
-def selected(samples: Mapping[str, Sample], selection: Selection) -> tuple[list[str], Page]:
-    """The names of the queues on the selected page."""
+def selected(
+    samples: Mapping[str, Sample], selection: Selection, noted: Collection[str] = ()
+) -> tuple[list[str], Page]:
+    """The names of the queues on the selected page. ``noted``: those with notes, which come first by default."""
     names = [
         name
         for name, sample in samples.items()
@@ -102,14 +113,16 @@ def selected(samples: Mapping[str, Sample], selection: Selection) -> tuple[list[
         and selection.namespace in ("", namespace_of(name))
         and _SHOWN[selection.show](sample)
     ]
-    names.sort()
+    names.sort(key=in_order)
     if selection.sort in _COLUMNS:
         column = _COLUMNS[selection.sort]
         names.sort(key=lambda name: column(samples[name]), reverse=selection.is_descending)
+    elif selection.sort == "notes":
+        names.sort(key=lambda name: name in noted, reverse=selection.is_descending)
     elif selection.is_descending:
         names.reverse()
     page = Page.of(selection.page, len(names))
-    return names[page.begin : page.begin + PAGE], page
+    return names[page.begin : page.end], page
 
 
 def namespace_of(name: str) -> str:
@@ -138,20 +151,17 @@ def warnings_of(sample: Sample, target: float | None, live_workers: int) -> Sequ
     return notes
 
 
-def notes_of(status: Mapping[str, Any]) -> Sequence[str]:
-    """What the conditions of a ReliableQueue say that its numbers do not, each in a few words."""
-    notes = ["suspended"] if status.get("suspend") else []
-    conditions: list[Mapping[str, Any]] = status.get("conditions") or []
-    for condition in conditions:
-        kind, state, reason = (
-            str(condition.get("type")),
-            condition.get("status"),
-            str(condition.get("reason")),
-        )
-        is_unusual = (kind, state) in (("Ready", "False"), ("ScalingLimited", "True"))
-        if is_unusual and not (notes and reason == "Suspended"):
-            notes.append(f"{kind}: {reason}")
-    return notes
+def notes_of(warnings: Sequence[str], note: str, status: Mapping[str, Any]) -> Sequence[str]:
+    """The notes on a queue in the list: its warnings, the note of its sample, and the words for the conditions of its
+    ReliableQueue, some with the reason. A longer note replaces its own beginning."""
+    notes = [*warnings, note, "suspended" if status.get("suspend") else ""]
+    for word, condition in noted(status.get("conditions") or ()).items():
+        notes.append(f"{word}: {condition.get('reason')}" if word in _WITH_REASON else word)
+    return [
+        text
+        for text in dict.fromkeys(filter(None, notes))
+        if not any(other.startswith(f"{text} ") for other in notes)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

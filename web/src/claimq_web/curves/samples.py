@@ -60,6 +60,8 @@ class Ring:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.latest: Sample | None = None
+        self.note = ""
+        """What a user should know about the queue, in a word or two."""
         self._values = array("d")
 
     def __len__(self) -> int:
@@ -134,14 +136,15 @@ class Samples:
         for ring in self._rings.values():
             ring.fit(capacity)
 
-    def add(self, name: str, sample: Sample) -> None:
-        """Adds a sample, unless the memory is full and the queue is new."""
+    def add(self, name: str, sample: Sample, note: str = "") -> None:
+        """Adds a sample and sets the note, unless the memory is full and the queue is new."""
         ring = self._rings.get(name)
         if ring is None:
             if len(self._rings) >= self.most_queues:
                 return
             ring = self._rings[name] = Ring(self._capacity(len(self._rings) + 1))
         ring.add(sample)
+        ring.note = note
 
     def _capacity(self, queues: int) -> int:
         bytes_of_queue = self._most_bytes // max(1, queues) - _OVERHEAD

@@ -9,16 +9,17 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import claimq
 from claimq.concurrency.background_work import in_background, run_every
 from claimq.errors import ClaimqError, InvalidSpec, StoreMisused, StoreUnavailable
-from claimq.redis_store.bounded_read import ReadBounds
 from claimq.redis_store.faults import NOT_DESCRIBED, shows_login
-from claimq_admin.changes.action_record import Record
-from claimq_admin.changes.by_hand import name_by_hand
-from claimq_admin.cluster.owner_check import check_owner
+from claimq_admin.by_hand import name_by_hand
+from claimq_admin.changes.queue_admin import QueueAdmin
+from claimq_admin.cluster.owner_check import OwnerChecks
+from claimq_admin.cluster.pod_runner import PodRunner
 from claimq_admin.cluster.server_settings import (
     ClusterQueue,
     is_used_by_the_operator,
@@ -27,38 +28,33 @@ from claimq_admin.cluster.server_settings import (
     secrets_of,
 )
 from claimq_admin.errors import CommandError, ForeignQueue, lines_of
+from claimq_admin.reads.decisions import decision_of
 from claimq_admin.text import count as counted
 from claimq_control.grants import NO_QUEUE_GRANTS, QueueGrants
 from claimq_control.manifest import Manifest, parse_manifest
 from claimq_kubernetes.kept import kept_metadata, kept_part
 from claimq_kubernetes.port import (
     EVENTS,
-    PODS,
     QUEUES,
     SECRETS,
     ClusterError,
     ClusterUnavailable,
-    Conflict,
     EvictingCluster,
-    NotFound,
     part,
 )
 from claimq_kubernetes.secret_entries import InvalidSecretEntry, check_room, kept_entries
 from claimq_process.certificates import Certificates
-from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT, pod_of_worker
 from claimq_web.queues.change_events import ChangeEvents
-from claimq_web.queues.queues import MOST_EVENTS, Json
+from claimq_web.queues.limited_reads import SMALL_READ, SMALL_REPLY
+from claimq_web.queues.queues import MOST_EVENTS, Group, Json
 from claimq_web.users.limits import TooManyRequests
 
 _PERIOD = 10.0
 _SETTINGS_SECONDS = 300.0
 """After so long the Secrets of a queue are read again."""
 _RETRY_SECONDS = 1.0
-_OWNER_SECONDS = 5.0
-"""After so long the owner of a queue is read again from its server."""
-_LARGEST_REPLY = 16 * 1024 * 1024
-_READ_BOUNDS = ReadBounds(rows=200_000, size=48 * 1024 * 1024, seconds=20.0)
-"""Bytes: of a page of items, or of a single item with its payload."""
+_TOGETHER = 100
+"""Queues that are read together. Their tenants choose the servers, so the page bounds these reads."""
 _LONGEST_TEXT = 1024
 """Characters of the message of an Event."""
 _NOT_DESCRIBED = (
@@ -104,17 +100,19 @@ class ClusterQueues:
         directory: Path,
         namespaces: Sequence[str] = (),
         grants: QueueGrants = NO_QUEUE_GRANTS,
+        *,
+        writes_events: bool = True,
     ) -> None:
         """``directory``: for certificates, readable only by this user. ``namespaces``: only these; empty: all.
-        ``grants``: those of the operator's settings."""
+        ``grants``: those of the operator's settings. ``writes_events``: about changes by hand."""
         self._cluster = cluster
         self._grants = grants
         self._events = ChangeEvents(cluster)
+        self._writes_events = writes_events
         self._certificates = Certificates(directory)
         self._namespaces = tuple(namespaces) or (None,)
         self._known: dict[str, _Known] = {}
-        self._checked: dict[str, tuple[ClusterQueue, float]] = {}
-        """The queues whose owner was read, and when."""
+        self._owners = OwnerChecks()
         self._servers: dict[claimq.RedisSettings, claimq.Server] = {}
         self.problem = ""
         """Why the last reading failed; empty if it did not."""
@@ -142,7 +140,7 @@ class ClusterQueues:
             await asyncio.sleep(0)  # reading thousands of manifests takes seconds
         for name in self._known.keys() - map(_name_of, bodies):
             self._events.forget(self._known.pop(name).body["metadata"]["uid"])
-            self._checked.pop(name, None)
+            self._owners.forget(name)
         await self._close_unused()
         self._certificates.sweep(self._files())
 
@@ -165,10 +163,18 @@ class ClusterQueues:
         entry = self._known.get(name)
         if entry is None or entry.queue is None or entry.named is None:
             raise ForeignQueue(f"{name} cannot be read")
-        named, at = self._checked.get(name, (None, 0.0))
-        if named != entry.named or time.monotonic() - at > _OWNER_SECONDS:
-            await check_owner(entry.queue, entry.named)
-            self._checked[name] = (entry.named, time.monotonic())
+        await self._owners.check(name, entry.queue, entry.named)
+
+    def together(self, names: Sequence[str]) -> Iterable[Group]:
+        """Groups of up to 100 queues of one server."""
+        by_server: dict[claimq.RedisSettings, dict[str, ClusterQueue]] = {}
+        for name in names:
+            if (entry := self._known.get(name)) is not None and entry.named is not None:
+                by_server.setdefault(entry.named.settings, {})[name] = entry.named
+        for settings, of_server in by_server.items():
+            rows = [*of_server.items()]
+            for page in (dict(rows[begin : begin + _TOGETHER]) for begin in range(0, len(rows), _TOGETHER)):
+                yield [*page], partial(self._owners.snapshots, self._servers[settings], page)
 
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error, if it shows that the server has accepted the queue's user; otherwise one text for all causes.
@@ -187,11 +193,7 @@ class ClusterQueues:
     def decisions(self) -> Mapping[str, Json]:
         """The targets, and the last decisions of the operator where there are some."""
         return {
-            name: {
-                "source": "ReliableQueue",
-                **part(part(entry.body, "status"), "scaling"),
-                "targetAge": entry.target,
-            }
+            name: {**decision_of(entry.body), "targetAge": entry.target}
             for name, entry in self._known.items()
             if entry.queue is not None
         }
@@ -226,45 +228,24 @@ class ClusterQueues:
         events.sort(key=lambda event: event.get("lastTimestamp") or "", reverse=True)
         return events[:MOST_EVENTS]
 
-    def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
-        """Records actions of a user in the audit log of the queue and as an Event about its object."""
+    def admin(self, name: str, user: str) -> QueueAdmin | None:
+        """The queue, for changes that are recorded in its audit log and as Events about its object."""
+        queue = self.queue(name)
+        if queue is None:
+            return None
 
-        async def record(action: str, target: str = "", *, count: int | None = None) -> None:
-            queue = self.queue(name)
-            if queue is not None:
-                await queue.record_action(actor, action, target, count=count, adds=adds)
+        async def record(
+            action: str, target: str = "", *, count: int | None = None, adds: bool = False
+        ) -> None:
+            if (current := self.queue(name)) is not None:
+                await current.record_action(user, action, target, count=count, adds=adds)
             what = " ".join(word for word in (action, target) if word)
             number = "" if count is None else f" ({counted(count)})"
-            if (entry := self._known.get(name)) is not None:
-                await self._events.emit(entry.body["metadata"], actor, f"{what}{number}")
+            if self._writes_events and (entry := self._known.get(name)) is not None:
+                await self._events.emit(entry.body["metadata"], user, f"{what}{number}")
 
-        return record
-
-    async def suspend(self, name: str, suspended: bool) -> None:
-        """Sets ``spec.suspend`` of the ReliableQueue. ClusterError."""
         namespace, _, resource = name.partition(".")
-        await self._cluster.patch(QUEUES, namespace, resource, {"spec": {"suspend": suspended}})
-
-    async def drain(self, name: str, worker: str) -> None:
-        """Evicts the pod of a worker. CommandError if it is no pod of this queue, or is not evicted.
-
-        Workers choose their own names, so the pod has to be one of this queue by its labels as well.
-        """
-        namespace, _, resource = name.partition(".")
-        pod_and_uid = pod_of_worker(worker)
-        if pod_and_uid is None:
-            raise CommandError(f"{worker} does not run in a pod of Kubernetes; stop it where it runs")
-        pod, uid = pod_and_uid
-        try:
-            body = await self._cluster.get(PODS, namespace, pod)
-            labels = part(body["metadata"], "labels")
-            if (labels.get(QUEUE_LABEL), labels.get(COMPONENT_LABEL)) != (resource, WORKER_COMPONENT):
-                raise CommandError(f"the pod {pod} is not a worker of {name}")
-            await self._cluster.evict(namespace, pod, uid)
-        except (NotFound, Conflict) as error:
-            raise CommandError(f"the pod {pod} of this worker has ended") from error
-        except ClusterError as error:
-            raise CommandError(str(error)) from error
+        return QueueAdmin(queue, user, record, runner=PodRunner(self._cluster, namespace, resource))
 
     async def _step(self) -> bool:
         try:
@@ -289,7 +270,7 @@ class ClusterQueues:
             return replace(former, body=body)
         try:
             manifest = parse_manifest(body, stored=True)
-            self._check_name(manifest)
+            _check_name(manifest, self._grants)
             entries = {
                 secret: await self._secret(manifest.namespace, secret, keys, read)
                 for secret, keys in secrets_of(manifest).items()
@@ -309,18 +290,12 @@ class ClusterQueues:
                 # Go on with the Secrets that were read before.
                 return replace(former, body=body)
             return _Known(body, None, None, "; ".join(lines_of(error)), read_at)
-        settings = replace(description.settings, largest_reply=_LARGEST_REPLY, read_bounds=_READ_BOUNDS)
+        settings = replace(description.settings, largest_reply=SMALL_REPLY, read_bounds=SMALL_READ)
         if settings not in self._servers:
             self._servers[settings] = claimq.connect(settings=settings)
         queue = self._servers[settings].queue(description.queue_name, worker=name_by_hand())
         named, target = replace(description, settings=settings), manifest.spec.scaling.target_age
         return _Known(body, queue, named, "", read_at, target)
-
-    def _check_name(self, manifest: Manifest) -> None:
-        """CommandError for a name on the server that the namespace may not use."""
-        name, namespace = manifest.spec.queue_name, manifest.namespace
-        if not self._grants.allows_name(namespace, name):
-            raise CommandError(f'spec.queueName: "{name}" does not begin with "{namespace}."')
 
     def _files(self, namespace: str = "", *, without: str = "") -> set[str]:
         """The certificates that the queues of a namespace or of all use, but for one of them."""
@@ -355,6 +330,13 @@ class ClusterQueues:
         used = {entry.settings for entry in self._known.values()}
         for settings in [unused for unused in self._servers if unused not in used]:
             await self._servers.pop(settings).close()
+
+
+def _check_name(manifest: Manifest, grants: QueueGrants) -> None:
+    """CommandError for a name on the server that the namespace may not use."""
+    name, namespace = manifest.spec.queue_name, manifest.namespace
+    if not grants.allows_name(namespace, name):
+        raise CommandError(f'spec.queueName: "{name}" does not begin with "{namespace}."')
 
 
 def _name_of(body: Json) -> str:

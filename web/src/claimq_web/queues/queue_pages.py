@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 import claimq
 from claimq.model import Located, State
+from claimq.waiting.reasons import waiting_counts
 from claimq_admin.reads.decisions import decision_rows
-from claimq_admin.reads.queue_reads import (
-    items_within_bytes,
-    live_workers,
-    longest_claims,
-    newest_failed,
-    workers_of,
-)
-from claimq_admin.selection.item_filter import groups_of, reason_of
+from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, attention, status_of
 from claimq_control.worker_counts import ready_text
 from claimq_kubernetes.port import part
 from claimq_web.curves.curves import curves_of, latest_rates, plots_of
-from claimq_web.curves.overview import PAGE, Page, positive, warnings_of
+from claimq_web.curves.overview import PAGE, Page, notes_of, positive, warnings_of
 from claimq_web.curves.samples import Ring, Sample, mean_seconds
-from claimq_web.queues.queues import Json
+from claimq_web.queues.queues import Json, Queues
 
-_MOST_GROUPED = 1000
+_MOST_SEARCHED = 1000
 _MOST_CLIENTS = 50
 _MOST_WORKERS = 100
 MOST_RECORDS = 200
 _RECENT_SECONDS = 300.0
 
 
-async def summary(queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json) -> Json:
+async def summary(
+    name: str, queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json
+) -> Json:
     """Lengths, rates, times, plots, workers and the scaling decision."""
-    workers = live_workers(await workers_of(queue), sample.at)
+    snapshot, workers = await status_of(queue)
+    sentence = attention(name, snapshot)
     samples = samples_of(sample, ring)
     last_minutes = [earlier for earlier in samples if earlier.at >= sample.at - _RECENT_SECONDS]
     target = target_of(decision)
     return {
         "sample": sample,
-        "warnings": warnings_of(sample, target, len(workers)),
+        "warnings": [
+            words for words in warnings_of(sample, target, len(workers)) if not sentence.startswith(words)
+        ],
+        "attention": sentence,
+        "waiting": waiting_counts(snapshot),
         "rates": latest_rates(samples),
         "mean_waiting": mean_seconds(last_minutes, "main", "claimed_count"),
         "mean_busy": mean_seconds(last_minutes, "busy", "claimed_count"),
@@ -59,6 +60,23 @@ def target_of(decision: Mapping[str, Any]) -> float | None:
     return float(target_age) if isinstance(target_age, int | float) else None
 
 
+def notes(
+    queues: Queues, name: str, ring: Ring | None, decision: Mapping[str, Any], live_workers: int
+) -> Sequence[str]:
+    """The notes on a queue in the list."""
+    if ring is None or ring.latest is None:
+        return ()
+    warnings = warnings_of(ring.latest, target_of(decision), live_workers)
+    return notes_of(warnings, ring.note, queues.status(name))
+
+
+def noted(
+    queues: Queues, rings: Mapping[str, Ring | None], names: Iterable[str], decisions: Mapping[str, Json]
+) -> Collection[str]:
+    """Those of the queues that have a note, as far as it takes no read of their workers."""
+    return {name for name in names if notes(queues, name, rings.get(name), decisions.get(name, {}), 1)}
+
+
 def ready_workers(status: Mapping[str, Any]) -> str:
     """How many workers of a ReliableQueue are ready; empty if its status has no numbers."""
     workers = part(status, "workers")
@@ -76,63 +94,79 @@ async def waiting(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json
     client = query.get("client") or None
     clients = await queue.clients()
     length = await queue.length() if client is None else await queue.client_length(client)
-    page = Page.of(positive(query.get("page", "")), length)
-    end = min(page.begin + PAGE, length)
-    items, is_cut = await items_within_bytes(queue, State.MAIN, page.begin, end, client=client)
+    page = _page(query, length)
+    items = await queue.items(
+        State.MAIN, page.end - page.begin, offset=page.begin, client=client, payload_limit=SHOWN_PAYLOAD
+    )
     return {
-        "page_link": _link(client=client or ""),
         "client": client,
         "clients": clients[:_MOST_CLIENTS],
         "client_count": len(clients),
-        "items": items,
-        "is_cut": is_cut,
-        "page": page,
+        **_rows(items, page, client=client or ""),
     }
 
 
 async def busy(queue: claimq.ReliableQueue, _: Mapping[str, str]) -> Json:
     """The longest claims."""
     snapshot = await queue.snapshot()
-    length = snapshot.lengths[State.BUSY]
-    return {"items": await longest_claims(queue, PAGE, length), "length": length, "now": snapshot.now}
+    items = await queue.longest_claims(PAGE, payload_limit=SHOWN_PAYLOAD)
+    return {"items": items, "length": snapshot.lengths[State.BUSY], "now": snapshot.now}
 
 
 async def delayed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
     """A page of the delayed items, the next one due first."""
     snapshot = await queue.snapshot()
-    length = snapshot.lengths[State.DELAYED]
-    page = Page.of(positive(query.get("page", "")), length)
-    end = min(page.begin + PAGE, length)
-    items, is_cut = await items_within_bytes(queue, State.DELAYED, page.begin, end)
-    return {"page_link": _link(), "items": items, "is_cut": is_cut, "page": page, "now": snapshot.now}
+    page = _page(query, snapshot.lengths[State.DELAYED])
+    items = await queue.items(
+        State.DELAYED, page.end - page.begin, offset=page.begin, payload_limit=SHOWN_PAYLOAD
+    )
+    return {"now": snapshot.now, **_rows(items, page)}
 
 
 async def failed(queue: claimq.ReliableQueue, query: Mapping[str, str]) -> Json:
-    """A page of the failed items, latest failure first, and the reasons of the latest of them.
+    """A page of the failed items, latest failure first, and the reasons of all of them.
 
-    A reason in the query selects among the items that were grouped, since no call reads all failed items.
+    A reason in the query selects among the latest items, since no call reads all failed items.
     """
-    total = await queue.length(State.FAILED)
-    grouped, _ = await newest_failed(queue, total, 0, _MOST_GROUPED)
-    reason, page_number = query.get("reason", ""), positive(query.get("page", ""))
-    items: list[Located]
+    reasons = await queue.failed_reasons()
+    total = sum(reasons.values())
+    reason = query.get("reason", "")
+    latest = await _newest_failed(queue, _MOST_SEARCHED) if reason else []
+    matching = [located for located in latest if located.item.failed_reason == reason]
+    page = _page(query, len(matching) if reason else total)
     if reason:
-        matching = [located for located in grouped if reason_of(located) == reason]
-        page, is_cut = Page.of(page_number, len(matching)), False
-        items = matching[page.begin : page.begin + PAGE]
+        items = matching[page.begin : page.end]
     else:
-        page = Page.of(page_number, total)
-        items, is_cut = await newest_failed(queue, total, page.begin, PAGE)
+        items = await _newest_failed(queue, page.end - page.begin, page.begin)
     return {
-        "page_link": _link(reason=reason),
         "total": total,
-        "grouped_count": len(grouped),
-        "groups": groups_of(grouped)[:_MOST_CLIENTS],
+        "reasons": reasons,
         "reason": reason,
-        "items": items,
-        "is_cut": is_cut,
-        "page": page,
+        "searched_count": len(latest),
+        **_rows(items, page, reason=reason),
     }
+
+
+async def _newest_failed(queue: claimq.ReliableQueue, count: int, offset: int = 0) -> list[Located]:
+    return await queue.items(
+        State.FAILED, count, offset=offset, newest_first=True, payload_limit=SHOWN_PAYLOAD
+    )
+
+
+def _page(query: Mapping[str, str], total: int) -> Page:
+    """The selected page of a list, without those of its rows that were shown before (``skip``)."""
+    text = query.get("skip", "")
+    skip = int(text) if text.isascii() and text.isdigit() and len(text) < 3 and int(text) < PAGE else 0
+    return Page.of(positive(query.get("page", "")), total, skip)
+
+
+def _rows(items: Sequence[Located], page: Page, **fields: str) -> Json:
+    """The rows of a page, and the queries of links to other pages and to the ``rest`` of one that ends early because
+    its items are large (empty if all is shown). ``fields``: of these queries."""
+    link, shown = _link(**fields), page.begin + len(items)
+    is_cut = shown < min(page.end, page.total) and any(row.payload_size is not None for row in items)
+    rest = f"{link(page.number)}&skip={PAGE - (page.end - shown)}" if is_cut else ""
+    return {"items": items, "page": page, "page_link": link, "rest": rest}
 
 
 def _link(**fields: str) -> Callable[[int], str]:

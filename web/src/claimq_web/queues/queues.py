@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import claimq
 from claimq.errors import ClaimqError
-from claimq_admin.changes.action_record import Record, recorded_in
-from claimq_admin.changes.by_hand import name_by_hand
-from claimq_admin.errors import CommandError
+from claimq.model import Snapshot
+from claimq_admin.by_hand import name_by_hand
+from claimq_admin.changes.queue_admin import QueueAdmin, admin_of
+from claimq_admin.reads.queue_reads import snapshots_together
 
 Json = dict[str, Any]
+Group = tuple[Sequence[str], Callable[[], Awaitable[Mapping[str, Snapshot | None]]]]
+"""Names of queues, and what reads their snapshots."""
+_TOGETHER = 1000
+"""Queues of one server that are read together."""
 MOST_EVENTS = 50
 """Events that the page of a queue shows."""
 
@@ -39,6 +45,11 @@ class Queues(Protocol):
         """Returns if the page may show and change the queue of that name. ClaimqError."""
         ...
 
+    def together(self, names: Sequence[str]) -> Iterable[Group]:
+        """These queues in groups that are read with few round trips. A read checks each as :meth:`check` does, and
+        raises ClaimqError; it returns None for a queue that does not exist."""
+        ...
+
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error of a queue's server as users of the page may see it."""
         ...
@@ -51,8 +62,8 @@ class Queues(Protocol):
         """The servers of the queues."""
         ...
 
-    def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
-        """Records actions of a user on a queue of the page. ``adds``: they only add items to it."""
+    def admin(self, name: str, user: str) -> QueueAdmin | None:
+        """The queue of that name, for changes by a user; None as for :meth:`queue`."""
         ...
 
     def unreadable(self) -> Mapping[str, str]:
@@ -65,14 +76,6 @@ class Queues(Protocol):
 
     async def events(self, name: str) -> list[Json]:
         """The latest Events of Kubernetes about a queue, newest first."""
-        ...
-
-    async def suspend(self, name: str, suspended: bool) -> None:
-        """Sets ``spec.suspend`` of the ReliableQueue of a queue."""
-        ...
-
-    async def drain(self, name: str, worker: str) -> None:
-        """Begins to drain a worker of a queue: it claims nothing more, finishes its items and ends."""
         ...
 
 
@@ -92,16 +95,18 @@ class QueuesWithoutObjects:
     async def check(self, name: str) -> None:
         """Every queue of the server may be shown."""
 
+    def together(self, names: Sequence[str]) -> Iterable[Group]:  # noqa: ARG002 - as the protocol has it
+        """None: each is read alone."""
+        return ()
+
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error itself: the server is the user's own."""
         return error
 
-    def recorder(self, name: str, actor: str, *, adds: bool = False) -> Record:
-        """Records in the audit log of the queue."""
+    def admin(self, name: str, user: str) -> QueueAdmin | None:
+        """The queue of that name, for changes that are recorded in its audit log."""
         queue = self.queue(name)
-        if queue is None:
-            raise CommandError(f"there is no queue {name}")
-        return recorded_in(queue, actor, adds=adds)
+        return None if queue is None else admin_of(queue, user)
 
     def unreadable(self) -> Mapping[str, str]:
         """None."""
@@ -114,14 +119,6 @@ class QueuesWithoutObjects:
     async def events(self, name: str) -> list[Json]:  # noqa: ARG002 - likewise
         """None."""
         return []
-
-    async def suspend(self, name: str, suspended: bool) -> None:  # noqa: ARG002 - likewise
-        """Refused."""
-        raise CommandError(f"{name} has no ReliableQueue that could be suspended; pause it")
-
-    async def drain(self, name: str, worker: str) -> None:  # noqa: ARG002 - likewise
-        """Refused."""
-        raise CommandError(f"claimq did not start {worker}; send SIGTERM to it")
 
 
 class ServerQueues(QueuesWithoutObjects):
@@ -145,6 +142,11 @@ class ServerQueues(QueuesWithoutObjects):
             if self._chosen and name not in self._chosen
             else self._server.queue(name, worker=name_by_hand())
         )
+
+    def together(self, names: Sequence[str]) -> Iterable[Group]:
+        """Groups of 1,000."""
+        pages = [names[begin : begin + _TOGETHER] for begin in range(0, len(names), _TOGETHER)]
+        return [(page, partial(snapshots_together, self._server, page)) for page in pages]
 
     def decisions(self) -> Mapping[str, Json]:
         """The decisions of a local mode that uses this server."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from claimq_web.users.login import Session
 
@@ -63,3 +63,5 @@ async def read_body(request: Request, seconds: float, arrived: Callable[[int], N
             return bytes(body)
     except TimeoutError:
         raise HTTPException(408, "the body of the request did not arrive in time") from None
+    except ClientDisconnect:  # as an error of the app, the server would log it with its traceback
+        raise HTTPException(400, "the connection broke before the end of the body") from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from claimq.concurrency.background_work import in_background
@@ -18,8 +19,8 @@ from claimq.queue.claiming import DEFAULT
 from claimq.queue.queue_part import QueuePart
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, default_wait
+from claimq_sidecar.claims.give_backs import GiveBacks
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
-from claimq_sidecar.metrics import Metrics
 from claimq_sidecar.store import Store
 
 REPLY_BYTES = 4 * 1024 * 1024
@@ -41,17 +42,16 @@ class Claimer:
     """Claims up to the requested number of items, in as many calls as the size of the payloads needs."""
 
     def __init__(
-        self, store: Store, metrics: Metrics, concurrency: Slots, room: int = 64 * CALL_BYTES
+        self, store: Store, give_backs: GiveBacks, concurrency: Slots, room: int = 64 * CALL_BYTES
     ) -> None:
         """``room``: bytes for the payloads of claims. Claims that wait on the server have as many again."""
         self._store = store
-        self._metrics = metrics
+        self.give_back = give_backs.undelivered
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(WAITING)
         self._room = Budget(room)
         self._waiting_room = Budget(room)
         self._largest: int | None = None
-        self._returning: set[asyncio.Task[None]] = set()
         self._unknown: set[asyncio.Task[None]] = set()
 
     @property
@@ -69,7 +69,13 @@ class Claimer:
         if claims or request.wait == 0:
             return claims
         waiting = asyncio.ensure_future(self._wait(request, share))
-        finished = await unless(waiting, *stops)
+        try:
+            finished = await unless(waiting, *stops)
+        except asyncio.CancelledError:
+            # It may have just ended.
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                self.give_back(waiting.result(), cause="stopped")
+            raise
         if waiting.cancelled():
             return []
         claims = waiting.result()
@@ -150,8 +156,11 @@ class Claimer:
             return await call
         except (asyncio.CancelledError, StoreUnavailable) as error:
             if not isinstance(error, NotReplicated):  # which has a reply
-                settled = self._until_settled(queue, count, generation)
-                self._in_background(settled, count, self._unknown, name="settle a claim without a reply")
+                self._concurrency.take(count)
+                settling = self._until_settled(queue, count, generation)
+                task = in_background(settling, name="settle a claim without a reply")
+                self._unknown.add(task)
+                task.add_done_callback(partial(self._end_unknown, count))
             raise
 
     async def _until_settled(self, queue: QueuePart, count: int, generation: int) -> None:
@@ -164,19 +173,9 @@ class Claimer:
         finally:
             withdrawn.cancel()
 
-    def _in_background(
-        self, work: Coroutine[None, None, None], count: int, tasks: set[asyncio.Task[None]], *, name: str
-    ) -> None:
-        """Runs ``work`` as one of ``tasks``. ``count`` slots are in use from now until it ends."""
-        self._concurrency.take(count)
-        task = in_background(work, name=name)
-        tasks.add(task)
-
-        def end(task: asyncio.Task[None]) -> None:
-            tasks.discard(task)
-            self._concurrency.release(count)
-
-        task.add_done_callback(end)
+    def _end_unknown(self, count: int, task: asyncio.Task[None]) -> None:
+        self._unknown.discard(task)
+        self._concurrency.release(count)
 
     async def room_for(self, most: int, share: Share) -> int:
         """How many items one call may claim now, up to ``most``; reserves the memory for them. 0 if there is none."""
@@ -204,24 +203,10 @@ class Claimer:
         self._store.clock.note(claims[-1].claimed_at)
         return sum(sizes)
 
-    def give_back(self, claims: list[Claim], *, cause: str) -> None:
-        """Returns claims that the app never got to the head of the queue, in the background. They are not counted."""
-        if not claims:
-            return
-        self._metrics.given_back.labels(cause).inc(len(claims))
-        tokens = [claim.token for claim in claims]  # an outage would keep the payloads in memory
-        self._in_background(self._unclaim(tokens), len(tokens), self._returning, name="unclaim")
-
-    async def _unclaim(self, tokens: list[str]) -> None:
-        try:
-            await self._store.call(lambda queue: queue.unclaim(tokens))
-        except ClaimqError as error:
-            _log.warning(LogEvent("give_back_failed", claims=len(tokens), error=error))
-
     async def settled(self, within: float) -> None:
-        """Waits, at most ``within`` seconds, until returned claims have arrived and no claim is unknown."""
-        if tasks := self._returning | self._unknown:
-            await asyncio.wait(tasks, timeout=within)
+        """Waits, at most ``within`` seconds, until no claim is unknown."""
+        if self._unknown:
+            await asyncio.wait(self._unknown, timeout=within)
 
 
 def _size(item: Item) -> int:

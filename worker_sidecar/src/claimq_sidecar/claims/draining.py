@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from claimq.concurrency.notify import Notifier
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
@@ -19,7 +20,14 @@ _log = logging.getLogger("claimq_sidecar")
 class Draining:
     """Begins drains, and waits for their ends."""
 
-    def __init__(self, settings: SidecarSettings, in_flight: ClaimsInFlight, changed: Notifier) -> None:
+    def __init__(
+        self,
+        settings: SidecarSettings,
+        in_flight: ClaimsInFlight,
+        changed: Notifier,
+        take_back: Callable[[], None],
+    ) -> None:
+        """``take_back``: takes back what the app has not begun."""
         self.begun = asyncio.Event()
         self.serving = asyncio.Event()
         """Set while there is no drain."""
@@ -27,6 +35,7 @@ class Draining:
         self._leaves_at_sigterm = settings.leaves_at_sigterm
         self._in_flight = in_flight
         self._changed = changed
+        self._take_back = take_back
         self._drain = Drain(settings.drain_timeout)
 
     def begin(self, *, signalled: bool = False, final: bool = True) -> None:
@@ -40,6 +49,7 @@ class Draining:
             _log.info(LogEvent("drain_started", in_flight=len(self._in_flight), timeout=f"{drain.timeout:g}"))
             self.begun.set()
             self.serving.clear()
+            self._take_back()
         self._changed.notify()
 
     async def app_stopping(self) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from claimq.consuming.engine.permits import Permits
 from claimq_sidecar.claims.item_stream import ItemStream
 
 
@@ -20,12 +22,13 @@ class SessionNotOpen(Exception):
 @dataclass(slots=True, eq=False)
 class Session:
     """A session. ``closed`` is set when its connection ends. ``pid``: the app's process, 0 if unknown. ``items``: where
-    its response also delivers items.
+    its response also delivers items. ``ahead``: where the app begins items by permits.
     """
 
     id: str
     pid: int
     items: ItemStream | None = None
+    ahead: Permits | None = None
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -43,6 +46,9 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._open.values()))
+
     def open(self, pid: int) -> Session:
         """Opens a session."""
         session = Session(secrets.token_hex(8), pid)
@@ -56,7 +62,7 @@ class Sessions:
 
     def get(self, session: str) -> Session:
         """The open session with this id. Raises SessionNotOpen."""
-        found = self._open.get(session)
-        if found is None:
+        open_session = self._open.get(session)
+        if open_session is None:
             raise SessionNotOpen(session)
-        return found
+        return open_session

@@ -6,21 +6,22 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from claimq.concurrency.notify import Notifier, first_of, unless
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
+from claimq.consuming.engine.permits import Permits
 from claimq.consuming.engine.slots import SlotRequest, Slots
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.model import Claim, Enqueued, NewItem, Outcome, Verdict
+from claimq.model import Claim, Enqueued, NewItem, Verdict
 from claimq_process.log_lines import LogEvent
-from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest, default_wait
+from claimq_sidecar.claims.calls import ClaimRequest, NextAnswer, VerdictRequest, default_wait
 from claimq_sidecar.claims.claimer import Claimer
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.draining import Draining
 from claimq_sidecar.claims.give_backs import GiveBacks
 from claimq_sidecar.claims.item_stream import USUAL_WINDOW, ItemStream
-from claimq_sidecar.claims.next_claim import NextClaim
+from claimq_sidecar.claims.next_claim import join
+from claimq_sidecar.claims.permitted_claims import PermittedClaims
 from claimq_sidecar.claims.sessions import Session, SessionNotOpen, Sessions
 from claimq_sidecar.claims.verdicts import Verdicts
 from claimq_sidecar.memory import Allowance, Share
@@ -48,14 +49,30 @@ class Sidecar:
         """Notifies of every free slot, and of the begin and end of a drain."""
         self.concurrency = Slots(settings.concurrency, self.changed)
         self.in_flight = ClaimsInFlight(self.concurrency, settings.processing_timeout)
-        self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self.concurrency)
-        self.give_backs = GiveBacks(self.verdicts)
+        self.verdicts = Verdicts(self.store, self.in_flight, self.metrics)
+        self.give_backs = GiveBacks(self.verdicts, self.in_flight, self.metrics)
         self.sessions = Sessions()
-        self.drain = Draining(settings, self.in_flight, self.changed)
+        self.drain = Draining(
+            settings,
+            self.in_flight,
+            self.changed,
+            take_back=lambda: self.ahead.take_back_all(),  # noqa: PLW0108 - it is made later
+        )
         self.draining = self.drain.begun
         self.leaving = asyncio.Event()
-        self._claimer = Claimer(self.store, self.metrics, self.concurrency, allowance.claims)
+        self._claimer = Claimer(self.store, self.give_backs, self.concurrency, allowance.claims)
         self._has_logged_limit = False
+        self.ahead = PermittedClaims(
+            settings,
+            self.store,
+            self.sessions,
+            self.in_flight,
+            self.concurrency,
+            self._claimer,
+            self.verdicts,
+            self._deliver,
+            self.give_backs,
+        )
 
     @property
     def now(self) -> float:
@@ -92,7 +109,7 @@ class Sidecar:
         request: ClaimRequest,
         connection: Connection,
         share: Share,
-    ) -> tuple[list[Outcome], list[Claim]]:
+    ) -> NextAnswer:
         """Applies verdicts, by verb, and then claims as :meth:`claim` does, whatever their outcomes.
 
         Only ``done`` without items that follow: both in one call to the server, unless other claims wait for a slot.
@@ -101,11 +118,16 @@ class Sidecar:
         """
         session = None if request.session is None else self.sessions.get(request.session)
         stops = [self.draining, connection.gone, *([session.closed] if session else [])]
-        joined = await self._join(verdicts, request, share, stops)
+        if session is not None and request.ahead:
+            return await self.ahead.next(verdicts, request, session, connection, share, stops)
+        joined = await join(
+            self.verdicts, self.concurrency, self.in_flight, self._claimer, verdicts, request, share, stops
+        )
+        self._log_limit(request.most)
         if joined is None:
             answers = await self.verdicts.answer_all(verdicts, share)
             share.end()  # the items that follow are stored
-            return answers, await self.claim(request, connection, share)
+            return NextAnswer(answers, await self.claim(request, connection, share))
         is_delivered = False
         try:
             answers = await self.verdicts.answer("done", verdicts["done"], share, joined.call)
@@ -114,34 +136,9 @@ class Sidecar:
             claims = self._deliver(joined.claims, session, connection)
         finally:
             joined.end(is_delivered=is_delivered)
-        if claims or request.wait == 0:
-            return answers, claims
-        return answers, await self.claim(request, connection, share)
-
-    async def _join(
-        self,
-        verdicts: Mapping[str, VerdictRequest],
-        request: ClaimRequest,
-        share: Share,
-        stops: Sequence[asyncio.Event],
-    ) -> NextClaim | None:
-        """The claim to make in one call with the verdicts; None if it must be a call of its own."""
-        done = verdicts.get("done")
-        if done is None or len(verdicts) > 1 or any(ending.enqueue for ending in done.endings):
-            return None
-        await self.verdicts.wait_for_attempts(done.tokens)  # which may free their slots
-        if self.concurrency.waiting or any(stop.is_set() for stop in stops):
-            return None
-        own = sum(token in self.in_flight for token in done.tokens)
-        most = await self._claimer.room_for(
-            min(request.most, own + self.concurrency.free_of(request.most)), share
-        )
-        if not most:
-            return None
-        self._log_limit(request.most)
-        joined = NextClaim(self._claimer, self.concurrency, done.tokens, most, stops)
-        joined.take(max(most - own, 0))
-        return joined
+        if not claims and request.wait != 0:
+            claims = await self.claim(request, connection, share)
+        return NextAnswer(answers, claims)
 
     async def _wait_for_slots(
         self, slots: SlotRequest, request: ClaimRequest, *stops: asyncio.Event
@@ -150,6 +147,7 @@ class Sidecar:
         if not slots.granted.is_set():
             wait = default_wait(self.store.claim_wait) if request.wait is None else request.wait
             deadline = self.now + wait
+            self.ahead.take_back_all()
             if wait:
                 await first_of(wait, slots.granted, *stops)
             if any(stop.is_set() for stop in stops):
@@ -167,7 +165,12 @@ class Sidecar:
             raise StoreUnavailable(f"the outcome of earlier claims is unknown; retry ({why})")
 
     def _deliver(
-        self, claims: list[Claim], session: Session | None, connection: Connection, *stops: asyncio.Event
+        self,
+        claims: list[Claim],
+        session: Session | None,
+        connection: Connection,
+        *stops: asyncio.Event,
+        ahead: Permits | None = None,
     ) -> list[Claim]:
         """Records claims as in flight, or returns them to the queue if the client cannot get them any more."""
         if any(stop.is_set() for stop in (self.draining, connection.gone, *stops)):
@@ -178,7 +181,7 @@ class Sidecar:
             raise SessionNotOpen(session.id)
         if not claims:
             return []
-        self.in_flight.add(claims, None if session is None else session.id, self.now)
+        self.in_flight.add(claims, None if session is None else session.id, self.now, ahead)
         if session is not None:
             self.verdicts.renewer.note_lease(claims[0].lease_until - claims[0].claimed_at)
         self.metrics.count_claims(claims)
@@ -199,19 +202,33 @@ class Sidecar:
 
     # Sessions.
     async def open_session(
-        self, connection: Connection, tokens: Sequence[str], share: Share, window: Slots | None = None
+        self,
+        connection: Connection,
+        tokens: Sequence[str],
+        share: Share,
+        window: Slots | None = None,
+        *,
+        ahead: bool = False,
     ) -> tuple[Session, list[str]]:
         """Opens a session. Returns it, and which of the adopted claims are lost.
 
         ``tokens``: claims to adopt, of a client that has lost its connection or whose sidecar was restarted.
         ``share``: their memory. It stays reserved until the server has answered which of them exist.
-        ``window``: how many claims it may have when items are delivered to it.
+        ``window``: how many claims it may have when items are delivered to it. ``ahead``: whether its app begins items
+        by permits.
         """
         session = self.sessions.open(connection.pid)
+        if ahead:
+            self.ahead.open(session)
         if window is not None:
             self.in_flight.limit(session.id, window)
-            stops = (self.draining, connection.gone)
-            session.items = ItemStream(session.id, window, partial(self._claim_for, connection), *stops)
+            session.items = ItemStream(
+                session.id,
+                window,
+                lambda request, share, stop: self.claim(request, connection, share, stop),
+                self.draining,
+                connection.gone,
+            )
         _log.info(LogEvent("session_opened", session=session.id, pid=session.pid, adopted=len(tokens)))
         if not tokens:
             return session, []
@@ -228,18 +245,13 @@ class Sidecar:
             return session, []
         return session, [outcome.token for outcome in outcomes if outcome.verdict is Verdict.LOST]
 
-    async def _claim_for(
-        self, connection: Connection, request: ClaimRequest, share: Share, stop: asyncio.Event
-    ) -> list[Claim]:
-        return await self.claim(request, connection, share, stop)
-
-    def window(self, wanted: int | None) -> int:
+    def window(self, requested: int | None) -> int:
         """The window that a stream gets which wants this one; None: as large as the concurrency allows."""
         limit = self.concurrency.limit
-        if wanted is None:
+        if requested is None:
             return USUAL_WINDOW if limit is None else limit
-        self._log_limit(wanted)
-        return wanted if limit is None else min(wanted, limit)
+        self._log_limit(requested)
+        return requested if limit is None else min(requested, limit)
 
     def resize(self, session_id: str, window: int) -> list[str]:
         """Changes the window of a stream; returns the tokens of its unsettled claims. Raises SessionNotOpen, and
@@ -268,6 +280,7 @@ class Sidecar:
         ``share``: what is reserved for its request stays reserved until the claims are back.
         """
         self.sessions.close(session)
+        self.ahead.close(session)
         self.in_flight.end_session(session.id)
         tokens = self.in_flight.of_session(session.id)
         _log.info(LogEvent("session_closed", session=session.id, pid=session.pid, in_flight=len(tokens)))
@@ -287,8 +300,8 @@ class Sidecar:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 if tokens:
                     self.give_backs.begin(tokens, cause="drained", why="its worker was stopped")
-                await self.give_backs.settled()
                 await self._claimer.settled(_LEAVE_SECONDS)
+                await self.verdicts.settler.given_back()
         except TimeoutError:
             _log.warning(LogEvent("claims_left_to_leases", claims=len(tokens)))
 
@@ -307,7 +320,7 @@ class Sidecar:
         """Sets the gauges to the present values."""
         now = self.now
         age = self.store.age(now)
-        metrics.in_flight.set(len(self.in_flight))
+        metrics.in_flight.set(len(self.in_flight) - self.ahead.count)
         metrics.concurrency.set(float("inf") if self.concurrency.limit is None else self.concurrency.limit)
         metrics.waiting.set(self.concurrency.waiting)
         metrics.oldest.set(self.in_flight.oldest(now))

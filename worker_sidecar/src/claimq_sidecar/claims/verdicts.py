@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from claimq.concurrency.background_work import in_background
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
-from claimq.consuming.engine.endings import Ending
 from claimq.consuming.engine.renewer import Renewer
-from claimq.consuming.engine.slots import Slots
+from claimq.consuming.engine.settler import Settler
 from claimq.consuming.engine.verdict_calls import Work, call_of
 from claimq.errors import NotReplicated, StoreUnavailable
 from claimq.model import Outcome, Verdict
@@ -32,14 +32,13 @@ _log = logging.getLogger("claimq_sidecar.renewer")
 class Verdicts:
     """Ends claims and renews them. Each claim has one attempt at a time: a second request for it waits."""
 
-    def __init__(self, store: Store, in_flight: ClaimsInFlight, metrics: Metrics, concurrency: Slots) -> None:
+    def __init__(self, store: Store, in_flight: ClaimsInFlight, metrics: Metrics) -> None:
         self._store = store
         self._in_flight = in_flight
         self._metrics = metrics
-        self._concurrency = concurrency
+        self.settler = Settler(in_flight, partial(in_background, name="give back claims"))
         self.renewer = Renewer(in_flight, self._renew, lease=store.lease, lost=self._note_lost)
         self._recent = RecentVerdicts()
-        self._attempts: dict[str, asyncio.Task[dict[str, Outcome]]] = {}
 
     async def answer(
         self, verb: str, request: VerdictRequest, share: Share | None = None, work: Work | None = None
@@ -56,7 +55,7 @@ class Verdicts:
             if tokens := [token for ending in endings for token in ending.claims]:
                 await self.wait_for_attempts(tokens)
                 call = work or call_of(verb, *endings)
-                answers |= await self._in_time(self._attempt(verb, tokens, call), share)
+                answers |= await self._in_time(self.attempt(verb, tokens, call), share)
         return [answers[token] for token in request.tokens]
 
     async def answer_all(self, requests: Mapping[str, VerdictRequest], share: Share) -> list[Outcome]:
@@ -78,47 +77,18 @@ class Verdicts:
             answers += reply
         return answers
 
-    async def give_back(
-        self, tokens: Sequence[str], *, cause: str, crash: str | None = None, why: str = ""
-    ) -> None:
-        """Returns claims that the app will not end. ``crash``: counts a crash with this error. Otherwise the items
-        go back to the head of the queue uncounted, with ``why`` in their history if work on them had begun.
-
-        Waits for verdicts in progress first. A claim that cannot be returned is not renewed any more: its lease ends.
-        """
-        unanswered: StoreUnavailable | None = None
-        try:
-            await self.wait_for_attempts(tokens)
-        except StoreUnavailable as error:
-            unanswered = error
-            # Nothing else removes these: they would be renewed forever and keep their slots.
-            self._in_flight.remove([token for token in tokens if token in self._attempts])
-        rest = [token for token in tokens if token in self._in_flight]
-        if rest:
-            self._concurrency.take(len(rest))  # until they have arrived; before ``remove`` frees their slots
-            self._in_flight.remove(rest)
-            verb, error_or_why = ("unclaim", why) if crash is None else ("crash", crash)
-            self._metrics.given_back.labels(cause).inc(len(rest))
-            try:
-                await self._attempt(verb, rest, call_of(verb, Ending(rest, error_or_why)), remember=False)
-            finally:
-                self._concurrency.release(len(rest))
-        if unanswered is not None:
-            raise unanswered
-
-    def _attempt(
+    def attempt(
         self, verb: str, tokens: list[str], work: Work, *, remember: bool = True
     ) -> asyncio.Task[dict[str, Outcome]]:
         """Starts an attempt, whose result are the outcomes by token. It continues when its caller is cancelled or has
         stopped waiting."""
         task = asyncio.ensure_future(self._apply(verb, tokens, work, remember=remember))
-        self._attempts.update(dict.fromkeys(tokens, task))
+        self.settler.begin(tokens)
         task.add_done_callback(partial(self._end_attempt, tokens))
         return task
 
-    def _end_attempt(self, tokens: Iterable[str], task: asyncio.Task[dict[str, Outcome]]) -> None:
-        for token in tokens:
-            self._attempts.pop(token, None)
+    def _end_attempt(self, tokens: Sequence[str], task: asyncio.Task[dict[str, Outcome]]) -> None:
+        self.settler.finish(tokens)
         if not task.cancelled():
             task.exception()  # retrieved, since its caller may be gone; the store has logged it
 
@@ -172,19 +142,14 @@ class Verdicts:
 
     def has_attempt(self, token: str) -> bool:
         """Whether a verdict on this claim is in progress."""
-        return token in self._attempts
+        return token in self.settler.in_progress
 
     async def wait_for_attempts(self, tokens: Sequence[str]) -> None:
         """Waits until none of these claims has an attempt in progress. Raises StoreUnavailable after 15 s."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + ANSWER_SECONDS
-        # Another request may have waited for the same attempt and have started the next one.
-        while in_progress := {self._attempts[token] for token in tokens if token in self._attempts}:
-            if loop.time() >= deadline:
-                raise StoreUnavailable(
-                    "an earlier verdict on the same claim is still being retried; repeat this one later"
-                )
-            await asyncio.wait(in_progress, timeout=deadline - loop.time())
+        if not await self.settler.settled(tokens, ANSWER_SECONDS):
+            raise StoreUnavailable(
+                "an earlier verdict on the same claim is still being retried; repeat this one later"
+            )
 
     async def renew_for_app(self, tokens: Sequence[str]) -> list[Outcome]:
         """Renews leases for an app that reads the outcomes: it may forget what is lost. Raises what the library
@@ -202,6 +167,6 @@ class Verdicts:
     def _note_lost(self, tokens: list[str]) -> None:
         """Lost claims are not in flight any more, unless a verdict on them is in progress."""
         now = asyncio.get_running_loop().time()
-        lost = self._in_flight.lost([token for token in tokens if token not in self._attempts], now)
+        lost = self._in_flight.lost([token for token in tokens if not self.has_attempt(token)], now)
         if lost:
             _log.warning(LogEvent("claims_lost", claims=lost))

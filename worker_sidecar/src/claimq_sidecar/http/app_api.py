@@ -75,10 +75,10 @@ class AppApi:
         verdicts, request, encoding = next_request(await exchange.body())
         await self._expect_followers(exchange, verdicts.values())
         began = self._sidecar.now
-        outcomes, claims = await self._sidecar.next(verdicts, request, exchange.connection, exchange.share)
-        exchange.waited = self._sidecar.now - began if request.wait != 0 else 0.0
-        body = next_body(outcomes, claims, encoding, draining=self._sidecar.draining.is_set())
-        await self._reply_claims(exchange, claims, body)
+        answer = await self._sidecar.next(verdicts, request, exchange.connection, exchange.share)
+        exchange.waited = self._sidecar.now - began if request.wait != 0 and not request.ahead else 0.0
+        body = next_body(answer, encoding, draining=self._sidecar.draining.is_set())
+        await self._reply_claims(exchange, answer.claims, body)
 
     async def _reply_claims(self, exchange: Exchange, claims: list[Claim], body: bytes) -> None:
         """Replies, and keeps the memory of the response reserved until the client has read it."""
@@ -106,7 +106,6 @@ class AppApi:
     def _verdict(self, verb: str) -> Handler:
         async def handle(exchange: Exchange) -> None:
             request = verdict_request(verb, await exchange.body())
-            await self._expect_followers(exchange, [request])
             outcomes = await self._sidecar.verdicts.answer(verb, request, exchange.share)
             await exchange.reply_json(outcomes_of(outcomes))
 
@@ -138,7 +137,7 @@ class AppApi:
             draining=sidecar.draining.is_set(),
             ready=sidecar.store.ready.is_set(),
             concurrency=sidecar.concurrency.limit,
-            in_flight=len(sidecar.in_flight),
+            in_flight=len(sidecar.in_flight) - sidecar.ahead.count,
             sessions=len(sidecar.sessions),
             health_host=self._health_host,
             health_port=self._health_port,

@@ -15,11 +15,12 @@ from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.field_types import (
     MAX_DELAY,
     MAX_ENTRIES,
+    PAYLOAD_FIELDS,
     Delay,
     Detail,
     Error,
-    ExclusiveKey,
     Headers,
+    ItemKey,
     PriorityWord,
     RetryDelay,
     Token,
@@ -28,7 +29,6 @@ from claimq_sidecar.http.field_types import (
 )
 
 _ENTRIES: Final = Meta(min_length=1, max_length=MAX_ENTRIES)
-_EACH_TOKEN_ONCE: Final = Meta(description="Each token at most once.")
 
 
 class Body(Struct, forbid_unknown_fields=True):
@@ -102,12 +102,12 @@ class ItemBody(Body):
         | None
     ) = None
     priority: Annotated[PriorityWord, Meta(description="Which items of the client come first.")] | None = None
-    exclusive_key: ExclusiveKey | None = None
+    key: ItemKey | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError unless there is exactly one payload."""
         if [self.payload, self.payload_base64, self.text].count(UNSET) != 2:
-            raise ValueError
+            raise ValueError(f"give exactly one of {', '.join(PAYLOAD_FIELDS)}")
 
     def new_item(self) -> NewItem:
         """The item for the library, with its payload as bytes."""
@@ -126,7 +126,7 @@ class ItemBody(Body):
             deadline=None if self.expires_in is None else timedelta(seconds=self.expires_in),
             max_requeues=None if self.max_requeues is None else int(self.max_requeues),
             priority=self.priority or "normal",
-            exclusive_key=self.exclusive_key,
+            key=self.key,
         )
 
 
@@ -162,30 +162,19 @@ class ClaimBody(Body):
 def _check_tokens(tokens: Sequence[str]) -> None:
     """Raises ValueError for text that is no token."""
     if common_worker(tokens) is None and not all(map(worker_of, tokens)):
-        raise ValueError
+        raise ValueError(
+            "a token is not that of a claim; give it as the claim returned it, like WORKER/17.Zk3q-u5H"
+        )
 
 
 class TokensBody(Body):
-    """POST /v1/unclaim and /v1/renew."""
+    """POST /v1/done, /v1/unclaim and /v1/renew."""
 
     tokens: Tokens
 
     def __post_init__(self) -> None:
         """Raises ValueError for text that is no token."""
         _check_tokens(self.tokens)
-
-
-class DoneBody(TokensBody):
-    """Claims that ended, without items that follow."""
-
-    enqueue: Annotated[list[ItemBody], Meta(max_length=0)] = []
-
-
-class DoneWithItemsBody(TokensBody):
-    """One claim that ended, and the items that follow from it."""
-
-    tokens: Annotated[list[Token], Meta(min_length=1, max_length=1)]
-    enqueue: Annotated[list[ItemBody], _ENTRIES, Meta(description="Added in the same atomic step.")]
 
 
 class DoneClaim(Body):
@@ -227,50 +216,27 @@ class RequeueClaim(Body):
     delay: Delay | None = None
 
 
+class LaterBody(TokensBody):
+    """Claims to postpone."""
+
+    delay: Delay
+
+
+class LaterClaim(Body):
+    """A claim to postpone."""
+
+    token: Token
+    delay: Delay
+
+
 class UnclaimClaim(Body):
     """A claim to return to the head."""
 
     token: Token
 
 
-ClaimEnding = DoneClaim | FailClaim | RequeueClaim | UnclaimClaim
+ClaimEnding = DoneClaim | FailClaim | RequeueClaim | LaterClaim | UnclaimClaim
 """One claim, and how it ends."""
-
-
-def _check_claims(tokens: list[str]) -> None:
-    _check_tokens(tokens)
-    if len(set(tokens)) != len(tokens):
-        raise ValueError
-
-
-class DoneClaimsBody(Body):
-    """Claims that ended, each with its own items."""
-
-    claims: Annotated[list[DoneClaim], _ENTRIES, _EACH_TOKEN_ONCE]
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a repeated token, and for text that is no token."""
-        _check_claims([claim.token for claim in self.claims])
-
-
-class FailClaimsBody(Body):
-    """Claims that failed, each for its own reason."""
-
-    claims: Annotated[list[FailClaim], _ENTRIES, _EACH_TOKEN_ONCE]
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a repeated token, and for text that is no token."""
-        _check_claims([claim.token for claim in self.claims])
-
-
-class RequeueClaimsBody(Body):
-    """Claims to requeue, each with its own delay."""
-
-    claims: Annotated[list[RequeueClaim], _ENTRIES, _EACH_TOKEN_ONCE]
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a repeated token, and for text that is no token."""
-        _check_claims([claim.token for claim in self.claims])
 
 
 _SOME: Final = Meta(max_length=MAX_ENTRIES)
@@ -284,24 +250,30 @@ class VerdictsBody(Body):
     requeue: Annotated[
         list[RequeueClaim], _SOME, Meta(description="Claims to put at the tail, or to delay.")
     ] = []
+    later: Annotated[
+        list[LaterClaim], _SOME, Meta(description="Claims to delay without counting an attempt.")
+    ] = []
     unclaim: Annotated[
         list[UnclaimClaim], _SOME, Meta(description="Claims to put back at the head, uncounted.")
     ] = []
 
     def __post_init__(self) -> None:
         """Raises ValueError for a repeated token, and for text that is no token."""
-        listed = (self.done, self.fail, self.requeue, self.unclaim)
-        _check_claims([claim.token for claims in listed for claim in claims])
+        tokens = [claim.token for claims in self.by_verb().values() for claim in claims]
+        _check_tokens(tokens)
+        if len(set(tokens)) != len(tokens):
+            raise ValueError("a token is repeated; give one verdict for each claim")
 
     def by_verb(self) -> Mapping[str, Sequence[ClaimEnding]]:
         """The claims by verdict. Verdicts without claims are omitted."""
-        listed: dict[str, Sequence[ClaimEnding]] = {
+        verbs: dict[str, Sequence[ClaimEnding]] = {
             "done": self.done,
             "fail": self.fail,
             "requeue": self.requeue,
+            "later": self.later,
             "unclaim": self.unclaim,
         }
-        return {verb: claims for verb, claims in listed.items() if claims}
+        return {verb: claims for verb, claims in verbs.items() if claims}
 
 
 class NextBody(VerdictsBody):
@@ -311,6 +283,16 @@ class NextBody(VerdictsBody):
     wait: Wait | None = None
     session: SessionId | None = None
     encoding: Encoding = "auto"
+    ahead: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=MAX_ENTRIES,
+            multiple_of=1,
+            description="Claim up to so many items that the app begins later, by permits of the session, instead of "
+            "`max`; it works on `max` of all such items at the same time. The response comes at once.",
+        ),
+    ] = 0
 
 
 class EnqueueBody(Body):
@@ -319,18 +301,24 @@ class EnqueueBody(Body):
     items: Annotated[list[ItemBody], _ENTRIES]
 
 
+TakenOver = Annotated[
+    list[Token], Meta(max_length=MAX_ENTRIES, description="Claims of the app that the session takes over.")
+]
+
+
 class SessionBody(TokensBody):
     """POST /v1/session."""
 
-    tokens: Annotated[
-        list[Token],
-        Meta(max_length=MAX_ENTRIES, description="Claims of the app that the session takes over."),
-    ] = []
+    tokens: TakenOver = []
+    ahead: Annotated[
+        bool, Meta(description="Make a FIFO with permits for items that the app begins later.")
+    ] = False
 
 
-class StreamBody(SessionBody):
+class StreamBody(TokensBody):
     """POST /v1/stream."""
 
+    tokens: TakenOver = []
     window: Annotated[
         Max | None,
         Meta(
@@ -350,21 +338,12 @@ class WindowBody(Body):
     ]
 
 
-VerdictBody = (
-    TokensBody
-    | DoneBody
-    | DoneWithItemsBody
-    | DoneClaimsBody
-    | FailBody
-    | FailClaimsBody
-    | RequeueBody
-    | RequeueClaimsBody
-)
-VERDICT_BODIES: Final[Mapping[str, tuple[type[VerdictBody], ...]]] = {
-    "done": (DoneBody, DoneWithItemsBody, DoneClaimsBody),
-    "fail": (FailBody, FailClaimsBody),
-    "requeue": (RequeueBody, RequeueClaimsBody),
-    "unclaim": (TokensBody,),
-    "renew": (TokensBody,),
+VERDICT_BODIES: Final[Mapping[str, type[TokensBody]]] = {
+    "done": TokensBody,
+    "fail": FailBody,
+    "requeue": RequeueBody,
+    "later": LaterBody,
+    "unclaim": TokensBody,
+    "renew": TokensBody,
 }
-"""By verb: the forms of its body. A form with ``claims`` comes last."""
+"""By verb."""

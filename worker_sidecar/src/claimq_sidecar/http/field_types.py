@@ -7,13 +7,13 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from claimq.item_options import (
-    EXCLUSIVE_KEY,
     HEADER_NAME,
     HEADER_VALUE,
-    MAX_EXCLUSIVE_KEY,
+    KEY,
     MAX_HEADER_NAME,
     MAX_HEADER_VALUE,
     MAX_HEADERS,
+    MAX_KEY,
     RESERVED,
 )
 from claimq.tokens import FORM
@@ -21,7 +21,6 @@ from claimq.tokens import FORM
 PriorityWord = Literal["high", "normal", "low"]
 MAX_ENTRIES: Final = 1000
 """Items or tokens in one request."""
-MAX_TOKEN_LENGTH: Final = 300
 MAX_DELAY: Final = 1e9
 """Seconds."""
 PAYLOAD_FIELDS: Final = ("payload", "payload_base64", "text")
@@ -36,7 +35,7 @@ Token = Annotated[
     str,
     Meta(
         min_length=1,
-        max_length=MAX_TOKEN_LENGTH,
+        max_length=300,
         extra_json_schema={"pattern": rf"^{FORM}\Z"},
     ),
 ]
@@ -60,10 +59,10 @@ Detail = Annotated[
         "with the item."
     ),
 ]
-ExclusiveKey = Annotated[
+ItemKey = Annotated[
     str,
-    Meta(max_length=MAX_EXCLUSIVE_KEY, description="Of the items with the same key at most one is busy."),
-    pattern(EXCLUSIVE_KEY),
+    Meta(max_length=MAX_KEY, description="Of the items with the same key at most one is busy."),
+    pattern(KEY),
 ]
 HeaderName = Annotated[str, Meta(max_length=MAX_HEADER_NAME), pattern(f"(?!{RESERVED}){HEADER_NAME}")]
 HeaderValue = Annotated[str, Meta(max_length=MAX_HEADER_VALUE), pattern(HEADER_VALUE)]

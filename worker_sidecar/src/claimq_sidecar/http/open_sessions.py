@@ -15,7 +15,7 @@ from claimq_sidecar.claims.item_stream import MOST_IN_LINE
 from claimq_sidecar.claims.sessions import Session as OpenSession
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.json_text import to_json
-from claimq_sidecar.http.requests import session_tokens, stream_request, window_request
+from claimq_sidecar.http.requests import session_request, stream_request, window_request
 from claimq_sidecar.http.responses import Draining, Session, Stream, Window, claims_body
 from claimq_sidecar.http.router import Exchange
 from claimq_sidecar.memory import TOKEN_BYTES, Budget, Share
@@ -35,6 +35,16 @@ class Line:
     tokens: tuple[str, ...]
     body: bytes = b""
     share: Share = field(default_factory=Share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request that opens a session. ``window``: None without a stream."""
+
+    tokens: tuple[str, ...]
+    window: int | None
+    encoding: str = "base64"
+    ahead: bool = False
 
 
 @dataclass(slots=True)
@@ -164,33 +174,36 @@ class OpenSessions:
 
     async def session(self, exchange: Exchange) -> None:
         """Opens a session and keeps it open."""
-        await self._serve(exchange, lambda raw: (session_tokens(raw), None, "base64"))
+
+        def read(raw: bytes) -> _Request:
+            tokens, ahead = session_request(raw)
+            return _Request(tokens, None, ahead=ahead)
+
+        await self._respond(exchange, await self._open_session(exchange, read))
 
     async def stream(self, exchange: Exchange) -> None:
         """Opens a session whose response delivers items."""
 
-        def read(raw: bytes) -> tuple[tuple[str, ...], int | None, str]:
+        def read(raw: bytes) -> _Request:
             tokens, window, encoding = stream_request(raw)
-            return tokens, self._sidecar.window(window), encoding
+            return _Request(tokens, self._sidecar.window(window), encoding)
 
-        await self._serve(exchange, read)
+        await self._respond(exchange, await self._open_session(exchange, read))
 
-    async def _serve(
-        self, exchange: Exchange, read: Callable[[bytes], tuple[tuple[str, ...], int | None, str]]
-    ) -> None:
-        opened = await self._open_session(exchange, read)
-        await self._respond(exchange, opened)
-
-    async def _open_session(
-        self, exchange: Exchange, read: Callable[[bytes], tuple[tuple[str, ...], int | None, str]]
-    ) -> _Opened:
+    async def _open_session(self, exchange: Exchange, read: Callable[[bytes], _Request]) -> _Opened:
         """Opens it. The tokens of its request, which may be as large as its body, do not outlive this call."""
-        tokens, window, encoding = read(await exchange.body())
-        await exchange.expect_bytes(len(tokens) * TOKEN_BYTES)
-        counted = None if window is None else Slots(window)
-        session, lost = await self._sidecar.open_session(exchange.connection, tokens, exchange.share, counted)
-        first = self._first_line(session, lost if tokens else None, window)
-        return _Opened(session, window or 0, encoding, _line(first), is_draining=first.draining)
+        request = read(await exchange.body())
+        await exchange.expect_bytes(len(request.tokens) * TOKEN_BYTES)
+        window = request.window
+        session, lost = await self._sidecar.open_session(
+            exchange.connection,
+            request.tokens,
+            exchange.share,
+            None if window is None else Slots(window),
+            ahead=request.ahead,
+        )
+        first = self._first_line(session, lost if request.tokens else None, window)
+        return _Opened(session, window or 0, request.encoding, _line(first), is_draining=first.draining)
 
     async def window(self, exchange: Exchange) -> None:
         """Changes the window of a stream."""
@@ -212,6 +225,7 @@ class OpenSessions:
             sidecar.store.busy_expiry,
             sidecar.draining.is_set(),
             UNSET if lost is None else lost,
+            UNSET if session.ahead is None else str(session.ahead.path),
         )
         return Session(*values) if window is None else Stream(*values, window=window)
 

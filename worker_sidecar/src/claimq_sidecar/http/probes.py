@@ -8,7 +8,7 @@ from claimq.consuming.engine.taken_items import TAKEN_SECONDS
 from claimq_process.http_host import is_own_host
 from claimq_process.names import LIFECYCLE_KEY_HEADER
 from claimq_sidecar.claims.sidecar import Sidecar
-from claimq_sidecar.http.problems import foreign_host, from_a_web_page, key_needed
+from claimq_sidecar.http.problems import Refusal
 from claimq_sidecar.http.router import App, Exchange
 from claimq_sidecar.metrics import CONTENT_TYPE
 
@@ -83,14 +83,22 @@ class Probes:
         """Raises a Refusal for a request from a web page: it has the page's origin, or a host name that resolves to
         this address (DNS rebinding)."""
         if exchange.header("origin") is not None:
-            raise from_a_web_page()
+            raise Refusal(
+                "from-a-web-page", "the request has an Origin header; web pages may not use this port"
+            )
         host = exchange.header("host")
         if host is not None and not is_own_host(host, self._sidecar.settings.health_host):
-            raise foreign_host(host)
+            detail = f"the Host header is {host[:60]!a}; use an IP address or localhost"
+            raise Refusal("foreign-host", detail)
 
     def _check_key(self, exchange: Exchange) -> None:
         """Raises a Refusal for a request without the key, also from loopback."""
         key = self._sidecar.settings.lifecycle_key
         key_sent = exchange.header(LIFECYCLE_KEY_HEADER) or ""
         if key is None or not hmac.compare_digest(key_sent.encode(), key.encode()):
-            raise key_needed(exchange.path, LIFECYCLE_KEY_HEADER)
+            raise Refusal(
+                "key-needed",
+                f"{exchange.path} makes this worker stop claiming; start the sidecar with CLAIMQ_LIFECYCLE_KEY and "
+                f"send it in the header {LIFECYCLE_KEY_HEADER}, or send the sidecar SIGTERM; the app asks with "
+                "POST /v1/prestop on its socket",
+            )

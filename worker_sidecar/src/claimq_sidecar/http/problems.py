@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Annotated, Final
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from claimq.errors import (
     ClaimqError,
     InvalidName,
     ItemTooLarge,
+    QueueFull,
     StoreFull,
     StoreUnavailable,
 )
@@ -24,6 +26,18 @@ class FieldProblem(Struct, frozen=True, forbid_unknown_fields=True):
     detail: str
 
 
+class Full(Struct, frozen=True, forbid_unknown_fields=True):
+    """A bound on what waits that is reached."""
+
+    queue: str
+    waiting: Annotated[int, Meta(description="Items or bytes that wait.")]
+    limit: Annotated[int, Meta(description="Items or bytes that may wait.")]
+    adding: Annotated[int, Meta(description="Items or bytes of the call that is refused.")]
+    client: Annotated[str | None, Meta(description="Whose items they are; null for all of the queue.")]
+    unit: Annotated[str, Meta(description="What is bounded: items or bytes.")]
+    stored_count: Annotated[int, Meta(description="How many of the first items of the request are stored.")]
+
+
 class Problem(Struct, forbid_unknown_fields=True):
     """A problem document (RFC 9457)."""
 
@@ -32,167 +46,83 @@ class Problem(Struct, forbid_unknown_fields=True):
     status: int
     detail: str
     errors: list[FieldProblem] | UnsetType = UNSET
+    full: Full | UnsetType = UNSET
+
+
+KINDS: Final[Mapping[str, tuple[int, str, Mapping[str, str]]]] = {
+    "not-http": (400, "This is not HTTP/1.1", {}),
+    "not-json": (400, "The body is not JSON", {}),
+    "invalid-field": (400, "A field of the request is not valid", {}),
+    "key-needed": (403, "This request needs the lifecycle key", {}),
+    "foreign-host": (403, "The request names another host", {}),
+    "from-a-web-page": (403, "The request comes from a web page", {}),
+    "not-found": (404, "This path does not exist", {}),
+    "method-not-allowed": (405, "The path does not have this method", {}),
+    "head-too-slow": (408, "The head did not arrive in time", {}),
+    "body-too-slow": (408, "The body did not arrive in time", {"connection": "close"}),
+    "session-not-open": (409, "The session is not open", {}),
+    "body-too-large": (413, "The body is too large", {"connection": "close"}),
+    "too-many-values": (413, "The body has too many values", {}),
+    "item-too-large": (413, "A payload is over the queue's limit", {}),
+    "queue-full": (429, "As many items wait as the queue allows", {"retry-after": "1"}),
+    "busy": (429, "No room for the request", {"retry-after": "1", "connection": "close"}),
+    "head-too-large": (431, "The head is too large", {}),
+    "defect": (500, "The sidecar has a defect", {}),
+    "too-many-connections": (503, "Too many connections", {}),
+    "store-unavailable": (503, "The store is unavailable", {"retry-after": "1"}),
+    "store-misused": (503, "The store is not usable as it is configured", {"retry-after": "10"}),
+    "store-full": (507, "The store is full", {"retry-after": "5"}),
+}
+"""By kind: status, title, and headers of the response. The protocol closes the connection where it refuses itself."""
 
 
 class Refusal(Exception):
-    """A request that is answered with a problem document instead of a result."""
+    """A request that is answered with a problem document instead of a result. ``headers``: beside those of the kind."""
 
     def __init__(
         self,
-        status: int,
         kind: str,
-        title: str,
         detail: str,
-        errors: tuple[FieldProblem, ...] = (),
-        headers: Mapping[str, str] | None = None,
+        *errors: FieldProblem,
+        headers: Mapping[str, str] = {},
+        full: Full | UnsetType = UNSET,
     ) -> None:
-        super().__init__(f"{status} {kind}: {detail}")
-        self.status = status
+        super().__init__(f"{kind}: {detail}")
         self.kind = kind
-        self.title = title
         self.detail = detail
         self.errors = errors
-        self.headers = headers or {}
+        self.full = full
+        self.status, self.title, headers_of_kind = KINDS[kind]
+        self.headers = {**headers_of_kind, **headers}
 
     def document(self) -> Problem:
         """The body, as application/problem+json."""
         errors = list(self.errors) or UNSET
-        return Problem(PREFIX + self.kind, self.title, self.status, self.detail, errors)
-
-
-def not_json(detail: str) -> Refusal:
-    """The body cannot be read."""
-    return Refusal(400, "not-json", "The body is not JSON", detail)
+        return Problem(PREFIX + self.kind, self.title, self.status, self.detail, errors, self.full)
 
 
 def nested_too_deeply() -> Refusal:
     """The body cannot be parsed within the limit on recursion."""
-    return not_json("the body is nested too deeply; send flatter JSON, or the payload as payload_base64")
+    detail = "the body is nested too deeply; send flatter JSON, or the payload as payload_base64"
+    return Refusal("not-json", detail)
 
 
-def invalid_fields(errors: Iterable[FieldProblem]) -> Refusal:
-    """Fields are not valid; all problems are reported at once."""
-    problems = tuple(errors)
-    detail = "; ".join(f"{problem.pointer or 'the body'}: {problem.detail}" for problem in problems)
-    return Refusal(400, "invalid-field", "A field of the request is not valid", detail, problems)
-
-
-def not_found(path: str, paths: Iterable[str]) -> Refusal:
-    """No such path."""
-    beginning = path[:100]
-    return Refusal(
-        404,
-        "not-found",
-        "This path does not exist",
-        f"{beginning} does not exist; there are {', '.join(paths)}",
-    )
-
-
-def key_needed(path: str, header: str) -> Refusal:
-    """The request would start a drain and does not have the key."""
-    return Refusal(
-        403,
-        "key-needed",
-        "This request needs the lifecycle key",
-        f"{path} makes this worker stop claiming; start the sidecar with CLAIMQ_LIFECYCLE_KEY and send it in the "
-        f"header {header}, or send the sidecar SIGTERM; the app asks with POST /v1/prestop on its socket",
-    )
-
-
-def foreign_host(host: str) -> Refusal:
-    """The Host header names another host: the request was misdirected, or its name rebound to this address."""
-    return Refusal(
-        403,
-        "foreign-host",
-        "The request names another host",
-        f"the Host header is {host[:60]!a}; use an IP address or localhost",
-    )
-
-
-def from_a_web_page() -> Refusal:
-    """A browser sent the request for a web page."""
-    return Refusal(
-        403,
-        "from-a-web-page",
-        "The request comes from a web page",
-        "the request has an Origin header; web pages may not use this port",
-    )
-
-
-def method_not_allowed(method: str, path: str, allowed: Iterable[str]) -> Refusal:
-    """The path does not have this method."""
-    methods = ", ".join(sorted(allowed))
-    title = "The path does not have this method"
-    return Refusal(
-        405,
-        "method-not-allowed",
-        title,
-        f"{path} takes {methods}, not {method[:20]}",
-        headers={"allow": methods},
-    )
-
-
-def body_too_large(limit: int) -> Refusal:
-    """The body exceeds the limit; the connection is closed after the response."""
-    detail = f"a body has at most {limit} bytes (CLAIMQ_MAX_BODY); send fewer items at once"
-    return Refusal(413, "body-too-large", "The body is too large", detail, headers={"connection": "close"})
-
-
-def too_many_values(limit: int) -> Refusal:
-    """The body has so many values that they would need too much memory."""
-    detail = f"a body has at most {limit} JSON values and fields; send less, or payloads as payload_base64"
-    return Refusal(413, "too-many-values", "The body has too many values", detail)
-
-
-def no_room(seconds: float) -> Refusal:
-    """Other requests use all the memory for bodies; the connection is closed after the response."""
-    detail = (
-        f"other requests used all the memory for bodies for {seconds:g} s; send less at once, or retry later"
-    )
-    return Refusal(
-        429, "busy", "No room for the body", detail, headers={"retry-after": "1", "connection": "close"}
-    )
-
-
-def body_too_slow(seconds: float) -> Refusal:
-    """The body is too slow; the connection is closed after the response."""
-    detail = f"the body was not complete after {seconds:g} s; send it in one go"
-    return Refusal(
-        408, "body-too-slow", "The body did not arrive in time", detail, headers={"connection": "close"}
-    )
-
-
-def session_not_open(session: str) -> Refusal:
-    """The session has ended, or this sidecar (perhaps a restarted one) never had it."""
-    detail = (
-        f"the session {session[:64]} is not open; open one with POST /v1/session and keep its connection open"
-    )
-    return Refusal(409, "session-not-open", "The session is not open", detail)
-
-
-def defect() -> Refusal:
-    """A bug in the sidecar; the log has details."""
-    return Refusal(
-        500,
-        "defect",
-        "The sidecar has a defect",
-        "the request could not be handled; see event=defect in the sidecar's log",
-    )
+def invalid_field(pointer: str, detail: str) -> Refusal:
+    """A field, or the whole body, is not valid."""
+    return Refusal("invalid-field", f"{pointer or 'the body'}: {detail}", FieldProblem(pointer, detail))
 
 
 def of_library(error: ClaimqError | ValueError | TypeError) -> Refusal:
     """The problem document for an error of the library."""
     text = str(error)
     if isinstance(error, ItemTooLarge):
-        where = (FieldProblem(f"/items/{error.index}", text),)
-        return Refusal(413, "item-too-large", "A payload is over the queue's limit", text, where)
+        return Refusal("item-too-large", text, FieldProblem(f"/items/{error.index}", text))
+    if isinstance(error, QueueFull):
+        return Refusal("queue-full", text, full=Full(**vars(error)))
     if isinstance(error, StoreFull):
-        return Refusal(507, "store-full", "The store is full", text, headers={"retry-after": "5"})
+        return Refusal("store-full", text)
     if isinstance(error, StoreUnavailable):
-        return Refusal(
-            503, "store-unavailable", "The store is unavailable", text, headers={"retry-after": "1"}
-        )
+        return Refusal("store-unavailable", text)
     if isinstance(error, (InvalidName, ValueError, TypeError)):
-        return Refusal(400, "invalid-field", "A field of the request is not valid", text)
-    title = "The store is not usable as it is configured"
-    return Refusal(503, "store-misused", title, text, headers={"retry-after": "10"})
+        return Refusal("invalid-field", text)
+    return Refusal("store-misused", text)

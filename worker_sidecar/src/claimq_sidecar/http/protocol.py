@@ -16,10 +16,9 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from claimq_sidecar.claims.client import Connection
-from claimq_sidecar.http.head_with_body import HeadWithBody
 from claimq_sidecar.http.json_text import to_json
-from claimq_sidecar.http.plain_requests import COMPLETE, KEY, App, PlainCycle, plain_request
 from claimq_sidecar.http.problems import Refusal
+from claimq_sidecar.http.shortcuts import COMPLETE, KEY, App, HeadWithBody, PlainCycle, plain_request
 
 LONGEST_HEAD = 16 * 1024
 """Bytes that a request line, its headers and its trailers may have together."""
@@ -66,7 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch()
         if len(self.connections) > self.most_connections and not self._make_room():
             self._refuse(
-                503, "too-many-connections", "Too many connections",
+                "too-many-connections",
                 f"all {self.most_connections} connections have a request in progress; use fewer, or try again",
             )  # fmt: skip
 
@@ -107,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = (
                 "other connections hold all the memory for requests that have not begun; send less at once"
             )
-            self._refuse(429, "busy", "No room for the request", detail)
+            self._refuse("busy", detail)
 
     def on_message_begin(self) -> None:
         """Starts a request, which shows that the client has read the previous response."""
@@ -257,7 +256,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         detail = f"a request's head was not complete after {HEAD_SECONDS:g} s; send it in one go"
-        self._refuse(408, "head-too-slow", "The head did not arrive in time", detail)
+        self._refuse("head-too-slow", detail)
 
     def _make_room(self) -> bool:
         """Closes the longest idle connection; false if that is this one."""
@@ -289,16 +288,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             detail = "the request could not be parsed; send HTTP/1.1"
-            self._refuse(400, "not-http", "This is not HTTP/1.1", detail)
+            self._refuse("not-http", detail)
 
     def _refuse_head(self) -> None:
         detail = f"a request has at most {MOST_FIELDS} headers and trailers, in at most {LONGEST_HEAD} bytes"
-        self._refuse(431, "head-too-large", "Request head too large", detail)
+        self._refuse("head-too-large", detail)
 
-    def _refuse(self, status: int, kind: str, title: str, detail: str) -> None:
+    def _refuse(self, kind: str, detail: str) -> None:
         """Closes the connection, after a problem document unless a response is in progress or queued."""
         if not self.is_busy or not (self.cycle.response_started or self.pipeline):
-            self.transport.write(_problem(status, kind, title, detail))
+            self.transport.write(_response(Refusal(kind, detail)))
         self.transport.close()
 
 
@@ -374,10 +373,10 @@ def _set_buffer(transport: asyncio.Transport, which: int, size: int) -> None:
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, which, size)
 
 
-def _problem(status: int, kind: str, title: str, detail: str) -> bytes:
-    body = to_json(Refusal(status, kind, title, detail).document()) + b"\n"
+def _response(refusal: Refusal) -> bytes:
+    body = to_json(refusal.document()) + b"\n"
     head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-    return STATUS_LINE[status] + head % len(body) + body
+    return STATUS_LINE[refusal.status] + head % len(body) + body
 
 
 def _peer(transport: asyncio.Transport) -> int:

@@ -18,25 +18,23 @@ from claimq_sidecar.http.bodies import (
     ClaimBody,
     ClaimEnding,
     DoneClaim,
-    DoneClaimsBody,
-    DoneWithItemsBody,
     EnqueueBody,
     FailBody,
     FailClaim,
-    FailClaimsBody,
     ItemBody,
+    LaterBody,
+    LaterClaim,
     NextBody,
     RequeueBody,
     RequeueClaim,
-    RequeueClaimsBody,
     SessionBody,
     StreamBody,
     VerdictsBody,
     WindowBody,
 )
-from claimq_sidecar.http.body_problems import read_or_explain
-from claimq_sidecar.http.json_size import MAX_VALUES, has_too_many_values
-from claimq_sidecar.http.problems import nested_too_deeply, too_many_values
+from claimq_sidecar.http.body_problems import problem_of, read_in_python
+from claimq_sidecar.http.json_text import MAX_VALUES, has_too_many_values
+from claimq_sidecar.http.problems import Refusal, invalid_field, nested_too_deeply
 
 _B = TypeVar("_B", bound=Body)
 
@@ -55,12 +53,14 @@ def verdict_requests(raw: bytes) -> dict[str, VerdictRequest]:
 def next_request(raw: bytes) -> tuple[dict[str, VerdictRequest], ClaimRequest, str]:
     """Verdicts by verb, the claim after them, and the encoding of its payloads."""
     body = _read(raw, NextBody)
-    return _by_verb(body), ClaimRequest(int(body.max), body.wait, body.session), body.encoding
+    request = ClaimRequest(int(body.max), body.wait, body.session, int(body.ahead))
+    return _by_verb(body), request, body.encoding
 
 
-def session_tokens(raw: bytes) -> tuple[str, ...]:
-    """The claims that a new session takes over, without duplicates."""
-    return tuple(dict.fromkeys(_read(raw, SessionBody).tokens))
+def session_request(raw: bytes) -> tuple[tuple[str, ...], bool]:
+    """The claims that a new session takes over, without duplicates, and whether it needs permits."""
+    body = _read(raw, SessionBody)
+    return tuple(dict.fromkeys(body.tokens)), body.ahead
 
 
 def stream_request(raw: bytes) -> tuple[tuple[str, ...], int | None, str]:
@@ -82,10 +82,8 @@ def enqueue_request(raw: bytes) -> tuple[NewItem, ...]:
 
 
 def verdict_request(verb: str, raw: bytes) -> VerdictRequest:
-    """The claims of a verdict and how they end: ``tokens`` in one way, or each of ``claims`` in its own."""
-    body = _read(raw, *VERDICT_BODIES[verb])
-    if isinstance(body, (DoneClaimsBody, FailClaimsBody, RequeueClaimsBody)):
-        return _of_claims(body.claims)
+    """The claims of a verdict, which all end in one way."""
+    body = _read(raw, VERDICT_BODIES[verb])
     tokens = tuple(dict.fromkeys(body.tokens))
     return VerdictRequest(tokens, (_ending(tokens, body),))
 
@@ -103,29 +101,29 @@ def _of_claims(claims: Sequence[ClaimEnding]) -> VerdictRequest:
             plain.append(claim.token)
         else:
             tokens.setdefault(_ending((), claim), []).append(claim.token)
-    endings = [replace(ending, claims=tuple(own)) for ending, own in tokens.items()]
+    endings = [replace(ending, claims=tuple(group)) for ending, group in tokens.items()]
     if plain:
         endings.append(Ending(tuple(plain)))
     return VerdictRequest(tuple(claim.token for claim in claims), tuple(endings))
 
 
-def _read(raw: bytes, *forms: type[_B]) -> _B:
-    """The body in the first of these forms that fits; an empty body is an empty object.
+def _read(raw: bytes, form: type[_B]) -> _B:
+    """The body in this form; an empty body is an empty object.
 
-    Raises a :class:`Refusal` with status 400 or 413. msgspec stops at the first problem, so a body that it refuses is
-    read a second time to report all of them.
+    Raises a :class:`Refusal` with status 400 or 413.
     """
     if has_too_many_values(raw):
-        raise too_many_values(MAX_VALUES)
+        detail = f"a body has at most {MAX_VALUES} JSON values and fields; send less, or payloads as payload_base64"
+        raise Refusal("too-many-values", detail)
     raw = raw or b"{}"
-    for form in forms:
-        try:
-            raw.decode()  # msgspec does not look into the texts of a payload
-            body: _B = _decoder(form).decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue
-        return body
-    return read_or_explain(raw, forms)
+    try:
+        raw.decode()  # msgspec does not look into the texts of a payload
+        body: _B = _decoder(form).decode(raw)
+    except msgspec.ValidationError as error:
+        raise problem_of(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_in_python(raw, form)
+    return body
 
 
 @cache
@@ -135,11 +133,11 @@ def _decoder(form: type[Body]) -> msgspec.json.Decoder[Any]:
 
 def _ending(tokens: tuple[str, ...], words: Body) -> Ending[str]:
     match words:
-        case DoneWithItemsBody() | DoneClaim():
+        case DoneClaim():
             return Ending(tokens, enqueue=_new_items(words.enqueue))
         case FailBody() | FailClaim():
             return Ending(tokens, words.error, words.permanent, words.detail, words.delay)
-        case RequeueBody() | RequeueClaim():
+        case RequeueBody() | RequeueClaim() | LaterBody() | LaterClaim():
             return Ending(tokens, delay=words.delay)
         case _:
             return Ending(tokens)
@@ -150,3 +148,5 @@ def _new_items(items: Iterable[ItemBody]) -> tuple[NewItem, ...]:
         return tuple(item.new_item() for item in items)
     except RecursionError:
         raise nested_too_deeply() from None
+    except UnicodeEncodeError:
+        raise invalid_field("", "the text of an item has lone surrogates; give it without") from None

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq import model
 from claimq.item_options import ITEM_OPTIONS, set_options
+from claimq_sidecar.claims.calls import NextAnswer
 from claimq_sidecar.http.json_text import is_json, to_json
 
 Count = Annotated[int, Meta(ge=0)]
@@ -46,7 +47,8 @@ class Claim(Response):
     deadline: Instant | UnsetType = UNSET
     max_requeues: Count | UnsetType = UNSET
     priority: Annotated[Literal["high", "low"], Meta(description="Unless it is normal.")] | UnsetType = UNSET
-    exclusive_key: str | UnsetType = UNSET
+    key: str | UnsetType = UNSET
+    postponed_count: Annotated[Count, Meta(description="Unless it is 0.")] | UnsetType = UNSET
 
 
 class Claims(Response):
@@ -77,8 +79,8 @@ class Outcomes(Response):
     outcomes: Annotated[
         list[Outcome],
         Meta(
-            description="In the order of the request. For /v1/verdicts: those of done, fail, requeue and unclaim, in "
-            "this order."
+            description="In the order of the request. For /v1/verdicts: those of done, fail, requeue, later and "
+            "unclaim, in this order."
         ),
     ]
 
@@ -89,9 +91,17 @@ class Next(Claims):
     outcomes: Annotated[
         list[Outcome],
         Meta(
-            description="Those of done, fail, requeue and unclaim, in this order; within each as in the request."
+            description="Those of done, fail, requeue, later and unclaim, in this order; within each as in the request."
         ),
     ] = []
+    first: (
+        Annotated[int, Meta(description="The number of the first claim; the others follow.")] | UnsetType
+    ) = UNSET
+    slots: (
+        Annotated[Count, Meta(description="On so many claims with permits the app may work at once.")]
+        | UnsetType
+    ) = UNSET
+    ahead: Annotated[Count, Meta(description="So many of them it may leave unbegun.")] | UnsetType = UNSET
 
 
 class Enqueued(Response):
@@ -115,6 +125,9 @@ class Session(Response):
     lost: (
         Annotated[list[str], Meta(description="Claims that the session could not take over.")] | UnsetType
     ) = UNSET
+    permits: Annotated[str, Meta(description="The path of its FIFO, as the sidecar sees it.")] | UnsetType = (
+        UNSET
+    )
 
 
 class Stream(Session, kw_only=True):
@@ -172,13 +185,15 @@ def claims_body(claims: Iterable[model.Claim], encoding: str, *, draining: bool)
     return _lines(Claims([_claim(claim, encoding) for claim in claims], draining))
 
 
-def next_body(
-    outcomes: Iterable[model.Outcome], claims: Iterable[model.Claim], encoding: str, *, draining: bool
-) -> bytes:
+def next_body(answer: NextAnswer, encoding: str, *, draining: bool) -> bytes:
     """The response to verdicts and the claim after them."""
-    return _lines(
-        Next([_claim(claim, encoding) for claim in claims], draining, outcomes_of(outcomes).outcomes)
-    )
+    claims = [_claim(claim, encoding) for claim in answer.claims]
+    whole = Next(claims, draining, outcomes_of(answer.outcomes).outcomes)
+    if answer.first:
+        whole.first, whole.slots = answer.first, answer.slots
+    if answer.ahead:
+        whole.ahead = answer.ahead
+    return _lines(whole)
 
 
 def _lines(whole: Claims) -> bytes:
@@ -211,8 +226,8 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
     # Unpacking takes half the time of reading each field by its name.
     token, item, _, claimed_at, lease_until = claim
     (
-        item_id, payload, enqueued_at, first_enqueued_at, client, requeues, fails, crashes, interrupts, _, _, _, _,
-        *options,
+        item_id, payload, enqueued_at, first_enqueued_at, client, requeues, fails, crashes, interrupts, postponed,
+        _, _, _, _, *options,
     ) = item  # fmt: skip
     whole = Claim(
         token, item_id, client, requeues, fails, crashes, interrupts, enqueued_at, first_enqueued_at, claimed_at,
@@ -224,6 +239,8 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
         whole.text = Raw(text)
     else:
         whole.payload_base64 = payload
+    if postponed:
+        whole.postponed_count = postponed
     if options != _NO_OPTIONS:
         for option, value in set_options(item):
             setattr(whole, option.name, value)

@@ -1,12 +1,16 @@
-"""A small ASGI app: routes, limits on bodies, JSON responses, problem documents, and durations by path."""
+"""A small ASGI app and its server: routes, limits on bodies, JSON responses, problem documents, durations by path."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from claimq.concurrency.notify import unless
 from claimq.errors import ClaimqError
@@ -15,18 +19,8 @@ from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.sessions import SessionNotOpen
 from claimq_sidecar.http.json_text import to_json
-from claimq_sidecar.http.plain_requests import COMPLETE, KEY
-from claimq_sidecar.http.problems import (
-    Refusal,
-    body_too_large,
-    body_too_slow,
-    defect,
-    method_not_allowed,
-    no_room,
-    not_found,
-    of_library,
-    session_not_open,
-)
+from claimq_sidecar.http.problems import Refusal, of_library
+from claimq_sidecar.http.shortcuts import COMPLETE, KEY
 from claimq_sidecar.memory import BODY_FACTOR, SMALL, Bodies, Share
 from claimq_sidecar.metrics import Metrics
 
@@ -90,7 +84,7 @@ class Exchange:
         """
         length = SMALL if self._length is None else int(self._length)
         if length > self._max_body:
-            raise body_too_large(self._max_body)
+            raise self._too_large()
         await self._take_room(length)
         try:
             if COMPLETE in self._scope:  # so that there is nothing to wait for
@@ -98,7 +92,12 @@ class Exchange:
             async with asyncio.timeout(self._body_seconds):
                 return await self._read_body(length)
         except TimeoutError:
-            raise body_too_slow(self._body_seconds) from None
+            detail = f"the body was not complete after {self._body_seconds:g} s; send it in one go"
+            raise Refusal("body-too-slow", detail) from None
+
+    def _too_large(self) -> Refusal:
+        detail = f"a body has at most {self._max_body} bytes (CLAIMQ_MAX_BODY); send fewer items at once"
+        return Refusal("body-too-large", detail)
 
     async def _read_body(self, length: int) -> bytes:
         parts: list[bytes] = []
@@ -110,7 +109,7 @@ class Exchange:
             part: bytes = message["body"]
             size += len(part)
             if size > self._max_body:
-                raise body_too_large(self._max_body)
+                raise self._too_large()
             if size > length:  # a chunked body may grow to the limit
                 length = self._max_body
                 await self._take_room(length)
@@ -138,7 +137,10 @@ class Exchange:
         if not await unless(taking, self.connection.gone):
             raise ClientGone
         if not taking.result():
-            raise no_room(ROOM_SECONDS)
+            raise Refusal(
+                "busy",
+                f"other requests used all the memory for bodies for {ROOM_SECONDS:g} s; send less at once",
+            )
 
     async def reply(
         self,
@@ -233,7 +235,8 @@ class App:
         except Refusal as refusal:
             await exchange.refuse(refusal)
         except SessionNotOpen as error:
-            await exchange.refuse(session_not_open(error.session))
+            why = "is not open; open one with POST /v1/session and keep its connection open"
+            await exchange.refuse(Refusal("session-not-open", f"the session {error.session[:64]} {why}"))
         except (ClaimqError, ValueError, TypeError) as error:
             if not isinstance(error, ClaimqError):
                 _log.warning(LogEvent("refused", path=exchange.path[:100], error=type(error).__name__))
@@ -250,15 +253,42 @@ class App:
                     at=f"{where.filename}:{where.lineno}",
                 )
             )
-            await exchange.refuse(defect())
+            why = "the request could not be handled; see event=defect in the sidecar's log"
+            await exchange.refuse(Refusal("defect", why))
 
     def _handler(self, exchange: Exchange) -> Handler:
         methods = self.routes.get(exchange.path)
         if methods is None:
-            raise not_found(exchange.path, self.routes)
+            detail = f"{exchange.path[:100]} does not exist; there are {', '.join(self.routes)}"
+            raise Refusal("not-found", detail)
         method = "GET" if exchange.method == "HEAD" else exchange.method
         if method not in methods:
-            raise method_not_allowed(
-                exchange.method, exchange.path, [*methods, *(["HEAD"] if "GET" in methods else [])]
-            )
+            allowed = ", ".join(sorted([*methods, *(["HEAD"] if "GET" in methods else [])]))
+            detail = f"{exchange.path} takes {allowed}, not {exchange.method[:20]}"
+            raise Refusal("method-not-allowed", detail, headers={"allow": allowed})
         return methods[method]
+
+
+class HttpServer:
+    """One of the two HTTP servers of the sidecar."""
+
+    def __init__(
+        self, app: App, listening: socket.socket, protocol: type[asyncio.Protocol], idle: int
+    ) -> None:
+        self._listening = listening
+        config = Config(
+            app, http=protocol, ws="none", lifespan="off", interface="asgi3", timeout_keep_alive=idle,
+            timeout_graceful_shutdown=2, log_config=None, access_log=False, proxy_headers=False,
+            server_header=False, date_header=False,
+        )  # fmt: skip
+        config.load()
+        self._server = Server(config)
+        self._server.lifespan = config.lifespan_class(config)
+
+    async def start(self) -> None:
+        """Starts accepting connections."""
+        await self._server.startup(sockets=[self._listening])
+
+    async def stop(self) -> None:
+        """Stops accepting connections and closes open ones after their responses."""
+        await self._server.shutdown(sockets=[self._listening])

@@ -149,15 +149,15 @@ class AppConnection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
-    def _end(self, result: Response | NoResponse) -> None:
+    def _end(self, outcome: Response | NoResponse) -> None:
         """Ends the request. The connection is kept if the response has ended properly, and the app keeps it too."""
         self._stop_timer()
         ended, self._ended = self._ended, None
         self.idle_since = self._loop.time()
         transport = self._transport
-        is_kept = self._is_kept and not self._has_more and isinstance(result, Response)
+        is_kept = self._is_kept and not self._has_more and isinstance(outcome, Response)
         if transport is not None and not (is_kept and transport.get_write_buffer_size() == 0):
             transport.abort()
         self.resume_writing()  # if it was not
         if ended is not None:
-            ended(self, result)
+            ended(self, outcome)

@@ -33,8 +33,8 @@ TRACING: Final = ("traceparent", "tracestate")
 """Headers of an item that are headers of its request too (W3C Trace Context)."""
 _OWN: Final = frozenset(
     ("specversion", "type", "source", "id", "time", "datacontenttype", "data", "database64", "attempt", "client",
-     "requeuecount", "failcount", "crashcount", "interruptedcount", "enqueuedat", "leaseuntil", "claimtoken",
-     *map(_attribute, ITEM_OPTIONS))
+     "requeuecount", "failcount", "crashcount", "interruptedcount", "postponedcount", "enqueuedat",
+     "leaseuntil", "claimtoken", *map(_attribute, ITEM_OPTIONS))
 )  # fmt: skip
 """Names that a header of an item does not get as an attribute."""
 
@@ -99,6 +99,8 @@ def _attributes(claim: Claim) -> Attributes:
         "leaseuntil": _instant(claim.lease_until),
         "claimtoken": claim.token,
     }
+    if item.postponed_count:
+        attributes["postponedcount"] = item.postponed_count
     if item.client is not None:
         attributes["client"] = item.client
     for option, value in set_options(item):

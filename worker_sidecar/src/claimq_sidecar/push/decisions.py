@@ -15,10 +15,12 @@ HEADERS: Final = frozenset({VERDICT_HEADER, "retry-after", "date"})
 LONGEST_DELAY: Final = 3600.0
 """Seconds of a Retry-After that are followed at most."""
 DEFAULT_DELAY: Final = 1.0
-"""Seconds after a 429 without Retry-After."""
+"""Seconds after a 429, or the verdict `later`, without Retry-After."""
 LONGEST_DETAIL: Final = 2000
 """Bytes of the response that are kept with a failed item."""
-_VERDICTS: Final = ("done", "fail", "permanent", "requeue", "unclaim")
+LONGEST_BEGINNING: Final = 150
+"""Characters of the response that are part of the error, by which failed items are counted."""
+_VERDICTS: Final = ("done", "fail", "permanent", "requeue", "later", "unclaim")
 _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
 
@@ -64,7 +66,7 @@ def decide(response: Response, now: datetime, *, retries_client_errors: bool = F
         return Decision("done")
     if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and delay is not None):
         delay = DEFAULT_DELAY if delay is None else delay
-        return replace(_failure(response, delay), verb="requeue", pause=delay)
+        return replace(_failure(response, delay), verb="later", pause=delay)
     if 300 <= status < 400:
         return _failure(response, delay, "; redirects are not followed")
     return _failure(response, delay, permanent=400 <= status < 500 and not retries_client_errors)
@@ -87,12 +89,15 @@ def _named(verdict: str, response: Response, delay: float | None) -> Decision:
         return _failure(response, delay, permanent=verdict == "permanent")
     if verdict == "unclaim":
         return Decision(verdict, pause=delay)
+    if verdict == "later":
+        return Decision(verdict, delay=DEFAULT_DELAY if delay is None else delay)
     return Decision(verdict, delay=delay if verdict == "requeue" else None)
 
 
 def _failure(response: Response, delay: float | None, also: str = "", *, permanent: bool = False) -> Decision:
     detail = response.body[:LONGEST_DETAIL].decode("utf-8", "replace").strip()
-    error = f"the app responded with status {response.status}{also}"
+    begins = " ".join(detail.split())[:LONGEST_BEGINNING]
+    error = f"the app responded with status {response.status}{also}" + (f": {begins}" if begins else "")
     return Decision("fail", error, detail, permanent, None if permanent else delay)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from claimq.concurrency.background_work import in_background
 from claimq.concurrency.notify import unless
 from claimq.consuming.engine.endings import Ending
+from claimq.consuming.engine.settler import RETRY_SECONDS
 from claimq.consuming.engine.shared_done import SharedDone
 from claimq.errors import ClaimqError
 from claimq.model import Claim
@@ -32,8 +33,6 @@ from claimq_sidecar.settings import PushSettings
 
 CLAIM_SECONDS: Final = 30.0
 """How long one claim waits for items."""
-_RETRY_SECONDS: Final = 1.0
-"""Pause after a call that the store did not answer or has refused; the library has retried it before."""
 _log = logging.getLogger("claimq_sidecar.push")
 
 
@@ -80,6 +79,7 @@ class Pusher:
             self._note_change,
             lambda: self._pace.in_progress > 0 and not self._pace.is_silent,
         )
+        self._until_answered = sidecar.verdicts.settler.until_answered
         self._session = sidecar.sessions.open(0)
         self._gate = Connection()
         """Its ``gone`` is set while nothing may be sent, which ends claims that wait."""
@@ -91,7 +91,7 @@ class Pusher:
 
     async def run(self) -> None:
         """Sends items until it is cancelled. Items without a response are then given back by the sidecar's drain."""
-        loops = [asyncio.ensure_future(one) for one in (self._readiness.run(), self._claim())]
+        loops = [asyncio.ensure_future(loop) for loop in (self._readiness.run(), self._claim())]
         try:
             await asyncio.gather(*loops)
         finally:
@@ -141,8 +141,8 @@ class Pusher:
                     CLAIM_SECONDS,
                     lambda request, share: self._sidecar.claim(request, self._gate, share),
                 )
-            except ClaimqError as error:
-                await self._wait_after(error)
+            except ClaimqError:  # the store has logged it
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _claim_and_send(
         self, room: int, wait: float, claim: Callable[[ClaimRequest, Share], Awaitable[list[Claim]]]
@@ -164,18 +164,13 @@ class Pusher:
             self._sidecar.changed.notify()  # the other loop may claim for those that are not used
         self._send_all(claims, share)
 
-    @staticmethod
-    async def _wait_after(error: ClaimqError) -> None:
-        _log.debug(LogEvent("push_store_error", error=error))  # the store has logged the outage
-        await asyncio.sleep(_RETRY_SECONDS)
-
     # Sending.
     def _send_all(self, claims: Sequence[Claim], share: Share) -> None:
         """Sends items in requests of at most the batch size. What may not be sent any more, or is more requests than
         expected, goes back."""
         batches = list(_batches(claims, self._settings.batch_size))
         if claims:
-            self._sends_alone = any(claim.item.requeue_count for claim in claims)
+            self._sends_alone = any(map(_was_sent, claims))
         free = self._pace.free
         self._sidecar.give_backs.unread([claim.token for batch in batches[free:] for claim in batch])
         del batches[free:]
@@ -217,28 +212,28 @@ class Pusher:
         connection.send(
             self._events.request(batch),
             self._settings.timeout,
-            lambda connection, result: self._note_result(request, connection, result),
+            lambda connection, outcome: self._note_result(request, connection, outcome),
             source.end_request,
         )
 
     def _note_result(
-        self, request: _Request, connection: AppConnection, result: Response | NoResponse
+        self, request: _Request, connection: AppConnection, outcome: Response | NoResponse
     ) -> None:
         """Applies the verdict of a response, or of its absence."""
         self._connections.give_back(connection)
         self._metrics.observe(asyncio.get_running_loop().time() - request.began)
-        if isinstance(result, Response):
-            self._metrics.count(f"{result.status // 100}xx")
+        if isinstance(outcome, Response):
+            self._metrics.count(f"{outcome.status // 100}xx")
             now = datetime.now(UTC)  # noqa: TID251 - compared with a date of the app, which has this machine's clock
-            decision = decide(result, now, retries_client_errors=self._settings.retries_client_errors)
+            decision = decide(outcome, now, retries_client_errors=self._settings.retries_client_errors)
             is_refused, is_done = decision.pause is not None, decision.verb == "done"
             self._pace.note_response(request.sent, is_done=is_done, is_refused=is_refused)
         else:
-            self._metrics.count(result)
-            decision = decide_without(result, self._settings.timeout)
-            self._note_no_response(result, request, decision.error)
+            self._metrics.count(outcome)
+            decision = decide_without(outcome, self._settings.timeout)
+            self._note_no_response(outcome, request, decision.error)
         self._end_request()
-        if result is NoResponse.BROKEN and self._sidecar.draining.is_set():
+        if outcome is NoResponse.BROKEN and self._sidecar.draining.is_set():
             self._sidecar.give_backs.begin(request.tokens, cause="drained", why=decision.error)
             return
         if decision.pause is not None:
@@ -272,7 +267,7 @@ class Pusher:
     async def _end_done(self, tokens: list[str]) -> None:
         """Ends finished items in one call, which also claims the next ones."""
         done = VerdictRequest(tuple(tokens), (Ending(tokens),))
-        await self._until_answered(partial(self._end_and_claim, done))
+        await self._until_answered(partial(self._end_and_claim, done), repeated=ClaimqError)
 
     async def _end_and_claim(self, done: VerdictRequest) -> None:
         if self._may_send and (room := self._pace.free):
@@ -281,23 +276,13 @@ class Pusher:
             await self._sidecar.verdicts.answer("done", done)
 
     async def _claim_next(self, done: VerdictRequest, request: ClaimRequest, share: Share) -> list[Claim]:
-        _, claims = await self._sidecar.next({"done": done}, request, self._gate, share)
-        return claims
+        return (await self._sidecar.next({"done": done}, request, self._gate, share)).claims
 
     async def _end(self, tokens: tuple[str, ...], decision: Decision) -> None:
         ending = Ending(tokens, decision.error, decision.permanent, decision.detail, decision.delay)
         answer = self._sidecar.verdicts.answer
-        await self._until_answered(lambda: answer(decision.verb, VerdictRequest(tokens, (ending,))))
-
-    async def _until_answered(self, call: Callable[[], Awaitable[object]]) -> None:
-        """Repeats a verdict until the store has answered. A repeated one joins the attempt, or is recognized."""
-        while True:
-            try:
-                await call()
-            except ClaimqError as error:
-                await self._wait_after(error)
-            else:
-                return
+        request = VerdictRequest(tokens, (ending,))
+        await self._until_answered(partial(answer, decision.verb, request), repeated=ClaimqError)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = in_background(work, name="push")
@@ -305,12 +290,17 @@ class Pusher:
         task.add_done_callback(self._tasks.discard)
 
 
+def _was_sent(claim: Claim) -> bool:
+    """Whether the app has refused the item before, or failed on it."""
+    return bool(claim.item.requeue_count or claim.item.postponed_count)
+
+
 def _batches(claims: Sequence[Claim], size: int) -> Iterator[Sequence[Claim]]:
     """Divides items into batches. An item that was tried before is alone: it may be what made its batch fail. It comes
     first, so that it is not given back again and again."""
     for claim in claims:
-        if claim.item.requeue_count:
+        if _was_sent(claim):
             yield [claim]
-    fresh = [claim for claim in claims if not claim.item.requeue_count]
+    fresh = [claim for claim in claims if not _was_sent(claim)]
     for start in range(0, len(fresh), size):
         yield fresh[start : start + size]

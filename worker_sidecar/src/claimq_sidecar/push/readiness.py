@@ -101,9 +101,9 @@ class Readiness:
     async def _ask(connection: AppConnection, path: str) -> Response | NoResponse:
         answered: asyncio.Future[Response | NoResponse] = asyncio.get_running_loop().create_future()
 
-        def end(_: AppConnection, result: Response | NoResponse) -> None:
+        def end(_: AppConnection, outcome: Response | NoResponse) -> None:
             if not answered.done():
-                answered.set_result(result)
+                answered.set_result(outcome)
 
         connection.send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode(), PROBE_TIMEOUT, end)
         return await answered

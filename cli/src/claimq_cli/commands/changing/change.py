@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 import click
 
-from claimq.internals.operations import internals
-from claimq.model import State
-from claimq_admin.changes.queue_actions import WORKER_DIED
+import claimq
+from claimq.model import Pause, State
+from claimq.waiting.texts import pause_text
+from claimq_admin.changes.queue_admin import WORKER_DIED, QueueAdmin
 from claimq_admin.errors import NOT_DONE, CommandError
 from claimq_admin.reads.owners import owner_note
 from claimq_admin.text import count
+from claimq_cli.commands.changing.interruptible import interruptible
 from claimq_cli.commands.options.confirmation import confirm
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.queue_argument import queue_argument
@@ -23,19 +25,28 @@ _PLACES = ("requeued", "delayed", "failed", "unclaimed")
 
 @click.command()
 @queue_argument
+@click.option("--until", default="", metavar="INSTANT", help="When the pause ends: 14:00, or ISO 8601.")
+@click.option("--for", "within", default="", metavar="DURATION", help="How long the pause lasts: 10m, 2h.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; shown wherever the pause is.")
 @with_context
-async def pause(context: Context, name: str) -> None:
-    """Stop claims from the queue NAME until `claimq resume`. Items that are in progress can be finished.
+async def pause(context: Context, name: str, until: str, within: str, reason: str) -> None:
+    """Stop claims from the queue NAME until `claimq resume`.
+
+    With --until or --for the pause ends by itself. Items that are in progress can be finished. Status and page show
+    who paused the queue, when and why.
 
     \b
-    claimq pause thumbnails
+    claimq pause thumbnails --for 30m --reason "database upgrade"
+
+    With -o json: `{"queue", "paused"}`.
     """
     async with context.admin(name) as admin:
         note = owner_note(await admin.owner())
-        await admin.change_queue("pause")
-    if note:
+        await interruptible(admin.pause(until, within, reason), lambda: _paused(name, admin))
+        pause = (await admin.queue.snapshot()).pause
+    if note and not (until or within):
         terminal.say_error(f"warning: {name}{note} stays paused until `claimq resume {name}`")
-    context.answers.give({"queue": name, "paused": True}, f"{name}: paused")
+    context.answers.give({"queue": name, "paused": True}, f"{name}: {pause_text(pause or Pause())}")
 
 
 @click.command()
@@ -46,9 +57,11 @@ async def resume(context: Context, name: str) -> None:
 
     \b
     claimq resume thumbnails
+
+    With -o json: `{"queue", "paused"}`.
     """
     async with context.admin(name) as admin:
-        await admin.change_queue("resume")
+        await interruptible(admin.resume(), lambda: _paused(name, admin))
     context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
 
 
@@ -67,15 +80,16 @@ async def release(context: Context, name: str, worker: str, interrupted: bool, e
 
     \b
     claimq release thumbnails thumbnails-6c9d-x7k2p
+
+    With -o json: `{"queue", "worker", "requeued", "delayed", "failed", "unclaimed", "total"}`.
     """
-    is_interrupted = "true" if interrupted else "false"
     async with context.admin(name) as admin:
-        done = await admin.change_queue("release", worker=worker, error=error, interrupted=is_interrupted)
-    document = {"queue": name, "worker": worker, **{key: done[key] for key in (*_PLACES, "total")}}
+        done = await interruptible(
+            admin.release(worker, interrupted=interrupted, error=error), lambda: _held(worker, admin)
+        )
     parts = [f"{done[key]:,} {key}" for key in _PLACES if done[key]]
-    context.answers.give(
-        document, f"{name}: {count(done['total'])} given back" + (f" ({', '.join(parts)})" if parts else "")
-    )
+    text = f"{name}: {count(done['total'])} given back" + (f" ({', '.join(parts)})" if parts else "")
+    context.answers.give({"queue": name, **done}, text)
     if not done["total"]:
         terminal.say_error(
             f"{worker} holds no claim; `claimq workers {name}` lists the workers and their claims"
@@ -97,15 +111,15 @@ async def flush(context: Context, name: str, client: str | None, yes: bool) -> N
     \b
     claimq flush thumbnails
     claimq flush thumbnails --client acme --yes
+
+    With -o json: `{"queue", "client", "removed": {"main", "busy", "delayed", "failed"}}`.
     """
     which = "every item" if client is None else f"all items of the client {client} in main"
     async with context.admin(name) as admin:
         note = owner_note(await admin.owner())
         confirm(f"this removes {which} of {name}{note} permanently", is_given=yes)
-        done = await admin.change_queue("flush", **({} if client is None else {"client": client}))
-    removed = done["removed"]
-    document = {"queue": name, "client": client, "removed": removed}
-    context.answers.give(document, f"{name}: {count(sum(removed.values()))} removed")
+        done = await interruptible(admin.flush(client), lambda: _left(name, admin, client))
+    context.answers.give({"queue": name, **done}, f"{name}: {count(sum(done['removed'].values()))} removed")
 
 
 @click.command()
@@ -124,16 +138,45 @@ async def delete(context: Context, name: str, if_empty: bool, yes: bool) -> None
     \b
     claimq delete thumbnails
     claimq delete thumbnails --if-empty --yes
+
+    With -o json: `{"queue", "removed": {"main", "busy", "delayed", "failed"}}`.
     """
     which = "the policy and the counters" if if_empty else "the policy, the counters and every item"
-    async with context.queue(name) as queue:
-        note = owner_note(await internals(queue).owner())
+    async with context.admin(name) as admin:
+        note = owner_note(await admin.owner())
         confirm(f"this removes {which} of {name}{note} permanently", is_given=yes)
-        removed = await queue.delete(only_if_empty=if_empty)
-        if removed is None:
-            raise CommandError(_not_empty(name, await queue.lengths()), NOT_DONE)
-    document = {"queue": name, "removed": {state.value: number for state, number in removed.items()}}
-    context.answers.give(document, f"{name}: deleted, {count(sum(removed.values()))} removed")
+        deletion = admin.delete(only_if_empty=if_empty)
+        done = await interruptible(deletion, lambda: _deleted(name, admin.queue))
+        if done is None:
+            raise CommandError(_not_empty(name, await admin.queue.lengths()), NOT_DONE)
+    text = f"{name}: deleted, {count(sum(done['removed'].values()))} removed"
+    context.answers.give({"queue": name, **done}, text)
+
+
+async def _paused(name: str, admin: QueueAdmin) -> str:
+    return f"{name} is {'' if (await admin.queue.snapshot()).paused else 'not '}paused"
+
+
+async def _held(worker: str, admin: QueueAdmin) -> str:
+    held = sum(entry.busy for entry in await admin.queue.workers() if entry.worker == worker)
+    return f"{worker} holds {count(held)}" + (
+        ", the others are given back; repeat the command" if held else ""
+    )
+
+
+async def _left(name: str, admin: QueueAdmin, client: str | None) -> str:
+    lengths = (await admin.queue.snapshot()).lengths
+    number = sum(lengths.values()) if client is None else await admin.queue.client_length(client)
+    return f"{count(number)} of {client or name} left" + (
+        "; repeat the command to remove them" if number else ""
+    )
+
+
+async def _deleted(name: str, queue: claimq.ReliableQueue) -> str:
+    if not await queue.exists():
+        return f"{name} is deleted"
+    number = sum((await queue.lengths()).values())
+    return f"{name} is not deleted and has {count(number)}; repeat the command"
 
 
 def _not_empty(name: str, lengths: Mapping[State, int]) -> str:

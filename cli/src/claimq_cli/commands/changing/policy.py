@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from claimq.internals.owner import Owner, read_owner
-from claimq.policy import POLICY_FIELDS
+from claimq.policy import POLICY_FIELDS, PolicyChanges
 from claimq_admin.changes.policy_fields import read_changes, shown
+from claimq_admin.changes.queue_admin import QueueAdmin
 from claimq_admin.reads.owners import owner_text
+from claimq_cli.commands.changing.interruptible import interruptible
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.queue_argument import queue_argument
 from claimq_cli.commands.options.queue_names import NewQueue
@@ -27,12 +29,17 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     \b
     claimq policy thumbnails
     claimq policy thumbnails requeue_limit=3 busy_expiry=2m failed_max_items=none
+
+    With -o json: `{"queue", "policy": {FIELD: VALUE}, "owner", "changed"}`; the owner as
+    `CLUSTER/NAMESPACE/NAME/UID/NUMBER`.
     """
-    read_changes(changes)  # a wrong one ends the command before it connects
+    new_values = read_changes(changes)  # a wrong one ends the command before it connects
     new_queue: NewQueue | None = None
     if changes:
         async with context.filled_admin(name) as (admin, new_queue):
-            changes_made = await admin.change_queue("policy", changes=" ".join(changes))
+            changes_made = await interruptible(
+                admin.update_policy(" ".join(changes)), lambda: _state(name, admin, new_values)
+            )
     else:
         async with context.admin(name) as admin:
             changes_made = await admin.policy()
@@ -45,10 +52,17 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     if new_queue:
         terminal.say_error(f"{name} is a new queue{new_queue.hint}")
     if changed and owner is not None and (parsed_owner := read_owner(owner)):
-        terminal.say_error(_warning(name, parsed_owner))
+        terminal.say_error(owner_warning(name, parsed_owner))
 
 
-def _warning(name: str, owner: Owner) -> str:
+async def _state(name: str, admin: QueueAdmin, new_values: PolicyChanges) -> str:
+    now = (await admin.policy())["policy"]
+    is_changed = all(shown(field, now[field]) == shown(field, value) for field, value in new_values.items())
+    return f"the policy of {name} {'has the changes' if is_changed else 'is not changed; repeat the command'}"
+
+
+def owner_warning(name: str, owner: Owner) -> str:
+    """That the operator sets the policy of the queue from a manifest."""
     return (
         f"warning: the operator sets the policy of {name} from {owner_text(owner)}; it "
         "reverts changes of fields that the manifest sets, so change those in the manifest"

@@ -12,17 +12,17 @@ import claimq
 from claimq.errors import ScriptsRefused
 from claimq.internals.operations import internals
 from claimq_admin.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of, text_of
-from claimq_admin.remote.remote_queue import RemoteQueue
+from claimq_admin.reads.queue_reads import attention
 from claimq_cli.commands.checking.monitoring import Finding, Result, Thresholds, finding_of, measures_of
 from claimq_cli.commands.checking.server_report import server_report
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Command, Duration
 from claimq_cli.commands.options.queue_argument import optional_queue_argument
+from claimq_control.decide.standstill import held_back_note
 
 _NO_MAXMEMORY = (
     "memory unknown: the server has no maxmemory, so set it or omit --warn-memory and --crit-memory"
 )
-_NO_MEMORY = "--warn-memory and --crit-memory need the server itself; with --web-api omit them"
 _OPTIONS: dict[str, tuple[click.ParamType[Any], str]] = {
     "length": (click.IntRange(0), "more items in main than this"),
     "age": (Duration(), "an item that has waited longer in main than this (30s, 5m)"),
@@ -32,10 +32,7 @@ _OPTIONS: dict[str, tuple[click.ParamType[Any], str]] = {
 
 
 class CheckCommand(click.Command):
-    """Reports a wrong command line of a check of a queue as UNKNOWN: the usual exit code 2 would mean CRITICAL.
-
-    The same for a wrong address of a web page, which is read before the command begins.
-    """
+    """Reports a wrong command line of a check of a queue as UNKNOWN: the usual exit code 2 would mean CRITICAL."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -86,11 +83,15 @@ async def check(context: Context, /, name: str | None, **limits: float | None) -
 
     With NAME the output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
     Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no such queue, server out of reach, wrong options).
+    A queue that makes no progress is at least a WARNING.
 
     \b
     claimq check
     claimq check thumbnails --warn-length 1000 --crit-length 10000 --warn-age 1m --crit-age 10m
     claimq check thumbnails --warn-failed 0 --warn-memory 80 --crit-memory 95
+
+    With -o json: `{"flavour", "version", "mode", "warnings": [{"code", "message"}]}`; with NAME `{"queue",
+    "result", "text", "values": {"main", "busy", "delayed", "failed", "age", "memory"}}`.
     """
     if name is None and not any(limit is not None for limit in limits.values()):
         return await _report(context)
@@ -138,17 +139,17 @@ def _thresholds(name: str, limits: Mapping[str, float | None]) -> Thresholds:
 
 async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresholds]) -> Finding:
     share = None
-    async with context.read_queue(name) as queue:
-        if not isinstance(queue, RemoteQueue):
-            await internals(queue).try_scripts()
+    async with context.queue(name) as queue:
+        await internals(queue).try_scripts()
         snapshot = await queue.snapshot()
         if thresholds["memory"].are_set:
-            if isinstance(queue, RemoteQueue):
-                raise CommandError(_NO_MEMORY, USAGE)
             share = await queue.memory_share()
+    words = attention(name, snapshot, context.command)
+    is_intended = bool(snapshot.pause and snapshot.pause.until) or words == held_back_note(snapshot)
     return finding_of(
         name,
         measures_of(snapshot, share, thresholds),
-        notes=["paused"] if snapshot.paused else [],
+        notes=[words] if words and is_intended else ["paused"] if snapshot.paused and not words else [],
         missing=_NO_MAXMEMORY if thresholds["memory"].are_set and share is None else "",
+        attention="" if is_intended else words,
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from claimq_admin.text import age, count
 from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, warning
+from claimq_control.decide.conditions.meanings import fix_of
 from claimq_kubernetes.port import part, parts
 from claimq_process.names import (
     API_VERSION,
@@ -61,7 +62,10 @@ _GOOD = {
     "Suspended": ("NotSuspended", "Unknown"),
     "ScalingActive": ("Auto", "Manual", "External", "Suspended", "Unknown"),
     "ScalingLimited": ("NotLimited", "Unknown"),
+    "Progressing": ("Progressing", "PausedByHand", "SpecSuspend"),
     "OperatorConflict": (),
+    "PauseForgotten": (),
+    "Full": (),
 }
 """The reasons of each condition that need no action. Ready has the reason of another condition, so it is left out."""
 _STOPS = {("Stalled", "True"), ("RedisReachable", "False"), ("WorkersAvailable", "False")}
@@ -70,11 +74,12 @@ _FIXES = {
     "PausedByHand": "{claimq} resume {name}",
     "SpecSuspend": """{kubectl} patch rq {name} --type=merge --patch '{{"spec":{{"suspend":false}}}}'""",
     "Paused": "{kubectl} annotate rq {name} claimq.dev/pause-reconcile-",
+    "MaxWaiting": "{claimq} clients {name}; add workers, or raise spec.maxWaiting",
     "MaxReplicas": "{claimq} why {name}; raise spec.scaling.maxReplicas or spec.scaling.targetAge",
     "LongItems": "{claimq} why {name}; raise spec.scaling.maxReplicas, or make items shorter",
     "SlowStart": "{claimq} why {name}; set spec.scaling.minReplicas, or make workers start faster",
 }
-_ELSE = "as the message says; {kubectl} describe rq {name}; docs/troubleshooting.md#{anchor}"
+_ELSE = "{fix}; {kubectl} describe rq {name}; docs/reference/status.md#{anchor}"
 
 
 def definition_check(group: Json | None) -> Check:
@@ -133,7 +138,11 @@ def status_checks(body: Json, commands: Commands) -> list[Check]:
 def _condition_check(name: str, condition: Json, commands: Commands) -> Check:
     kind, reason = condition["type"], condition["reason"]
     fix = _FIXES.get(reason, _ELSE).format(
-        claimq=commands.claimq, kubectl=commands.kubectl, name=name, anchor=kind.lower()
+        fix=fix_of(kind, reason) or "as the message says",
+        claimq=commands.claimq,
+        kubectl=commands.kubectl,
+        name=name,
+        anchor=kind.lower(),
     )
     stops = (kind, condition["status"]) in _STOPS and reason != _STARTING
     make = problem if stops else warning
@@ -155,7 +164,7 @@ def pod_checks(pods: Iterable[Json], now: float, commands: Commands) -> list[Che
         problem(
             f"worker pods of {queue}",
             f"{count(len(names), 'pod')} stuck: {reason} (first {names[0][0]})",
-            f"{commands.kubectl} {names[0][1]}; docs/troubleshooting.md#workersavailable",
+            f"{commands.kubectl} {names[0][1]}; docs/reference/status.md#workersavailable",
         )
         for (queue, reason), names in stuck.items()
     ]
@@ -253,7 +262,7 @@ def _operator_warning(other: str, names: list[str], release: str) -> Check:
 
 
 def _install(release: str) -> str:
-    return f"install the command of that release: pip install claimq-cli=={release}"
+    return f"install the command from a clone of release {release} (README.md)"
 
 
 def _conditions(status: Json) -> dict[str, Json]:

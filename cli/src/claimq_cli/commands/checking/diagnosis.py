@@ -48,10 +48,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """The beginnings of the command lines in fixes, with the user's options. ``kubectl`` is empty without a cluster."""
+    """The beginnings of the command lines in fixes, with the user's options. ``kubectl`` is empty without a cluster.
+    ``has_scaling``: whether a local mode runs the workers."""
 
     claimq: str = "claimq"
     kubectl: str = ""
+    has_scaling: bool = False
 
 
 def ok(check: str, message: str) -> Check:

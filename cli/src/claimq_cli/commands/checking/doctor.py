@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -16,20 +16,22 @@ from claimq.internals.operations import internals
 from claimq.model import State
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
-from claimq_admin.reads.queue_reads import newest_failed, workers_of
-from claimq_admin.selection.item_filter import groups_of
+from claimq_admin.reads.queue_reads import workers_of
 from claimq_admin.server_choice import Chosen
+from claimq_admin.text import count
 from claimq_cli.cluster.access import ClusterAccess
 from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_cli.commands.checking import cluster_checks, server_checks
 from claimq_cli.commands.checking.diagnosis import (
     Check,
+    CheckState,
     Commands,
     failed,
     has_problem,
     not_checked,
     ok,
     problem,
+    warning,
 )
 from claimq_cli.commands.checking.server_report import server_report
 from claimq_cli.commands.options.context import Context, servers_of, with_context
@@ -39,7 +41,7 @@ from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
 from claimq_process.release import RELEASE
 
 Json = dict[str, Any]
-_MOST_GROUPED = 500
+_MOST_QUEUES = 100
 _PERMISSIONS = "docs/acl.md lists the permissions"
 _WORKERS = f"--selector={QUEUE_LABEL}{{}},{COMPONENT_LABEL}={WORKER_COMPONENT}"
 _PERMISSION = "ask for the permission that the message names"
@@ -54,15 +56,19 @@ async def doctor(context: Context, name: str | None) -> int:
     It prints for each check `ok`, `warning` or `problem`, what was found, and the fix. The exit code is 1 if there is a
     problem. It changes nothing.
 
-    With NAME it also checks the items and workers of this queue. With --namespace or --context it checks the
+    It checks the items and workers of the queue NAME; without it those of all queues (at most 100), of which it prints
+    only what is not `ok`. With --namespace or --context it checks the
     ReliableQueues, their worker pods and your permissions too.
 
     \b
     claimq doctor
     claimq doctor thumbnails
     claimq -n shop doctor orders
+
+    With -o json: `{"checks": [{"check", "state", "message", "fix"}]}`.
     """
-    commands = _commands(context)
+    words = [] if context.cluster is None else ["kubectl", *context.cluster.kubectl.options]
+    commands = Commands(context.command, " ".join(words))
     if context.cluster is None:
         checks = await _local_server(context, name, commands)
     else:
@@ -72,22 +78,12 @@ async def doctor(context: Context, name: str | None) -> int:
     return NOT_DONE if has_problem(checks) else 0
 
 
-def _commands(context: Context) -> Commands:
-    """How the user's own commands begin. A URL may contain a password, so it is not repeated."""
-    if context.cluster is None:
-        command = f"claimq --data {shlex.quote(str(context.data))}" if context.data else "claimq"
-        return Commands("claimq --redis URL" if context.url else command)
-    kubectl = context.cluster.kubectl
-    options = [f"--context {shlex.quote(kubectl.context)}"] if kubectl.context else []
-    options += [f"-n {shlex.quote(kubectl.namespace)}"] if kubectl.namespace else []
-    return Commands(" ".join(["claimq", *options]), " ".join(["kubectl", *options]))
-
-
 async def _local_server(context: Context, name: str | None, commands: Commands) -> list[Check]:
     try:
         (chosen,) = await context.servers(name)
     except CommandError as error:
         return [problem("server", text_of(error), "as the message says")]
+    commands = replace(commands, has_scaling=bool(chosen.queues))
     return await _server_checks("server", chosen, name, commands)
 
 
@@ -192,7 +188,7 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
             await server.ping()
         except EXPECTED as error:
             fix = advice_for(error) or "as the message says, or correct the address, user and password"
-            return [problem(subject, text_of(error), f"{fix}; docs/troubleshooting.md#redisreachable")]
+            return [problem(subject, text_of(error), f"{fix}; docs/reference/status.md#redisreachable")]
         some_queue = server.queue(chosen.queue_name(name or next(iter(chosen.queues), "doctor")))
         checks = await _checked(subject, _report(subject, server))
         checks += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
@@ -200,7 +196,29 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
         checks += await _checked(f"memory of the {subject}", _memory(subject, some_queue))
         if name:
             checks += await _checked(f"queue {name}", _queue(name, server, some_queue, commands))
+        else:
+            checks += await _checked(f"queues on the {subject}", _queues(subject, server, chosen, commands))
     return checks
+
+
+async def _queues(subject: str, server: claimq.Server, chosen: Chosen, commands: Commands) -> list[Check]:
+    """What is not ok of the queues on a server: those of local mode or of ReliableQueues, else those in its list."""
+    names = list(chosen.queues) or await server.queues()
+    checks: list[Check] = []
+    for name in names[:_MOST_QUEUES]:
+        queue = server.queue(chosen.queue_name(name))
+        checks += await _checked(f"queue {name}", _if_it_exists(name, server, queue, commands))
+    rest = len(names) - _MOST_QUEUES
+    summary = ok(f"queues on the {subject}", f"{count(len(names[:_MOST_QUEUES]), 'queue')} checked")
+    if rest > 0:
+        summary = warning(summary.check, f"{summary.message}, {rest:,} not", f"{commands.claimq} doctor NAME")
+    return [summary, *(check for check in checks if check.state is not CheckState.OK)]
+
+
+async def _if_it_exists(
+    name: str, server: claimq.Server, queue: claimq.ReliableQueue, commands: Commands
+) -> list[Check]:
+    return await _queue(name, server, queue, commands) if await queue.exists() else []
 
 
 async def _checked(check: str, checks: Awaitable[list[Check]]) -> list[Check]:
@@ -241,6 +259,14 @@ async def _memory(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
         return [not_checked(f"memory of the {subject}", error, _PERMISSIONS)]
 
 
+async def _max_memory(queue: claimq.ReliableQueue) -> int:
+    """What the server may use, in bytes; 0 without a limit, or if it cannot be read."""
+    try:
+        return (await queue.server_memory())[1]
+    except StoreMisused:
+        return 0
+
+
 async def _queue(
     name: str, server: claimq.Server, queue: claimq.ReliableQueue, commands: Commands
 ) -> list[Check]:
@@ -255,11 +281,10 @@ async def _queue(
             )
         ]
     snapshot = await queue.snapshot()
-    newest, _ = await newest_failed(queue, snapshot.lengths[State.FAILED], 0, _MOST_GROUPED)
     policy, workers = await queue.policy(), await workers_of(queue)
-    observed = server_checks.ObservedQueue(
-        snapshot, workers, policy.busy_expiry, groups_of(newest), len(newest)
-    )
+    reasons = await queue.failed_reasons() if snapshot.lengths[State.FAILED] else {}
+    memory = await _max_memory(queue)
+    observed = server_checks.ObservedQueue(snapshot, workers, policy, reasons, memory)
     keys = await _checked(f"queue {name}: keys", _keys(name, queue))
     return [*server_checks.queue_checks(name, observed, commands), *keys]
 

@@ -137,12 +137,19 @@ def measures_of(
 
 
 def finding_of(
-    queue: str, measures: tuple[Measure, ...], *, notes: Iterable[str] = (), missing: str = ""
+    queue: str,
+    measures: tuple[Measure, ...],
+    *,
+    notes: Iterable[str] = (),
+    missing: str = "",
+    attention: str = "",
 ) -> Finding:
-    """The worst result of all measures. ``missing`` names what could not be measured, which is UNKNOWN."""
+    """The worst result of all measures. ``missing`` names what could not be measured, which is UNKNOWN; ``attention``
+    is a WARNING."""
     results = {measure.result for measure in measures} | ({Result.UNKNOWN} if missing else {Result.OK})
+    results |= {Result.WARNING} if attention else set()
     worst = next(candidate for candidate in WORST_FIRST if candidate in results)
-    words = [*(measure.text for measure in measures), *notes, missing]
+    words = [*(measure.text for measure in measures), *notes, missing, attention]
     return Finding(worst, f"{queue}: {', '.join(filter(None, words))}", measures)
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from claimq.internals.operations import Damage
 from claimq.model import ServerReport, ServerWarning, Snapshot, State, WorkerInfo
+from claimq.policy import Policy
+from claimq.waiting.texts import pause_text
 from claimq_admin.escaping import safe
 from claimq_admin.reads.queue_reads import live_workers
-from claimq_admin.selection.item_filter import FailureGroup
-from claimq_admin.text import age, count
+from claimq_admin.text import age, count, reasons_text
 from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, warning
+from claimq_control.decide.books import unaccounted
+from claimq_control.decide.conditions.full import NEAR
+from claimq_control.decide.standstill import held_back_note, standstill
+from claimq_process.size import format_size
 
 CLOCK_SECONDS = 5.0
 """A larger difference between the clocks is a warning."""
@@ -22,7 +27,6 @@ LATE_SECONDS = 300.0
 """An item that has waited longer in main is a warning."""
 START_SECONDS = 60.0
 """For so long, items that wait without a worker are only a warning: workers may be starting."""
-_SHOWN = 3
 
 _STOPS = {
     "ClusterNotDeclared",
@@ -52,13 +56,14 @@ _FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class ObservedQueue:
-    """A queue as the checks see it. ``groups``: the reasons of the newest ``grouped`` failed items."""
+    """A queue as the checks see it. ``reasons``: of its failed items, with their counts; ``memory``: bytes that the
+    server may use, 0 without a limit."""
 
     snapshot: Snapshot
     workers: Sequence[WorkerInfo]
-    busy_expiry: float
-    groups: Sequence[FailureGroup] = ()
-    grouped: int = 0
+    policy: Policy
+    reasons: Mapping[str, int] = field(default_factory=dict[str, int])
+    memory: int = 0
 
 
 def report_checks(subject: str, report: ServerReport) -> list[Check]:
@@ -111,6 +116,8 @@ def queue_checks(name: str, queue: ObservedQueue, commands: Commands) -> list[Ch
         _oldest_check(name, queue.snapshot, commands),
         _failed_check(name, queue, commands),
         _lease_check(name, queue, commands),
+        _books_check(name, queue.snapshot),
+        _bound_check(name, queue, commands),
     ]
 
 
@@ -138,14 +145,17 @@ def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
     waiting, live = snapshot.lengths[State.MAIN], live_workers([*queue.workers], snapshot.now)
     if snapshot.paused:
         make = problem if waiting else warning
-        text = f"the queue is paused or suspended, so no item is claimed; {count(waiting)} in main"
+        why = pause_text(snapshot.pause) if snapshot.pause else "suspended"
+        text = f"the queue is {why}, so no item is claimed; {count(waiting)} in main"
         suspend = "; or set spec.suspend to false" if commands.kubectl else ""
         return make(check, text, f"{commands.claimq} resume {name}{suspend}")
     if not waiting or live:
         return ok(check, f"not paused, {count(waiting)} in main, {count(len(live), 'live worker')}")
     late = (snapshot.ages[State.MAIN] or 0.0) > START_SECONDS
     make = problem if late else warning
-    start = f"{commands.claimq} worker {name} -- COMMAND, or `claimq up`"
+    start = f"{commands.claimq} worker {name} -- COMMAND, or a program of yours that consumes it"
+    if commands.has_scaling:
+        start = f"{commands.claimq} why {name}; the log of the app in .claimq/logs"
     if commands.kubectl:
         start = f"{commands.claimq} why {name}; {commands.kubectl} describe rq {name}"
     return make(check, f"{count(waiting)} in main and no live worker", start)
@@ -153,35 +163,75 @@ def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
 
 def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
     check, oldest = f"queue {name}: oldest item", snapshot.ages[State.MAIN]
+    if sentence := standstill(snapshot, f"{commands.claimq} drain {name}"):
+        return problem(check, *sentence.split("; ", 1))
     if oldest is None or oldest <= LATE_SECONDS:
         return ok(check, "no item waits" if oldest is None else f"has waited {age(oldest)} in main")
+    if held := held_back_note(snapshot):
+        return warning(check, f"has waited {age(oldest)} in main: {held}", f"{commands.claimq} limits {name}")
     fix = f"{commands.claimq} why {name}; more workers, or faster ones"
     return warning(check, f"has waited {age(oldest)} in main", fix)
+
+
+def _bound_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
+    check, lengths = f"queue {name}: bound", queue.snapshot.lengths
+    command, bound = f"{commands.claimq} policy {name} max_waiting_", queue.policy.max_waiting
+    waiting = {
+        "items": (lengths[State.MAIN] + lengths[State.DELAYED], bound.items),
+        "bytes": (queue.snapshot.waiting_bytes or 0, bound.bytes),
+    }
+    parts = [f"{now:,} of at most {most:,} {unit} wait" for unit, (now, most) in waiting.items() if most]
+    if not parts:
+        size = format_size(max(1, (queue.memory or 2**28) // 4 >> 20) << 20)
+        server = f"the server, which has {format_size(queue.memory)}" if queue.memory else "the server"
+        return ok(check, f"none; to keep producers from filling {server}: {command}bytes={size}")
+    for unit, (now, most) in waiting.items():
+        if most and now >= NEAR * most:
+            higher = format_size(2 * most) if unit == "bytes" else 2 * most
+            fix = (
+                f"{commands.claimq} clients {name}; more workers, or a higher bound: {command}{unit}={higher}"
+            )
+            return warning(check, f"{', '.join(parts)}, so new ones are refused", fix)
+    return ok(check, ", ".join(parts))
 
 
 def _failed_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
     check, total = f"queue {name}: failed items", queue.snapshot.lengths[State.FAILED]
     if not total:
         return ok(check, "none")
-    reasons = ", ".join(f'{group.count:,} "{group.reason}"' for group in queue.groups[:_SHOWN])
-    more = f" and {count(len(queue.groups) - _SHOWN, 'other reason')}" if len(queue.groups) > _SHOWN else ""
-    newest = f" (of the newest {queue.grouped:,})" if queue.grouped < total else ""
     fix = f"{commands.claimq} failed list {name}; "
     fix += f"once the cause is gone: {commands.claimq} failed requeue {name} --all"
-    return warning(check, f"{count(total)}: {reasons}{more}{newest}", fix)
+    text, most = f"{count(total)}: {reasons_text(queue.reasons)}", queue.policy.failed.max_items
+    if most is not None and total >= most:
+        text += f"; no more are kept (failed_max_items={most}), so each failure removes the oldest"
+        fix += f"; those that are removed: {commands.claimq} failed removed {name}"
+    return warning(check, text, fix)
+
+
+def _books_check(name: str, snapshot: Snapshot) -> Check:
+    """Whether each item that came in is there or has left."""
+    check, difference = f"queue {name}: books", unaccounted(snapshot)
+    if not difference:
+        return ok(check, "each item that was enqueued is in the queue or has left it by a call")
+    text = (
+        f"{count(difference)} missing" if difference > 0 else f"{count(-difference)} that no call has added"
+    )
+    return problem(check, text, "docs/runbooks/claimq-items-unaccounted.md")
 
 
 def _lease_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
     """Workers that hold claims and have not renewed them for longer than a lease lasts."""
     check, now = f"queue {name}: leases", queue.snapshot.now
     silent = [
-        worker for worker in queue.workers if worker.busy and now - worker.last_seen_at > queue.busy_expiry
+        worker
+        for worker in queue.workers
+        if worker.busy and now - worker.last_seen_at > queue.policy.busy_expiry
     ]
     if not silent:
         return ok(check, "all workers with claims renew them")
     first = silent[0]
     holder = f"{first.worker} with {count(first.busy)}, last seen {age(now - first.last_seen_at)} ago"
-    text = f"{count(len(silent), 'worker')} not seen within busyExpiry ({age(queue.busy_expiry)}): {holder}"
+    text = f"{count(len(silent), 'worker')} not seen within busyExpiry ({age(queue.policy.busy_expiry)}): {holder}"
     release = f"{commands.claimq} release {name} {shlex.quote(first.worker)}"
     return warning(
         check, text, f"the next claim of a live worker returns the items; if the worker is dead: {release}"

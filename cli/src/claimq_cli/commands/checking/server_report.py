@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import claimq
 from claimq.errors import ClaimqError, RightMissing, StoreFull, StoreMisused, StoreUnavailable
-from claimq.fsync_setting import with_refused
+from claimq.internals.fsync_setting import with_refused
 from claimq.internals.operations import internals
 from claimq.model import ServerReport, ServerWarning
 

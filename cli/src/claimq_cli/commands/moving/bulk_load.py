@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import claimq
 from claimq.codec import check_name, check_new_item, payload_bytes
-from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, StoreFull, StoreMisused
+from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, QueueFull, StoreFull, StoreMisused
 from claimq.item_options import ItemOptions, new_item
 from claimq.model import Enqueued, NewItem
 from claimq.queue.batches import batches_of
-from claimq_admin.errors import INTERRUPTED, UNAVAILABLE, CommandError, NotTaken, exit_code_of
+from claimq_admin.errors import INTERRUPTED, CommandError, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
 from claimq_admin.text import count
 from claimq_cli.commands.moving.input_source import Portion
@@ -33,14 +34,6 @@ class Lines(Protocol):
 
     def portions(self, end: bytes, stop: asyncio.Event) -> AsyncIterator[Portion]:
         """Yields lines as they arrive, until the end or until ``stop`` is set."""
-        ...
-
-
-class Target(Protocol):
-    """A queue of the library, or one behind a web page."""
-
-    async def enqueue_many(self, items: Sequence[NewItem], /) -> Enqueued:
-        """Adds items in order."""
         ...
 
 
@@ -123,7 +116,7 @@ class Loaded:
 
 
 async def load(
-    queue: Target,
+    queue: claimq.ReliableQueue,
     source: Lines,
     end: bytes,
     options: Wanted,
@@ -167,7 +160,7 @@ async def load(
 class _Step:
     """The lines of one call."""
 
-    queue: Target
+    queue: claimq.ReliableQueue
     portion: Portion
     loaded: Loaded
     wanted: Wanted
@@ -175,9 +168,10 @@ class _Step:
     async def enqueue(self, lines: list[tuple[int, bytes]]) -> None:
         """Enqueues the lines, except those that are refused."""
         items = [(line[0], item) for line in lines if (item := self._item(*line)) is not None]
+        most = len(items)
         while items:
             try:
-                done = await self._send([item for _, item in items])
+                done = await self._send([item for _, item in items[:most]])
                 self.loaded.add(done)
                 self.loaded.last_line = max(self.loaded.last_line, items[len(done.ids) - 1][0])
                 del items[: len(done.ids)]
@@ -186,11 +180,15 @@ class _Step:
                 if len(payload_bytes(item.payload)) != error.size:
                     raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
                 self.loaded.refuse(number, too_large(error.size, error.limit))
-            except NotTaken as error:
-                self.loaded.refuse(items.pop(error.index)[0], str(error))
+            except QueueFull as error:
+                # As many as there is room for; then the stop names the last line that is stored.
+                room = most // 2 if error.unit == "bytes" else error.limit - error.waiting
+                if not 0 < room < most:
+                    raise self._stopped(error, "", exit_code_of(error)) from error
+                most = room
             except _REFUSED as error:
                 raise self._stopped(error, "", exit_code_of(error)) from error
-            except (ClaimqError, CommandError, asyncio.CancelledError) as error:
+            except (ClaimqError, asyncio.CancelledError) as error:
                 raise self._in_doubt(error) from error
 
     async def _send(self, items: list[NewItem]) -> Enqueued:
@@ -208,9 +206,8 @@ class _Step:
         return CommandError(f"{error}{line}; {_position(self.loaded, self.wanted)}", code)
 
     def _in_doubt(self, error: Exception | asyncio.CancelledError) -> CommandError:
-        is_refused = isinstance(error, CommandError) and error.exit_code != UNAVAILABLE
-        lines_of_call = f"lines {max(self.portion.first, self.loaded.last_line + 1)} to {self.portion.last}"
-        unknown = "" if is_refused else f"; {lines_of_call} may or may not be stored"
+        first = max(self.portion.first, self.loaded.last_line + 1)
+        unknown = f"; lines {first} to {self.portion.last} may or may not be stored"
         code, why = INTERRUPTED, "interrupted"
         if not isinstance(error, asyncio.CancelledError):
             code, why = exit_code_of(error), str(error)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import click
 
+import claimq
 from claimq.arguments import instant, optional_seconds
 from claimq.item_options import ItemOptions
 from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
-from claimq_admin.reads.queue_reads import ReadableQueue
 from claimq_admin.stop_signals import stopping
 from claimq_admin.text import count, iso_instant
 from claimq_cli.commands.moving.bulk_load import Loaded, Wanted, load
@@ -55,6 +55,11 @@ async def enqueue(
     claimq enqueue thumbnails cat.png dog.png --client acme
     find . -name '*.png' | claimq enqueue thumbnails --lines -
     claimq enqueue thumbnails --file photo.json --id order-4711 --delay 30s
+
+    With -o json: `{"queue", "ids", "length", "duplicates", "created", "due_at"}`: `length` of main, ids that
+    were known already, whether this created the queue. With --lines without `due_at`, with at most 1,000
+    `ids`, `duplicates` and `refused`, and `"enqueued", "duplicate_count", "last_line", "refused": [{"line",
+    "reason"}], "refused_count", "cut_count"` (lines that were empty or lost a carriage return).
     """
     _check_source(items, lines, file, item_id)
     if "delay" in options and "at" in options:
@@ -106,7 +111,7 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, templa
     return NOT_DONE if done.refused_count else 0
 
 
-async def _delay(queue: ReadableQueue, template: Wanted) -> tuple[float | None, str]:
+async def _delay(queue: claimq.ReliableQueue, template: Wanted) -> tuple[float | None, str]:
     """When delayed items are due by the server's clock, and a text with it; None and an empty text without a delay."""
     at, delay = _due(template.options)
     if delay is None and at is None:

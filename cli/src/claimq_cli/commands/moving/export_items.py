@@ -8,10 +8,10 @@ from contextlib import aclosing
 
 import click
 
+import claimq
 from claimq.model import Located, State
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.rate_limit import Pace
-from claimq_admin.reads.queue_reads import ReadableQueue
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_cli.commands.moving.export_options import Target, target_options
 from claimq_cli.commands.moving.export_target import export
@@ -45,6 +45,8 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
     claimq export mails --remove --to mails.jsonl
 
     Without --remove the queue does not change. Pause it and stop its workers for a complete export.
+
+    With -o json: `{"queue", "exported", "removed"}` with --to.
     """
     chosen = [State(state) for state in dict.fromkeys(states)]
     if target.removes and not {State.MAIN, State.FAILED}.issuperset(chosen):
@@ -53,14 +55,14 @@ async def export_items(context: Context, name: str, states: tuple[str, ...], tar
         )
 
     async def portions(
-        queue: ReadableQueue, pace: Pace, stop: asyncio.Event, removes: bool
+        queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event, removes: bool
     ) -> AsyncGenerator[list[Located]]:
         for state in chosen:
             async with aclosing(portions_of(queue, state, pace, stop, removes=removes)) as portions:
                 async for portion in portions:
                     yield portion
 
-    await export(context, name, target, portions)
+    await export(context, name, target, ", ".join(chosen), portions)
 
 
 @click.command("export")
@@ -76,10 +78,12 @@ async def export_failed(context: Context, name: str, selector: ItemFilter, targe
     \b
     claimq failed export mails --error timeout > timeouts.jsonl
     claimq failed export mails --min-age 168h --remove --to old.jsonl
+
+    With -o json: `{"queue", "exported", "removed"}` with --to.
     """
 
     async def portions(
-        queue: ReadableQueue, pace: Pace, stop: asyncio.Event, removes: bool
+        queue: claimq.ReliableQueue, pace: Pace, stop: asyncio.Event, removes: bool
     ) -> AsyncGenerator[list[Located]]:
         now = (await queue.snapshot()).now
 
@@ -91,4 +95,4 @@ async def export_failed(context: Context, name: str, selector: ItemFilter, targe
             async for portion in portions:
                 yield portion
 
-    await export(context, name, target, portions)
+    await export(context, name, target, f"failed: {selector}", portions)

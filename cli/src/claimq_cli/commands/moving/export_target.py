@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
+import claimq
 from claimq.model import Located
+from claimq_admin.changes.item_actions import ActionRecord
 from claimq_admin.errors import INTERRUPTED, USAGE, CommandError
 from claimq_admin.rate_limit import Pace
-from claimq_admin.reads.queue_reads import ReadableQueue
 from claimq_admin.stop_signals import stopping
 from claimq_admin.text import count
 from claimq_cli.commands.moving.export_options import Target
@@ -20,43 +21,40 @@ from claimq_cli.commands.options.context import Context
 from claimq_cli.migration.item_writer import ItemWriter, new_file
 from claimq_cli.output.progress import Progress
 
-Portions = Callable[[ReadableQueue, Pace, asyncio.Event, bool], AsyncGenerator[list[Located]]]
+Portions = Callable[[claimq.ReliableQueue, Pace, asyncio.Event, bool], AsyncGenerator[list[Located]]]
 """Reads the items to export in portions until the event is set, and takes them out of the queue if the last argument is
 true."""
 
 
-async def export(context: Context, name: str, target: Target, portions_of: Portions) -> None:
-    """Writes the portions to the target and prints the number of items (not for stdout).
+async def export(context: Context, name: str, target: Target, what: str, portions_of: Portions) -> None:
+    """Writes the portions to the target and prints the number of items (not for stdout). ``what``: the items, for the
+    record of their removal.
 
     CommandError if it was interrupted, or if the file cannot be written.
     """
-    opened = context.queue(name) if target.removes else context.read_queue(name)
-    async with stopping() as stop, opened as queue:
+    total = 0
+    progress = Progress(is_shown=sys.stderr.isatty() and target.to != "-")
+    async with stopping() as stop, context.admin(name) as admin:
+        removal = ActionRecord(admin, "export").selection(what, lambda: total)
         with _file(target.to) as file:
-            portions = portions_of(queue, Pace(target.rate), stop, target.removes)
-            total = await _write(ItemWriter(file, target.form, target.end), portions, target)
+            writer = ItemWriter(file, target.form, target.end)
+            portions = portions_of(admin.queue, Pace(target.rate), stop, target.removes)
+            try:
+                async with removal if target.removes else nullcontext(), aclosing(portions):
+                    async for portion in portions:
+                        writer.write(portion)
+                        if target.removes:  # they leave the queue when the next ones are requested
+                            writer.store()
+                        total += len(portion)
+                        progress.show(f"{total:,} exported")
+            finally:
+                progress.clear()
         if target.to != "-":
             removed = " and removed" if target.removes else ""
             document = {"queue": name, "exported": total, "removed": target.removes}
             context.answers.give(document, f"{name}: {count(total)} exported{removed}")
         if stop.is_set():
             raise CommandError(f"interrupted after {count(total)}", INTERRUPTED)
-
-
-async def _write(writer: ItemWriter, portions: AsyncGenerator[list[Located]], target: Target) -> int:
-    """Writes each portion, and stores it on the disk before it is removed. Returns the number of items."""
-    progress, total = Progress(is_shown=sys.stderr.isatty() and target.to != "-"), 0
-    try:
-        async with aclosing(portions):
-            async for portion in portions:
-                writer.write(portion)
-                if target.removes:
-                    writer.store()
-                total += len(portion)
-                progress.show(f"{total:,} exported")
-    finally:
-        progress.clear()
-    return total
 
 
 @contextmanager

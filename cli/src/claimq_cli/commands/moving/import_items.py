@@ -120,6 +120,11 @@ async def import_items(
 
     First stop the producers and workers of the other system. An import that was stopped, also by SIGKILL, continues
     when the same command runs again.
+
+    With -o json: `{"queue", "dry_run", "enqueued", "duplicate_count", "delayed", "pending", "discarded",
+    "returned", "by_place", "samples", "kept", "not_touched", "created"}`; from a file as `claimq enqueue
+    --lines`, with --dry-run `{"queue", "dry_run", "enqueued", "delayed", "samples", "problem_count",
+    "problems"}`.
     """
     if client is not None:
         check_name("client", client)
@@ -142,8 +147,8 @@ async def import_items(
 
 
 async def _from_file(context: Context, name: str, file: ItemFile, rate: float | None) -> int:
-    async with stopping() as stop, context.filled_queue(name) as (queue, new_queue):
-        loaded = await file.load(queue, stop, Pace(rate))
+    async with stopping() as stop, context.filled_admin(name) as (admin, new_queue):
+        loaded = await file.load(admin.queue, stop, Pace(rate))
     document = {**loaded.document(name), "created": bool(new_queue and loaded.enqueued)}
     new = new_queue.text(loaded.enqueued) if new_queue else ""
     context.answers.give(document, f"{name}: {loaded.summary}{new}")
@@ -151,8 +156,8 @@ async def _from_file(context: Context, name: str, file: ItemFile, rate: float | 
 
 
 async def _check_file(context: Context, name: str, file: ItemFile) -> int:
-    async with stopping() as stop, context.filled_queue(name, is_dry=True) as (queue, _):
-        tally = await file.tally(queue, stop)
+    async with stopping() as stop, context.filled_admin(name, is_dry=True) as (admin, _):
+        tally = await file.tally(admin.queue, stop)
     if stop.is_set():
         raise CommandError("interrupted", INTERRUPTED)
     problems = list(tally.problems or ())
@@ -182,11 +187,11 @@ async def _from_server(context: Context, name: str, layout: Layout, options: Opt
     progress = Progress(is_shown=sys.stderr.isatty())
     async with (
         stopping() as stop,
-        context.filled_queue(name, is_dry=options.dry_run) as (queue, new_queue),
+        context.filled_admin(name, is_dry=options.dry_run) as (admin, new_queue),
         SourceServer(settings, layout) as source,
     ):
         mover = Mover(
-            queue, source, layout, options.client, pace, stop, limit=options.limit, new_ids=options.new_ids,
+            admin.queue, source, layout, options.client, pace, stop, limit=options.limit, new_ids=options.new_ids,
             is_dry=options.dry_run,
         )  # fmt: skip
         mover.show = lambda moved: progress.show(f"{moved.enqueued:,} enqueued")

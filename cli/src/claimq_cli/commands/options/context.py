@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+import shlex
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -15,23 +16,17 @@ import click
 import claimq
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
-from claimq_admin.changes.action_record import Destination, destination_of, recorded_in
-from claimq_admin.changes.by_hand import name_by_hand
+from claimq_admin.by_hand import name_by_hand
 from claimq_admin.changes.local_user import local_user
-from claimq_admin.direct_admin import DirectAdmin
+from claimq_admin.changes.queue_admin import QueueAdmin, admin_of
 from claimq_admin.errors import USAGE, CommandError
-from claimq_admin.queue_admin import QueueAdmin
-from claimq_admin.reads.queue_reads import ReadableQueue
-from claimq_admin.remote.page_api import PageApi
-from claimq_admin.remote.remote_queue import RemoteQueue
-from claimq_admin.remote_admin import RemoteAdmin
+from claimq_admin.reads.queue_reads import local_decisions
 from claimq_admin.server_choice import RETRY_SECONDS, Chosen, StillStarting, choose
 from claimq_admin.similar_names import did_you_mean
 from claimq_cli.cluster.kubectl import Kubectl, selected
-from claimq_cli.commands.options.needs_server import needs_server
 from claimq_cli.commands.options.option_types import server_url
 from claimq_cli.commands.options.queue_names import NewQueue, check_exists
-from claimq_cli.commands.options.sources import OfPage, OfServer, Source
+from claimq_cli.commands.options.sources import Source
 from claimq_cli.output.answers import FORMS, Answers
 from claimq_cli.output.terminal import say_error
 
@@ -54,15 +49,20 @@ class Context:
     data: Path | None
     answers: Answers
     cluster: ClusterAccess | None = None
-    page: PageApi | None = None
+
+    @property
+    def command(self) -> str:
+        """How the user's own commands begin. A URL may contain a password, so it is not repeated."""
+        if self.cluster is not None:
+            return " ".join(["claimq", *self.cluster.kubectl.options])
+        command = f"claimq --data {shlex.quote(str(self.data))}" if self.data else "claimq"
+        return "claimq --redis URL" if self.url else command
 
     async def servers(self, queue: str | None) -> list[Chosen]:
         """The server of a queue; for None the server of no particular queue, or those of all ReliableQueues of the
         namespace (for each that cannot be used it prints an error). CommandError if none can be found."""
         if queue is not None:
             check_name("queue", queue)
-        if self.page is not None:
-            raise needs_server(click.get_current_context().info_name or "")
         if self.cluster is None:
             return [await self._started(queue)]
         if queue is not None:
@@ -86,13 +86,10 @@ class Context:
 
     @asynccontextmanager
     async def sources(self, queue: str | None) -> AsyncGenerator[list[Source]]:
-        """All of :meth:`servers`, or the page of --web-api."""
+        """All of :meth:`servers`."""
         async with AsyncExitStack() as stack:
-            if self.page is not None:
-                yield [OfPage(self.page)]
-                return
             yield [
-                OfServer(
+                Source(
                     chosen,
                     await stack.enter_async_context(claimq.connect(settings=chosen.settings)),
                     is_cluster=self.cluster is not None,
@@ -144,53 +141,34 @@ class Context:
             await check_exists(server, queue)
             yield queue
 
-    @asynccontextmanager
-    async def read_queue(self, name: str) -> AsyncGenerator[ReadableQueue]:
-        """Like :meth:`queue`, for reads, which are also possible with --web-api."""
-        if self.page is not None:
-            yield RemoteQueue(self.page, name)
-            return
-        async with self.queue(name) as queue:
-            yield queue
+    async def decision(self, name: str) -> Mapping[str, Any]:
+        """The last scaling decision about a queue with its conditions; empty if there is none."""
+        if self.cluster is not None:
+            return await self.cluster.decision(name)
+        return {} if self.url else local_decisions(self.data).get(name, {})
 
     @asynccontextmanager
     async def admin(self, name: str, *, target: str = "") -> AsyncGenerator[QueueAdmin]:
         """The queue, for changes by the user of this process. ``target``: the queue that items are moved to."""
-        if self.page is not None:
-            yield RemoteAdmin(self.page, name, self.page.name_on_page(target) if target else "")
-            return
         async with self.queue(name) as queue, self.queue(target) if target else nullcontext() as other:
-            yield _direct(queue, destination_of(other, local_user()) if other else None)
+            user = local_user()
+            yield admin_of(queue, user, admin_of(other, user) if other else None)
 
     @asynccontextmanager
-    async def filled_queue(
+    async def filled_admin(
         self, name: str, *, is_dry: bool = False
-    ) -> AsyncGenerator[tuple[claimq.ReliableQueue, NewQueue | None]]:
-        """A queue that may be new, and what to report of that; None if it existed before.
-
-        With ``is_dry`` it is not added to the list of `claimq queues`, nor if it was not created.
+    ) -> AsyncGenerator[tuple[QueueAdmin, NewQueue | None]]:
+        """A queue that may be new, for changes by the user of this process, and what to report of that; None if it
+        existed before. With ``is_dry`` it is not added to the list of `claimq queues`, nor if it was not created.
         """
         chosen = await self.chosen(name)
         async with claimq.connect(settings=chosen.settings) as server:
             queue, new_queue = server.queue(chosen.queue_name(name)), None
             if not await queue.exists():
-                new_queue = NewQueue(did_you_mean(name, await server.queues()))
-            yield queue, new_queue
+                new_queue = NewQueue(did_you_mean(name, await server.queues(only_existing=False)))
+            yield admin_of(queue, local_user()), new_queue
             if new_queue and not is_dry and await queue.exists():
                 await queue.add_to_index()
-
-    @asynccontextmanager
-    async def filled_admin(self, name: str) -> AsyncGenerator[tuple[QueueAdmin, NewQueue | None]]:
-        """Like :meth:`filled_queue`, also with --web-api; then the page refuses a queue that does not exist."""
-        if self.page is not None:
-            yield RemoteAdmin(self.page, name), None
-            return
-        async with self.filled_queue(name) as (queue, new_queue):
-            yield _direct(queue), new_queue
-
-
-def _direct(queue: claimq.ReliableQueue, destination: Destination | None = None) -> DirectAdmin:
-    return DirectAdmin(queue, recorded_in(queue, local_user()), destination)
 
 
 def servers_of(queues: Iterable[ClusterQueue]) -> list[Chosen]:
@@ -207,14 +185,6 @@ def _cluster_access(kubectl: Kubectl) -> ClusterAccess:
     from claimq_cli.cluster.access import ClusterAccess
 
     return ClusterAccess(kubectl, granted(), retry_for=RETRY_SECONDS)
-
-
-def _page_at(
-    address: str, namespace: str | None, kube_context: str | None
-) -> AbstractAsyncContextManager[PageApi]:
-    from claimq_cli.cluster.page_choice import page_at
-
-    return page_at(address, namespace, kube_context)
 
 
 def output_option(default: str | None) -> Callable[[F], F]:
@@ -251,12 +221,6 @@ def common_options(*, output: str | None) -> Callable[[F], F]:
     def decorate(command: F) -> F:
         command = cluster_options(output_option(output)(command))
         command = click.option(
-            "--web-api",
-            "page_address",
-            metavar="ADDRESS",
-            help="Use the web page at this URL, or that of the Service svc/NAMESPACE/NAME, instead of the server.",
-        )(command)
-        command = click.option(
             "--data",
             type=click.Path(path_type=Path),
             help="Use the server of the `claimq up` with this state directory.",
@@ -285,22 +249,16 @@ def with_context(
         data: Path | None,
         namespace: str | None,
         kube_context: str | None,
-        page_address: str | None,
         output: str,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> int | None:
-        if page_address and (url or data):
-            raise CommandError("--web-api does not go with --redis and --data; choose one", USAGE)
-        kubectl = None if url or data or page_address else selected(namespace, kube_context)
+        kubectl = None if url or data else selected(namespace, kube_context)
         cluster = None if kubectl is None else _cluster_access(kubectl)
 
         async def main() -> int | None:
-            async with (
-                cluster or nullcontext(),
-                _page_at(page_address, namespace, kube_context) if page_address else nullcontext() as page,
-            ):
-                return await run(Context(url, data, Answers(output), cluster, page), *args, **kwargs)
+            async with cluster or nullcontext():
+                return await run(Context(url, data, Answers(output), cluster), *args, **kwargs)
 
         with asyncio.Runner(loop_factory=None if cluster is None else cluster.event_loop) as runner:
             return runner.run(main())

@@ -23,7 +23,7 @@ class NewQueue:
 async def check_exists(server: claimq.Server, queue: claimq.ReliableQueue) -> None:
     """Raises CommandError if the queue does not exist, with similar names."""
     if not await queue.exists():
-        hint = did_you_mean(queue.name, await server.queues())
+        hint = did_you_mean(queue.name, await server.queues(only_existing=False))
         raise CommandError(
             f"there is no queue {queue.name} on this server{hint} (see `claimq queues`)", NOT_DONE
         )

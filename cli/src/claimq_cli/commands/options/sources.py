@@ -1,75 +1,50 @@
-"""Where commands read several queues: servers, or a web page."""
+"""A server whose queues a command reads."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Sequence
 
 import claimq
-from claimq_admin.reads.queue_reads import ReadableQueue
-from claimq_admin.remote.page_api import PageApi
-from claimq_admin.remote.remote_queue import RemoteQueue
+from claimq.internals.several_queues import snapshots_of
+from claimq.model import Snapshot, WorkerInfo
+from claimq_admin.reads.queue_reads import statuses_of
 from claimq_admin.server_choice import Chosen
+from claimq_admin.similar_names import in_order
 from claimq_cli.commands.options.queue_names import check_exists
 
 
-class Source(Protocol):
-    """A place with queues."""
-
-    known: Collection[str]
-    """Queues that it has without being asked."""
-
-    async def names(self) -> list[str]:
-        """All its queues, sorted. ClaimqError or CommandError."""
-        ...
-
-    def queue(self, name: str) -> ReadableQueue:
-        """The queue of that name."""
-        ...
-
-    async def check(self, name: str) -> None:
-        """CommandError if there is no such queue."""
-        ...
-
-
-class OfServer:
-    """The queues of a server; with ``is_cluster`` only those of ReliableQueues."""
+class Source:
+    """The queues of a server; with ``is_cluster`` only those of ReliableQueues. ``known``: the names of queues that it
+    has without being asked."""
 
     def __init__(self, chosen: Chosen, server: claimq.Server, *, is_cluster: bool) -> None:
-        self.known: Collection[str] = chosen.queues.keys()
+        self.known = chosen.queues.keys()
         self._chosen = chosen
         self._server = server
         self._is_cluster = is_cluster
 
     async def names(self) -> list[str]:
-        """See :class:`Source`."""
+        """All its queues, sorted. ClaimqError."""
         more_names = [] if self._is_cluster else await self._server.queues()
-        return sorted({*self.known, *more_names})
+        return sorted({*self.known, *more_names}, key=in_order)
+
+    async def listed(self) -> list[str]:
+        """The names of its queues, sorted, also of those that were deleted and are in its list still. ClaimqError."""
+        more_names = [] if self._is_cluster else await self._server.queues(only_existing=False)
+        return sorted({*self.known, *more_names}, key=in_order)
+
+    async def snapshots(self, names: Sequence[str]) -> list[Snapshot]:
+        """Of the queues of those names, in their order."""
+        return await snapshots_of(self._server.connection, list(map(self._chosen.queue_name, names)))
+
+    async def statuses(self, names: Sequence[str]) -> list[tuple[Snapshot, list[WorkerInfo]]]:
+        """Snapshot and live workers of the queues of those names, in their order."""
+        return await statuses_of(self._server, list(map(self._chosen.queue_name, names)))
 
     def queue(self, name: str) -> claimq.ReliableQueue:
-        """See :class:`Source`."""
+        """The queue of that name."""
         return self._server.queue(self._chosen.queue_name(name))
 
     async def check(self, name: str) -> None:
-        """See :class:`Source`."""
+        """CommandError if there is no such queue."""
         await check_exists(self._server, self.queue(name))
-
-
-class OfPage:
-    """The queues of a web page that its user may see."""
-
-    def __init__(self, page: PageApi) -> None:
-        self.known: Collection[str] = ()
-        self._page = page
-
-    async def names(self) -> list[str]:
-        """See :class:`Source`."""
-        return sorted(await self._page.names())
-
-    def queue(self, name: str) -> RemoteQueue:
-        """See :class:`Source`."""
-        return RemoteQueue(self._page, name)
-
-    async def check(self, name: str) -> None:
-        """See :class:`Source`."""
-        await self.queue(name).status()

@@ -25,8 +25,10 @@ async def audit(context: Context, name: str, number: int, offset: int) -> None:
 
     \b
     claimq audit thumbnails --limit 100
+
+    With -o json: `{"queue", "records": [{"at", "actor", "action", "target", "count"}]}`.
     """
-    async with context.read_queue(name) as queue:
+    async with context.queue(name) as queue:
         records = await queue.audit_log(number, offset=offset)
     context.answers.give_table(
         {"queue": name, "records": [asdict(record) for record in records]},

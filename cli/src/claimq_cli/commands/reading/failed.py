@@ -5,24 +5,24 @@ from __future__ import annotations
 import click
 
 from claimq.model import State
+from claimq.waiting.reasons import Where
 from claimq_admin.errors import NOT_DONE, CommandError
 from claimq_admin.reads import documents
-from claimq_admin.reads.queue_reads import first_matching
+from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, first_matching
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.text import instant, payload
-from claimq_cli.commands.changing.failed_changes import move, remove, requeue
-from claimq_cli.commands.changing.selected_changes import COLUMNS, absent, row_of
+from claimq_cli.commands.changing.failed_changes import COLUMNS, absent, move, remove, requeue, row_of
 from claimq_cli.commands.moving.export_items import export_failed
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import queue_argument
-from claimq_cli.commands.reading.inspection import described
+from claimq_cli.commands.reading.item_details import described
 from claimq_cli.commands.reading.item_selection import filters
 
 
 @click.group()
 def failed() -> None:
-    """List, show, export, requeue, move or remove failed items."""
+    """List, count, requeue, move or remove failed items."""
 
 
 for _command in (requeue, remove, move, export_failed):
@@ -42,11 +42,13 @@ async def list_failed(context: Context, name: str, number: int, offset: int, sel
 
     \b
     claimq failed list thumbnails --error timeout --limit 1000 -o name | xargs claimq failed requeue thumbnails
+
+    With -o json: `{"queue", "length", "items": [LOCATED...]}`.
     """
-    async with context.read_queue(name) as queue:
+    async with context.queue(name) as queue:
         snapshot = await queue.snapshot()
         if selector == ItemFilter():
-            items = await queue.failed_items(number, offset=offset)
+            items = await queue.items(State.FAILED, number, offset=offset, payload_limit=SHOWN_PAYLOAD)
         else:
             items = await first_matching(
                 queue, lambda located: selector.passes(located, snapshot.now), number, offset
@@ -59,6 +61,39 @@ async def list_failed(context: Context, name: str, number: int, offset: int, sel
         [row_of(located) for located in items],
         nothing=f"{name}: " + ("no failed item passes the filters" if is_filtered else "no failed items"),
         each="items",
+        total=0 if is_filtered else total,
+    )
+
+
+@failed.command()
+@queue_argument
+@number_option(20)
+@with_context
+async def reasons(context: Context, name: str, number: int) -> None:
+    """Show why items of the queue NAME failed: how many for each reason, of all failed items.
+
+    A reason is the first line of the last error, with # for numbers and ids, '...' for quoted texts and /... for paths.
+    More than 200 reasons are counted together as "(other)".
+
+    \b
+    claimq failed reasons thumbnails
+    claimq failed requeue thumbnails --all --reason "Timeout: # s"
+
+    With -o json: `{"queue", "length", "reasons": [{"reason", "count"}]}`.
+    """
+    async with context.queue(name) as queue:
+        counts = await queue.failed_reasons()
+    context.answers.give_table(
+        {
+            "queue": name,
+            "length": sum(counts.values()),
+            "reasons": [{"reason": reason, "count": total} for reason, total in counts.items()],
+        },
+        ["reason", ">items"],
+        [[reason, f"{total:,}"] for reason, total in [*counts.items()][:number]],
+        nothing=f"{name}: no failed items",
+        each="reasons",
+        total=len(counts),
     )
 
 
@@ -72,8 +107,10 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
 
     \b
     claimq failed removed thumbnails
+
+    With -o json: `{"queue", "items": [{"removed_at", "reason", "payload_size", "item": ITEM}]}`.
     """
-    async with context.read_queue(name) as queue:
+    async with context.queue(name) as queue:
         items = await queue.removed_items(number, offset=offset)
     context.answers.give_table(
         {"queue": name, "items": [documents.removed(item) for item in items]},
@@ -102,9 +139,11 @@ async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - th
 
     \b
     claimq failed show thumbnails order-4711
+
+    With -o json: the fields of LOCATED and `queue`.
     """
-    async with context.read_queue(name) as queue:
+    async with context.queue(name) as queue:
         located = await queue.failed_item(id)
     if located is None:
         raise CommandError(absent(name, [id]), NOT_DONE)
-    context.answers.give({"queue": name, **documents.located(located)}, *described(located))
+    context.answers.give({"queue": name, **documents.located(located)}, *described(Where(located)))

@@ -1,26 +1,26 @@
-"""Commands that only read: status, queues, peek, items, busy, clients, find, workers, url."""
+"""Commands that only read: status, queues, peek, items, busy, clients, find, workers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from typing import Any
 
 import click
 
-import claimq
-from claimq.address.redis_url import parse_url
-from claimq.errors import ClaimqError
-from claimq.model import ClientInfo, Item, Located, Snapshot, State, WorkerInfo
+from claimq.model import ClientInfo, Located, Snapshot, State, WorkerInfo
+from claimq.waiting.reasons import WaitReason
 from claimq_admin.errors import NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
-from claimq_admin.reads.queue_reads import longest_claims, status_of, workers_of
-from claimq_admin.text import age, instant, option_texts, payload
+from claimq_admin.reads.decisions import needs_attention, waits_text
+from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, attention, has_problem, local_conditions, workers_of
+from claimq_admin.similar_names import in_order
+from claimq_admin.text import age, instant, payload, reasons_text, workers_text
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
-from claimq_cli.commands.options.queue_names import check_exists
 from claimq_cli.commands.options.sources import Source
+from claimq_cli.commands.reading.item_details import described
 
 STATES = click.Choice([state.value for state in State])
 
@@ -35,7 +35,13 @@ async def status(context: Context, name: str | None) -> None:
     claimq status
     claimq status thumbnails -o json
     claimq -n shop status
+
+    With -o json: `{"queue", "now", "paused", "attention", "lengths", "waiting", "ages", "next_due_in", "counters",
+    "workers"}`; without NAME `{"queues": [...]}`. Of a queue of `claimq up` also `conditions`, of which the table has
+    those that need attention.
     """
+    conditions: dict[str, list[dict[str, Any]]] = {}
+    reasons: dict[str, int] = {}
 
     async def read(source: Source) -> list[tuple[str, Snapshot, list[WorkerInfo]]]:
         if name is not None:
@@ -43,24 +49,33 @@ async def status(context: Context, name: str | None) -> None:
         names = [name] if name is not None else [*source.known] or await source.names()
         if not names:
             raise CommandError("this server has no list of queues; give the name of a queue", USAGE)
-        return [(queue_name, *await status_of(source.queue(queue_name))) for queue_name in names]
+        if source.known and context.cluster is None:
+            known = local_conditions(context.data)
+            conditions.update({queue: known[queue] for queue in names if queue in known})
+        answers = await source.statuses(names)
+        if name is not None and answers[0][0].lengths[State.FAILED]:
+            reasons.update(await source.queue(name).failed_reasons())
+        return [(queue_name, *answer) for queue_name, answer in zip(names, answers, strict=True)]
 
     answers = await context.from_sources(name, read)
-    statuses = [documents.status(*answer) for answer in answers]
-    columns = [
-        "queue",
-        *(f">{state.value}" for state in State),
-        ">oldest",
-        ">done",
-        ">workers",
-        ">busy workers",
-        "next due",
-    ]
+    sentences = {queue: attention(queue, snapshot, context.command) for queue, snapshot, _ in answers}
+    texts = {queue: [text] if text else [] for queue, text in sentences.items()}
+    texts |= {queue: [*needs_attention(conditions[queue])] for queue in conditions}
+    answers.sort(key=lambda answer: (not (texts[answer[0]] or has_problem(answer[1])), in_order(answer[0])))
+    statuses = [documents.status(*answer, sentences[answer[0]]) for answer in answers]
+    for document in statuses:
+        if document["queue"] in conditions:
+            document["conditions"] = conditions[document["queue"]]
+    notes = [f"{queue}: {text}" for queue, *_ in answers for text in texts[queue]]
+    columns, rows = _status_table(answers)
+    if reasons:
+        notes.append(f"{name}: failed: {reasons_text(reasons)}; {context.command} failed reasons {name}")
     context.answers.give_table(
         statuses[0] if name is not None else {"queues": statuses},
         columns,
-        [_status_row(*answer) for answer in answers],
+        rows,
         each="" if name is not None else "queues",
+        notes=notes,
     )
 
 
@@ -74,13 +89,18 @@ async def queues(context: Context) -> None:
     \b
     claimq queues
     claimq queues -o name | xargs -n 1 claimq status
+
+    With -o json: `{"queues": [{"queue", "lengths"}]}`.
     """
 
     async def read(source: Source) -> list[tuple[str, Snapshot]]:
-        return [
-            (queue_name, await source.queue(queue_name).snapshot()) for queue_name in await source.names()
-        ]
+        names = await source.names()
+        return list(zip(names, await source.snapshots(names), strict=True))
 
+    if context.answers.is_names:
+        names = await context.from_sources(None, lambda source: source.listed())
+        context.answers.give_table({}, ["queue"], [[name] for name in names])
+        return
     answers = await context.from_sources(None, read)
     context.answers.give_table(
         {"queues": [documents.lengths(*answer) for answer in answers]},
@@ -91,15 +111,25 @@ async def queues(context: Context) -> None:
     )
 
 
+def _status_table(
+    answers: Sequence[tuple[str, Snapshot, list[WorkerInfo]]],
+) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows. When the next item is due only if one is delayed, so that the table fits 80 columns."""
+    columns = ["queue", *(f">{state.value}" for state in State), ">oldest", ">done", "workers"]
+    rows = [_status_row(*answer) for answer in answers]
+    if any(snapshot.next_due_in is not None for _, snapshot, _ in answers):
+        columns.append("next due")
+        rows = [[*row, age(answer[1].next_due_in)] for row, answer in zip(rows, answers, strict=True)]
+    return columns, rows
+
+
 def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> list[str]:
     return [
         f"{name} (paused)" if snapshot.paused else name,
         *(f"{snapshot.lengths[state]:,}" for state in State),
         age(snapshot.ages[State.MAIN]),
         f"{snapshot.counters['done']:,}",
-        f"{len(workers):,}",
-        f"{sum(worker.busy > 0 for worker in workers):,}",
-        age(snapshot.next_due_in),
+        workers_text(workers),
     ]
 
 
@@ -114,26 +144,30 @@ async def peek(context: Context, name: str, number: int, client: str | None) -> 
     \b
     claimq peek thumbnails
     claimq peek thumbnails --client acme --limit 100
+
+    With -o json: `{"queue", "client", "length", "items": [ITEM...]}`.
     """
-    async with context.read_queue(name) as queue:
-        items = await queue.peek(number, client=client)
+    async with context.queue(name) as queue:
+        items = await queue.items(State.MAIN, number, client=client, payload_limit=SHOWN_PAYLOAD)
         length = await (queue.length() if client is None else queue.client_length(client))
     context.answers.give_table(
         {
             "queue": name,
             "client": client,
             "length": length,
-            "items": [documents.item(item) for item in items],
+            "items": [documents.located(located)["item"] for located in items],
         },
         ["id", "client", "enqueued", ">requeued", "~payload"],
-        [_item_row(item) for item in items],
+        [_item_row(located) for located in items],
         nothing=f"{name}: no items in main",
         each="items",
+        total=length,
     )
 
 
-def _item_row(item: Item) -> list[str]:
-    return [item.id, item.client or "-", instant(item.enqueued_at), str(item.requeue_count), payload(item)]
+def _item_row(located: Located) -> list[str]:
+    item = located.item
+    return [item.id, item.client or "-", instant(item.enqueued_at), str(item.requeue_count), payload(located)]
 
 
 @click.command()
@@ -151,15 +185,19 @@ async def items(context: Context, name: str, state: str, number: int, offset: in
     \b
     claimq items thumbnails delayed
     claimq items thumbnails main --limit 100 --offset 200 -o ndjson
+
+    With -o json: `{"queue", "state", "items": [LOCATED...]}`.
     """
-    async with context.read_queue(name) as queue:
-        items = await queue.items(state, number, offset=offset)
+    async with context.queue(name) as queue:
+        items = await queue.items(state, number, offset=offset, payload_limit=SHOWN_PAYLOAD)
+        total = await queue.length(state)
     context.answers.give_table(
         {"queue": name, "state": state, "items": [documents.located(located) for located in items]},
         ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
         [_located_row(located) for located in items],
         nothing=f"{name}: no items in {state}",
         each="items",
+        total=total,
     )
 
 
@@ -172,7 +210,7 @@ def _located_row(located: Located) -> list[str]:
         located.worker or "-",
         str(located.item.requeue_count),
         str(located.item.crash_count),
-        payload(located.item),
+        payload(located),
     ]
 
 
@@ -189,10 +227,12 @@ async def busy(context: Context, name: str, number: int) -> None:
     \b
     claimq busy thumbnails
     claimq busy thumbnails --limit 5 --output json
+
+    With -o json: `{"queue", "state", "now", "items": [LOCATED...]}`.
     """
-    async with context.read_queue(name) as queue:
+    async with context.queue(name) as queue:
         snapshot = await queue.snapshot()
-        claims = await longest_claims(queue, number, snapshot.lengths[State.BUSY])
+        claims = await queue.longest_claims(number, payload_limit=SHOWN_PAYLOAD)
     context.answers.give_table(
         {
             "queue": name,
@@ -214,6 +254,7 @@ async def busy(context: Context, name: str, number: int) -> None:
         [_busy_row(claim, snapshot.now) for claim in claims],
         each="items",
         nothing=f"{name}: no items in busy",
+        total=snapshot.lengths[State.BUSY],
     )
 
 
@@ -226,7 +267,7 @@ def _busy_row(claim: Located, now: float) -> list[str]:
         age(None if claim.claimed_at is None else max(now - claim.claimed_at, 0.0)),
         instant(claim.lease_until),
         *(f"{count:,}" for count in counts),
-        payload(item),
+        payload(claim),
     ]
 
 
@@ -245,8 +286,11 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
     \b
     claimq clients thumbnails
     claimq clients thumbnails acme
+
+    With -o json: `{"queue", "client_count", "clients": [{"client", "length"}]}`; `null` is the client of
+    items without one.
     """
-    async with context.read_queue(name) as queue:
+    async with context.queue(name) as queue:
         if client is None:
             infos = await queue.clients()
         else:
@@ -262,69 +306,37 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
         [[info.client or "-", f"{info.length:,}"] for info in rows],
         each="clients",
         nothing=f"{name}: no items in main" if client is None else f"{name}: no items of {client} in main",
+        total=sum(info.length > 0 for info in infos),
     )
 
 
 @click.command()
 @queue_argument
 @click.argument("id")
+@click.option("--all", "everywhere", is_flag=True, help="Search all items, however many there are.")
 @with_context
-async def find(context: Context, name: str, id: str) -> int | None:  # noqa: A002 - the name that click shows
-    """Show the item ID of the queue NAME: state, holder, history.
+async def find(context: Context, name: str, id: str, everywhere: bool) -> int | None:  # noqa: A002 - the name that click shows
+    """Show where the item ID of queue NAME is, and why it waits.
 
-    `claimq find` and `claimq item show` are the same.
+    Searches all failed items, and the first 500 in each other state. `claimq find` and `claimq item show` are the
+    same.
 
     \b
     claimq find thumbnails order-4711
+    claimq find thumbnails order-4711 --all
     claimq item show thumbnails order-4711 -o json
+
+    With -o json: the fields of LOCATED, `queue`, and `waits`: `{"reason", "text", "until", "ahead", "ahead_of_all"}`
+    or null.
     """
-    async with context.read_queue(name) as queue:
-        located = await queue.find(id)
-    if located is None:
+    async with context.queue(name) as queue:
+        where = await queue.where(id, everywhere=everywhere)
+    if where is None:
         raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
-    context.answers.give({"queue": name, **documents.located(located)}, *described(located))
+    needs_cause = where.reason is WaitReason.NO_WORKER
+    text = waits_text(where, await context.decision(name) if needs_cause else {})
+    context.answers.give({"queue": name, **documents.where(where, text)}, *described(where, text))
     return None
-
-
-def described(located: Located) -> list[str]:
-    """All details of an item, as lines for people."""
-    item = located.item
-    counts = f"requeued {item.requeue_count}, failed {item.fail_count}, crashed {item.crash_count}, "
-    counts += f"interrupted {item.interrupted_count}, given up {item.given_up_count}"
-    facts = {
-        "id": item.id,
-        "state": located.state.value,
-        "held by": located.worker,
-        "claimed": instant(located.claimed_at) if located.claimed_at else None,
-        "lease until": instant(located.lease_until) if located.lease_until else None,
-        "due": instant(located.due_at) if located.due_at else None,
-        "failed": instant(located.failed_at) if located.failed_at else None,
-        "client": item.client,
-        **option_texts(item),
-        "enqueued": f"{instant(item.enqueued_at)} (first {instant(item.first_enqueued_at)})",
-        "counts": counts,
-        "last error": item.last_error,
-        "payload": payload(item),
-    }
-    shown = {f"{name}:": value for name, value in facts.items() if value is not None}
-    width = max(12, *map(len, shown)) + 1
-    lines = [f"{name:<{width}}{value}" for name, value in shown.items()]
-    headers = [f"{name}: {value}" for name, value in item.header_pairs]
-    history = [
-        f"{instant(entry.at)}  {entry.kind}  {entry.worker}  {entry.error}".rstrip() for entry in item.history
-    ]
-    return (
-        lines
-        + _block("headers", headers)
-        + _block("detail", (item.error_detail or "").strip("\n").split("\n"))
-        + _block("history", history)
-    )
-
-
-def _block(heading: str, lines: Sequence[str]) -> list[str]:
-    """Lines after a heading; none if there is no text."""
-    headings = [f"{heading}:", *[""] * len(lines)]
-    return [f"{first:<13}{line}" for first, line in zip(headings, lines, strict=False)] if any(lines) else []
 
 
 @click.command()
@@ -338,8 +350,10 @@ async def workers(context: Context, name: str) -> None:
 
     \b
     claimq workers thumbnails
+
+    With -o json: `{"queue", "workers": [{"worker", "busy", "last_seen_at"}]}`.
     """
-    async with context.read_queue(name) as queue:
+    async with context.queue(name) as queue:
         workers = await workers_of(queue)
     context.answers.give_table(
         {"queue": name, "workers": [asdict(worker) for worker in workers]},
@@ -348,31 +362,3 @@ async def workers(context: Context, name: str) -> None:
         nothing=f"{name}: no worker within the last hour",
         each="workers",
     )
-
-
-@click.command()
-@optional_queue_argument
-@click.option("--show-password", is_flag=True, help="Print the URL even if it contains a password.")
-@with_context
-async def url(context: Context, name: str | None, show_password: bool) -> None:
-    """Print the URL of the server that the other commands use.
-
-    With NAME: of the server of this queue, which must exist there if the server answers.
-
-    \b
-    export CLAIMQ_REDIS_URL="$(claimq url)"    # for a program
-    claimq url thumbnails
-    """
-    if context.cluster is not None:
-        raise CommandError(
-            "the server of a ReliableQueue can be reached only while a command forwards its port", USAGE
-        )
-    chosen = await context.chosen(name)
-    url = chosen.settings.url
-    if parse_url(url).password is not None and not show_password:
-        raise CommandError("the URL contains a password; print it with --show-password", NOT_DONE)
-    if name is not None:
-        with suppress(ClaimqError):
-            async with claimq.connect(settings=replace(chosen.settings, retry_for=0.001)) as server:
-                await check_exists(server, server.queue(chosen.queue_name(name)))
-    context.answers.give({"url": url}, url)

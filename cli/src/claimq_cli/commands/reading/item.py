@@ -6,9 +6,9 @@ from copy import copy
 
 import click
 
-from claimq_admin.changes.item_change import ItemChange
+from claimq_admin.changes.item_actions import ItemChange
 from claimq_admin.errors import USAGE, CommandError
-from claimq_cli.commands.changing.selected_changes import change_items
+from claimq_cli.commands.changing.failed_changes import change_items
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.commands.options.queue_argument import QueueArgument
@@ -45,6 +45,9 @@ async def cancel(context: Context, name: str, chosen: Selection, error: str) -> 
     \b
     claimq item cancel thumbnails order-4711 --error "the customer has withdrawn it"
     claimq item cancel thumbnails --all --state main --client acme --dry-run
+
+    With -o json: `{"queue", "changed": [ID...], "unchanged": [ID...]}`; with --all `cancelled` and
+    `problems`.
     """
     return await change_items(context, name, chosen, ItemChange("cancel", error))
 
@@ -61,6 +64,8 @@ async def remove(context: Context, name: str, chosen: Selection, yes: bool) -> i
     \b
     claimq item remove thumbnails order-4711
     claimq item remove thumbnails --all --state delayed --min-age 168h --dry-run
+
+    With -o json: `{"queue", "changed": [ID...], "unchanged": [ID...]}`; with --all `removed` and `problems`.
     """
     return await change_items(context, name, chosen, ItemChange("remove"), yes=yes)
 
@@ -76,6 +81,8 @@ async def run_now(context: Context, name: str, chosen: Selection) -> int:
     \b
     claimq item run-now thumbnails order-4711
     claimq item run-now thumbnails --all --state delayed --last-error timeout
+
+    With -o json: `{"queue", "changed": [ID...], "unchanged": [ID...]}`; with --all `run_now` and `problems`.
     """
     return await change_items(context, name, chosen, ItemChange("run-now"))
 
@@ -92,6 +99,8 @@ async def requeue(context: Context, name: str, chosen: Selection, delay: float |
     \b
     claimq item requeue thumbnails order-4711 --delay 1h
     claimq item requeue thumbnails --all --state delayed --last-error timeout
+
+    With -o json: `{"queue", "changed": [ID...], "unchanged": [ID...]}`; with --all `requeued` and `problems`.
     """
     if delay is not None and not chosen.ids:
         raise CommandError("--delay does not go with --all; name the items by their ids", USAGE)
@@ -109,5 +118,7 @@ async def move(context: Context, name: str, target: str, chosen: Selection) -> i
     \b
     claimq item move thumbnails photos order-4711
     claimq item move thumbnails photos --all --state main --json '$.kind=photo'
+
+    With -o json: `{"queue", "changed": [ID...], "unchanged": [ID...]}`; with --all `moved` and `problems`.
     """
     return await change_items(context, name, chosen, ItemChange("move"), target=target)

@@ -14,10 +14,11 @@ import click
 from rich.console import Console
 from rich.live import Live
 
+import claimq
 from claimq.errors import ClaimqError
 from claimq.model import State
 from claimq_admin.errors import NOT_DONE, CommandError, text_of
-from claimq_admin.reads.queue_reads import ReadableQueue, longest_claims, status_of
+from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, status_of
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.commands.options.queue_argument import optional_queue_argument
@@ -51,7 +52,7 @@ async def top(context: Context, name: str | None, interval: float) -> int | None
     async with context.sources(name) as sources:
         if name is not None:
             await sources[0].check(name)
-        await _show(View(opened=name or ""), sources, max(interval, 0.1))
+        await _show(View(opened=name or "", command=context.command), sources, max(interval, 0.1))
     return None
 
 
@@ -78,7 +79,7 @@ async def _show(view: View, sources: Sequence[Source], interval: float) -> None:
         async def keep_reading() -> None:
             while not view.is_ended:
                 changed.clear()
-                await _read(view, sources)
+                await read_once(view, sources)
                 draw()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(interval):
@@ -91,7 +92,7 @@ async def _show(view: View, sources: Sequence[Source], interval: float) -> None:
                 reader.cancel()
 
 
-async def _read(view: View, sources: Sequence[Source]) -> None:
+async def read_once(view: View, sources: Sequence[Source]) -> None:
     """Reads all queues, or the opened one with its claims. An error becomes the problem of its queues."""
     is_one = len(sources) == 1
     for source in sources:
@@ -109,6 +110,8 @@ async def _read(view: View, sources: Sequence[Source]) -> None:
         except (ClaimqError, CommandError) as error:
             view.note = text_of(error)
             names = names or list(view.rows)
+        if not view.opened and await _read_together(view, source, names):
+            continue
         for start in range(0, len(names), _AT_ONCE):
             await asyncio.gather(
                 *(
@@ -118,15 +121,27 @@ async def _read(view: View, sources: Sequence[Source]) -> None:
             )
 
 
-async def _read_one(view: View, queue: ReadableQueue, name: str) -> None:
+async def _read_together(view: View, source: Source, names: Sequence[str]) -> bool:
+    """Reads queues with few round trips. False if one cannot be read: read one by one, they show which."""
+    try:
+        statuses = await source.statuses(names)
+    except (ClaimqError, CommandError):
+        return False
+    for name, status in zip(names, statuses, strict=True):
+        view.rows.setdefault(name, QueueRow(name)).see(*status)
+    return True
+
+
+async def _read_one(view: View, queue: claimq.ReliableQueue, name: str) -> None:
     row = view.rows.setdefault(name, QueueRow(name))
     try:
         snapshot, workers = await status_of(queue)
         row.see(snapshot, workers)
         if name == view.opened:
-            claims = await longest_claims(queue, _SHOWN_CLAIMS, snapshot.lengths[State.BUSY])
+            claims = await queue.longest_claims(_SHOWN_CLAIMS, payload_limit=SHOWN_PAYLOAD)
+            reasons = await queue.failed_reasons() if row.length(State.FAILED) else {}
             if name == view.opened:
-                view.claims = claims
+                view.claims, view.reasons = claims, reasons
     except (ClaimqError, CommandError) as error:
         row.problem = text_of(error)
 

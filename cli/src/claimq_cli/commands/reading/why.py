@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
 from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
-from claimq_admin.reads.decisions import decision_rows
+from claimq_admin.reads.decisions import decision_of, decision_rows
 from claimq_admin.reads.queue_reads import local_decisions
 from claimq_admin.similar_names import did_you_mean
 from claimq_admin.text import count, iso_instant
@@ -45,7 +45,8 @@ def why(name: str, data: Path | None, namespace: str | None, kube_context: str |
     decisions = local_decisions(data) if kubectl is None else {}
     decision = _local(name, data, decisions) if kubectl is None else None
     try:
-        decision = decision or _on_cluster(name, kubectl or Kubectl())
+        if decision is None:
+            decision = decision_of((kubectl or Kubectl()).get(f"{KIND}/{name}"))
     except CommandError as error:
         if kubectl is not None:
             raise
@@ -73,26 +74,6 @@ def _with_instant(decision: Json) -> Json:
     return {**decision, "at": iso_instant(decision["at"])} if "at" in decision else decision
 
 
-def _on_cluster(name: str, kubectl: Kubectl) -> Json:
-    body = kubectl.get(f"{KIND}/{name}")
-    metadata, status = cast("Json", body["metadata"]), cast("Json", body.get("status") or {})
-    decision: Json = status.get("scaling") or {}
-    conditions: list[Json] = status.get("conditions") or []
-    limited = [
-        condition
-        for condition in conditions
-        if condition["type"] == "ScalingLimited" and condition["status"] == "True"
-    ]
-    document: Json = {
-        "queue": f"{metadata['namespace']}/{metadata['name']}",
-        "source": "ReliableQueue",
-        **decision,
-    }
-    if limited:
-        document["limited"] = limited[0]["message"]
-    return document
-
-
 def _show(document: Json, answers: Answers) -> None:
     if "rule" not in document:
         message = f"{document['queue']}: {_NO_DECISION}; is the operator running?"
@@ -103,11 +84,10 @@ def _show(document: Json, answers: Answers) -> None:
     target = count(document["replicas"], "worker") if "replicas" in document else "the number is not changed"
     terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {document.get('at', '-')}")
     terminal.say(document.get("reason", ""))
-    if "limited" in document or "limit" in document:
-        limit_text = (
-            f"{document.get('limit')}: {count(document.get('needed', 0), 'worker')} would meet the target"
-        )
-        terminal.say(f"limited: {document.get('limited', limit_text)}")
+    if "limited" in document:
+        terminal.say(f"limited: {document['limited']}")
+    if "attention" in document:
+        terminal.say(document["attention"])
     rows = decision_rows(document)
     if rows:
         terminal.say("")

@@ -6,17 +6,36 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import claimq
 from claimq.concurrency.background_work import in_background
+from claimq_admin.changes.queue_admin import QueueAdmin, admin_of
 from claimq_admin.errors import CommandError
 from claimq_cli.commands.running.web import DEFAULT_ADDRESS
 from claimq_local.local_mode import LocalMode
+from claimq_local.queue_runner import QueueRunner
 from claimq_web.listening import opened, url_of
 from claimq_web.queues.queues import MOST_EVENTS, QueuesWithoutObjects
 
 OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalRunner:
+    """See :class:`claimq_admin.changes.queue_admin.Runner`."""
+
+    runner: QueueRunner
+
+    async def suspend(self, suspended: bool) -> None:
+        """Until the manifest changes or `claimq up` starts again."""
+        await self.runner.suspend(suspended=suspended)
+
+    async def drain(self, worker: str) -> None:
+        """If the queue needs it, another one starts."""
+        if not self.runner.drain_worker(worker):
+            raise CommandError(f"{self.runner.board.name} has no worker {worker}; it may have ended")
 
 
 class LocalQueues(QueuesWithoutObjects):
@@ -58,14 +77,10 @@ class LocalQueues(QueuesWithoutObjects):
             for line in lines[:MOST_EVENTS]
         ]
 
-    async def suspend(self, name: str, suspended: bool) -> None:
-        """Suspends a queue, or ends its suspension, until its manifest changes or `claimq up` starts again."""
-        await self._runners[name].suspend(suspended=suspended)
-
-    async def drain(self, name: str, worker: str) -> None:
-        """Begins to drain a worker; if the queue needs it, another one starts. CommandError for an unknown one."""
-        if not self._runners[name].drain_worker(worker):
-            raise CommandError(f"{name} has no worker {worker}; it may have ended")
+    def admin(self, name: str, user: str) -> QueueAdmin | None:
+        """The queue, for changes that are recorded in its audit log; its workers are processes of this one."""
+        queue = self.queue(name)
+        return None if queue is None else admin_of(queue, user, runner=_LocalRunner(self._runners[name]))
 
     def servers(self) -> Iterable[claimq.Server]:
         """The servers of the queues that have not ended, each once."""

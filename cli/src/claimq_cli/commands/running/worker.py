@@ -75,7 +75,7 @@ class _AfterDashes(click.Command):
     "--requeue-delay",
     type=Duration(),
     metavar="DURATION",
-    help="Delay the items of programs that exit with code 75.",
+    help="Delay the items of programs that exit with code 75, or with 69 (60s unless given).",
 )
 @click.option(
     "--grace",
@@ -85,7 +85,11 @@ class _AfterDashes(click.Command):
     metavar="DURATION",
     help="After SIGTERM or Ctrl-C: wait this long for running programs, then kill them.",
 )
-@click.option("--until-empty", is_flag=True, help="Exit when no item waits and no program runs.")
+@click.option(
+    "--until-empty",
+    is_flag=True,
+    help="Exit when main is empty and no program runs; retries that wait are left.",
+)
 @with_context
 async def worker(
     context: Context, name: str, command: tuple[str, ...], placeholder: str | None, concurrency: int,
@@ -99,9 +103,12 @@ async def worker(
     claimq worker thumbnails --concurrency 4 --timeout 5m -- python3 resize.py
     claimq worker thumbnails --until-empty -- sh -c 'cat >> all.txt'
 
-    The payload is on stdin. Exit code 0: the item is done. 75: it is requeued. 65: it fails permanently. Every other
-    exit code, a signal and a timeout: it fails, and the end of the program's output is kept with it. $CLAIMQ_ITEM_ID is
-    the item's id.
+    The payload is on stdin. Exit code 0: the item is done. 75: it is requeued. 69: it is postponed, which counts no
+    attempt. 65: it fails permanently. Every other exit code, a signal and a timeout: it fails, and the end of the
+    program's output is kept with it. $CLAIMQ_ITEM_ID is the item's id.
+
+    With -o json: `{"queue", "done", "failed", "requeued", "postponed", "lost", "stopped_by"}`, `stopped_by` being
+    `empty`, `paused` or `stop`.
     """
     line = checked(command, placeholder)
     limits = Limits(timeout, kill_after, requeue_delay)
@@ -161,6 +168,7 @@ def _report(context: Context, name: str, consumed: claimq.Consumed) -> None:
         "done": consumed.done,
         "failed": consumed.failed,
         "requeued": consumed.requeued,
+        "postponed": consumed.postponed,
         "lost": consumed.lost,
         "stopped_by": consumed.stopped_by,
     }
@@ -168,6 +176,7 @@ def _report(context: Context, name: str, consumed: claimq.Consumed) -> None:
         context.answers.give(document)
     else:
         counts = f"{consumed.failed:,} failed, {consumed.requeued:,} requeued, {consumed.lost:,} lost"
+        counts += f", {consumed.postponed:,} postponed" if consumed.postponed else ""
         terminal.say_error(f"{name}: {count(consumed.done)} done, {counts}")
     if consumed.stopped_by == "paused":
         raise CommandError(f"the queue {name} is paused; run `claimq resume {name}`", NOT_DONE)

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from claimq_control.decide.conditions.condition import Condition, View
+from claimq_control.decide.conditions.full import full
 from claimq_control.decide.conditions.operator_conflict import operator_conflict
+from claimq_control.decide.conditions.pause_forgotten import pause_forgotten
+from claimq_control.decide.conditions.progressing import progressing
 from claimq_control.decide.conditions.ready import ready
 from claimq_control.decide.conditions.redis_reachable import redis_reachable
 from claimq_control.decide.conditions.scaling_active import scaling_active
@@ -22,16 +25,18 @@ def all_conditions(view: View) -> tuple[Condition, ...]:
     """All conditions of the queue, in the order in which ``kubectl describe`` shows them."""
     redis, workers = redis_reachable(view), workers_available(view)
     is_stalled, is_suspended = stalled(view), suspended(view)
-    conflict = operator_conflict(view)
+    conflict, progress = operator_conflict(view), progressing(view, redis, workers, is_suspended)
+    optional = (conflict, pause_forgotten(view), full(view))
     conditions = (
-        ready(redis, workers, is_stalled, is_suspended, conflict),
+        ready(redis, workers, is_stalled, is_suspended, progress, conflict),
         redis,
         workers,
+        progress,
         scaling_active(view),
         scaling_limited(view),
         is_stalled,
         is_suspended,
-        *([] if conflict is None else [conflict]),
+        *(condition for condition in optional if condition is not None),
     )
     return tuple(condition.short() for condition in conditions)
 

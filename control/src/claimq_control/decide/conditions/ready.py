@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from claimq_control.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition
+from claimq_control.decide.conditions.progressing import NO_PROGRESS
 from claimq_control.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
 
 TYPE = "Ready"
@@ -13,6 +14,7 @@ def ready(
     workers: Condition,
     stalled: Condition,
     suspended: Condition,
+    progress: Condition,
     conflict: Condition | None = None,
 ) -> Condition:
     """True when the server is reachable and the desired workers are ready or starting; else the first cause.
@@ -32,6 +34,8 @@ def ready(
         return Condition(TYPE, FALSE, workers.reason, workers.message)
     if workers.reason == ROLLOUT_BLOCKED:
         return Condition(TYPE, TRUE, ROLLOUT_BLOCKED, workers.message)
+    if progress.reason == NO_PROGRESS:
+        return Condition(TYPE, TRUE, NO_PROGRESS, progress.message)
     if conflict is not None:
         return Condition(TYPE, TRUE, conflict.type, conflict.message)
     return Condition(TYPE, TRUE, "Working", "the server is reachable and the desired workers are available")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from claimq.model import Pause
+from claimq.waiting.texts import pause_text
 from claimq_control.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
+from claimq_control.decide.pauses import PAUSED
 
 TYPE = "Suspended"
 
@@ -20,6 +23,7 @@ def suspended(view: View) -> Condition:
         message = "the queue could not be observed, so it may be paused by hand; see RedisReachable"
         return Condition(TYPE, UNKNOWN, NOT_OBSERVED, message)
     if snapshot.paused:
-        message = "the queue was paused by hand; resume it with `claimq resume`"
-        return Condition(TYPE, TRUE, "PausedByHand", message)
+        resume = view.observed.workers.command("resume")
+        message = f"the queue is {pause_text(snapshot.pause or Pause())}; resume it with `{resume}`"
+        return Condition(TYPE, TRUE, PAUSED, message)
     return Condition(TYPE, FALSE, "NotSuspended", "items can be claimed")

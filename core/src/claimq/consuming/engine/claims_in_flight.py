@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from claimq.consuming.engine.permits import Permits
 from claimq.consuming.engine.slots import Slots
 from claimq.consuming.engine.taken_items import TakenItems
 from claimq.model import Claim
@@ -14,21 +16,23 @@ from claimq.model import Claim
 class ClaimGroup:
     """What claims have in common that were delivered, adopted or renewed together.
 
-    ``lease``: seconds; ``lease_ends``: by our clock, never later than by the server's.
+    ``begun_at``: since when the app may work on them; infinite for claims that it has not begun. ``lease``: seconds;
+    ``lease_ends``: by our clock, never later than by the server's. ``ahead``: where they have permits.
     """
 
     session: str | None
-    claimed_at: float
+    begun_at: float
     lease: float
     lease_ends: float
+    ahead: Permits | None = None
     overdue: bool = False
 
 
 class ClaimsInFlight:
     """Claims that were given to the app and have no verdict yet, in claim order. Each has a concurrency slot."""
 
-    def __init__(self, concurrency: Slots, processing_timeout: float | None = None) -> None:
-        self._concurrency = concurrency
+    def __init__(self, slots: Slots, processing_timeout: float | None = None) -> None:
+        self.slots = slots
         self._processing_timeout = processing_timeout
         self._groups: dict[str, ClaimGroup] = {}
         """By token, in claim order."""
@@ -42,16 +46,37 @@ class ClaimsInFlight:
     def __contains__(self, token: str) -> bool:
         return token in self._groups
 
-    def add(self, claims: Iterable[Claim], session: str | None, requested_at: float) -> None:
-        """Adds claims that the app gets now. Their leases count from ``requested_at``, which is never too late."""
+    def add(
+        self, claims: Iterable[Claim], session: str | None, requested_at: float, ahead: Permits | None = None
+    ) -> None:
+        """Adds claims that the app gets now. Their leases count from ``requested_at``, which is never too late.
+
+        ``ahead``: the app begins them later, see :meth:`begin`.
+        """
+        begun_at = requested_at if ahead is None else math.inf
         groups: dict[float, ClaimGroup] = {}  # one for each call to the server
         by_token: dict[str, ClaimGroup] = {}
         for token, _, _, claimed_at, lease_until in claims:
             lease = lease_until - claimed_at
             if lease not in groups:
-                groups[lease] = ClaimGroup(session, requested_at, lease, requested_at + lease)
+                groups[lease] = ClaimGroup(session, begun_at, lease, requested_at + lease, ahead)
             by_token[token] = groups[lease]
-        self._keep(by_token, session)
+        self._keep(by_token, session, len(by_token) if ahead is None else ahead.change(len(by_token)))
+
+    def begin(self, tokens: Iterable[str], now: float) -> None:
+        """The app has begun these. Claims that are not in flight any more are ignored."""
+        groups: dict[ClaimGroup, ClaimGroup] = {}
+        for token in tokens:
+            if (old := self._groups.get(token)) is not None:
+                if old not in groups:
+                    groups[old] = replace(old, begun_at=now)
+                self._groups[token] = groups[old]
+
+    def count_of(self, tokens: Iterable[str], ahead: Permits) -> tuple[int, int]:
+        """How many of these claims have permits of ``ahead``, and how many are in flight without."""
+        groups = [group for token in tokens if (group := self._groups.get(token)) is not None]
+        with_permits = sum(group.ahead is ahead for group in groups)
+        return with_permits, len(groups) - with_permits
 
     def limit(self, session: str, window: Slots) -> None:
         """Counts the claims of a session in ``window`` too, until :meth:`end_session`."""
@@ -65,11 +90,11 @@ class ClaimsInFlight:
 
     def adopt(self, token: str, session: str | None, now: float, lease: float) -> None:
         """Adds one claim by its token; moves it to ``session`` if it is in flight already."""
-        self._keep({token: ClaimGroup(session, now, lease, now + lease)}, session)
+        self._keep({token: ClaimGroup(session, now, lease, now + lease)}, session, 1)
 
-    def _keep(self, by_token: Mapping[str, ClaimGroup], session: str | None) -> None:
+    def _keep(self, by_token: Mapping[str, ClaimGroup], session: str | None, slots: int) -> None:
         # First, since removing an earlier claim of the same token frees its slot for another request.
-        self._concurrency.take(len(by_token))
+        self.slots.take(slots)
         if not self._groups.keys().isdisjoint(by_token):
             self.remove(by_token)
         self._groups.update(by_token)
@@ -81,21 +106,25 @@ class ClaimsInFlight:
     def remove(self, tokens: Iterable[str]) -> None:
         """Removes claims and frees their slots. Unknown tokens are ignored."""
         removed: dict[str | None, list[str]] = {}
+        kinds: dict[Permits | None, int] = {}
         for token in tokens:
             if (group := self._groups.pop(token, None)) is not None:
                 removed.setdefault(group.session, []).append(token)
-        for session, own in removed.items():
+                kinds[group.ahead] = kinds.get(group.ahead, 0) + 1
+        for session, session_tokens in removed.items():
             if session is not None:
                 claims = self._by_session[session]
-                for token in own:
+                for token in session_tokens:
                     del claims[token]
                 if not claims:
                     del self._by_session[session]
         if removed:
-            self._concurrency.release(sum(map(len, removed.values())))
-        for session, own in removed.items():
+            self.slots.release(
+                sum(count if ahead is None else -ahead.change(-count) for ahead, count in kinds.items())
+            )
+        for session, session_tokens in removed.items():
             if session in self._windows:
-                self._windows[session].release(len(own))
+                self._windows[session].release(len(session_tokens))
 
     def renewed(self, tokens: Iterable[str], now: float, lease: float | None = None) -> None:
         """Restarts the leases of renewed claims at ``now``. ``lease``: their length now, None if it is unknown."""
@@ -109,21 +138,22 @@ class ClaimsInFlight:
 
     def lost(self, tokens: Iterable[str], now: float) -> int:
         """Removes claims that the server reports as lost. Overdue ones stay: the app is still working on them. For the
-        others that have a session, :attr:`taken` waits for the app. Returns how many it has removed."""
+        others that have a session and were begun, :attr:`taken` waits for the app. Returns how many it has removed."""
         lost: list[str] = []
         for token in tokens:
             group = self._groups.get(token)
             if group is None or group.overdue:
                 continue
             lost.append(token)
-            if group.session is not None:
-                self.taken.add(token, group.session, group.claimed_at, now)
+            if group.session is not None and group.begun_at < math.inf:
+                self.taken.add(token, group.session, group.begun_at, now)
         self.remove(lost)
         return len(lost)
 
     def of_session(self, session: str) -> list[str]:
-        """The tokens of a session's claims, in claim order."""
-        return list(self._by_session.get(session, ()))
+        """The tokens of a session's claims that the app has begun, in claim order."""
+        tokens = self._by_session.get(session, ())
+        return [token for token in tokens if self._groups[token].begun_at < math.inf]
 
     def all(self) -> list[str]:
         """All tokens, in claim order."""
@@ -135,7 +165,7 @@ class ClaimsInFlight:
         tokens: list[str] = []
         for token, group in self._groups.items():
             if group.session is not None:
-                group.overdue = limit is not None and now - group.claimed_at >= limit
+                group.overdue = limit is not None and now - group.begun_at >= limit
                 if not group.overdue:
                     tokens.append(token)
         return tokens
@@ -166,8 +196,10 @@ class ClaimsInFlight:
         overdue = self.taken.overdue(now)
         if limit is None:
             return overdue
-        return overdue + [token for token, group in self._groups.items() if now - group.claimed_at >= limit]
+        return overdue + [token for token, group in self._groups.items() if now - group.begun_at >= limit]
 
     def oldest(self, now: float) -> float:
-        """The age of the oldest claim in seconds; 0 if there are none."""
-        return max((now - group.claimed_at for group in self._groups.values()), default=0.0)
+        """How long the app has worked on the oldest claim, in seconds; 0 if there are none."""
+        return max(
+            (now - group.begun_at for group in self._groups.values() if group.begun_at <= now), default=0.0
+        )

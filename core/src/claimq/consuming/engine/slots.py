@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from claimq.concurrency.notify import Notifier
@@ -76,6 +78,15 @@ class Slots:
         self.in_use -= count
         self._grant()
         self._changed.notify()
+
+    @contextmanager
+    def held(self, count: int) -> Generator[None]:
+        """Takes slots as :meth:`take` while the context lasts."""
+        self.take(count)
+        try:
+            yield
+        finally:
+            self.release(count)
 
     def _grant(self) -> None:
         while self._waiting and not self.is_full:

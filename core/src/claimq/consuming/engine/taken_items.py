@@ -43,8 +43,8 @@ class TakenItems:
 
     def end_session(self, session: str) -> None:
         """The app has ended, or continues with another session."""
-        self._by_token = {token: taken for token, taken in self._by_token.items() if taken.session != session}
+        self._by_token = {token: entry for token, entry in self._by_token.items() if entry.session != session}
 
     def overdue(self, now: float) -> list[str]:
         """The tokens for which the app should have answered by now."""
-        return [token for token, taken in self._by_token.items() if taken.overdue_at <= now]
+        return [token for token, entry in self._by_token.items() if entry.overdue_at <= now]

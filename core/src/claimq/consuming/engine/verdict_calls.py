@@ -16,7 +16,7 @@ def call_of(verb: str, *endings: Ending[AnyClaim]) -> Work:
     ending = endings[0]
     claims, error, detail, delay = ending.claims, ending.error, ending.detail, ending.delay
     match verb:
-        case "done" if any(one.enqueue for one in endings):
+        case "done" if any(each.enqueue for each in endings):
             pairs = [Done(claim, one.enqueue) for one in endings for claim in one.claims]
             return lambda queue: queue.done(pairs)
         case "done":
@@ -28,6 +28,8 @@ def call_of(verb: str, *endings: Ending[AnyClaim]) -> Work:
             )
         case "requeue":
             return lambda queue: queue.requeue(claims, delay=delay, error=error, detail=detail)
+        case "later":
+            return lambda queue: queue.later(claims, delay or 0.0, error=error, detail=detail)
         case "drop":
             return lambda queue: queue.drop(claims, error)
         case "crash":

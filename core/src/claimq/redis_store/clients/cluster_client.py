@@ -10,6 +10,7 @@ import asyncio
 import random
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from redis.crc import key_slot
@@ -48,10 +49,6 @@ class ClusterClient:
         """Runs a script by its hash, on the node of its first key. Raises as :meth:`DirectClient.evalsha`."""
         return await self._plain(words[0], "EVALSHA", sha, numkeys, *words)
 
-    async def eval(self, text: str, numkeys: int, *words: Word) -> Any:
-        """Runs a script by its text, on the node of its first key. Raises as :meth:`evalsha`."""
-        return await self._plain(words[0], "EVAL", text, numkeys, *words)
-
     async def blpop(self, keys: Sequence[str], timeout: float) -> Any:
         """Waits on a connection of its own. If cancelled, it closes that connection."""
         return await self._at(keys[0], lambda node, asks: node.blpop(keys, timeout, before=asks))
@@ -86,6 +83,28 @@ class ClusterClient:
         """Sends commands together on one connection to the node that serves a key. Returns their replies, errors and
         redirections among them."""
         return await self._at(key, lambda node, _: node.together(*commands))
+
+    async def each(
+        self,
+        keys: Sequence[Word],
+        commands_of: Callable[[Sequence[int]], Sequence[Sequence[Word]]],
+        note: Callable[[object], None],
+    ) -> list[Any]:
+        """As :meth:`DirectClient.each`, a command for each key, those of a node together. ``commands_of``: the commands
+        for the keys with these positions. One that a node refuses with a redirection is sent again alone."""
+        places: dict[DirectClient, list[int]] = {}
+        for place, key in enumerate(keys):
+            places.setdefault(await self._node_of(_slot(key)), []).append(place)
+        replies: list[Any] = [None] * len(keys)
+        for of_node in places.values():
+            send = partial(_each, commands=commands_of(of_node), note=note)
+            some = await self._at(keys[of_node[0]], send)
+            for place, reply in zip(of_node, some, strict=True):
+                replies[place] = reply
+                if isinstance(reply, AskError):  # also a MovedError
+                    replies[place] = await self.at(keys[place], *commands_of([place])[0])
+                    note(replies[place])
+        return replies
 
     async def new_connection(self, key: Word) -> Any:
         """A connection to the node that serves a key, not connected yet, for the caller alone."""
@@ -204,6 +223,15 @@ class ClusterClient:
         current = {*self._first, *(address for _, address in self._ranges)}
         gone = [self._nodes.pop(address) for address in list(self._nodes) if address not in current]
         await asyncio.gather(*(node.aclose() for node in gone), return_exceptions=True)
+
+
+async def _each(
+    node: DirectClient,
+    _: Sequence[Word] | None,
+    commands: Sequence[Sequence[Word]],
+    note: Callable[[object], None],
+) -> list[Any]:
+    return await node.each(commands, note)
 
 
 def _range_of(entry: Any, host: str) -> tuple[int, int, Address]:

@@ -8,8 +8,8 @@ the library and handle TLS, authentication, databases and Sentinel; here each se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import ReadOnlyError, ResponseError
@@ -23,6 +23,7 @@ except ImportError:
     pack = None
 
 Word = str | bytes | int | float
+T = TypeVar("T")
 _NUMBERS = frozenset({int, float, bool})
 
 
@@ -41,10 +42,6 @@ class DirectClient:
     async def evalsha(self, sha: str, numkeys: int, *words: Word) -> Any:
         """Runs a script by its hash. Raises the client library's errors, TimeoutError, OSError."""
         return await self._call(("EVALSHA", sha, numkeys, *words), self._reply_timeout)
-
-    async def eval(self, text: str, numkeys: int, *words: Word) -> Any:
-        """Runs a script by its text. Raises as :meth:`evalsha`."""
-        return await self._call(("EVAL", text, numkeys, *words), self._reply_timeout)
 
     async def read(self, guard: Sequence[Word], words: Sequence[Word]) -> Any:
         """Runs a script that only reads, if the server is the primary; raises Disconnected if it is a replica.
@@ -94,6 +91,24 @@ class DirectClient:
             pipe.execute_command(*words)
         return list(await pipe.execute(raise_on_error=False))
 
+    async def each(self, commands: Sequence[Sequence[Word]], note: Callable[[object], None]) -> list[Any]:
+        """As :meth:`together`, without conversions. ``note`` is called with each reply when it arrives; if it raises
+        an error, the others are not read."""
+        replies: list[Any] = []
+
+        async def talk(connection: Any) -> list[Any]:
+            words = [piece for command in commands for piece in packed(connection, command)]
+            await connection.send_packed_command(words, check_health=False)
+            while len(replies) < len(commands):
+                try:
+                    replies.append(await connection.read_response(disable_decoding=True))
+                except ResponseError as error:
+                    replies.append(error)
+                note(replies[-1])
+            return replies
+
+        return await self._exchange(self._reply_timeout, talk)
+
     async def _call(
         self,
         words: Sequence[Word],
@@ -102,22 +117,30 @@ class DirectClient:
         then: Sequence[Word] | None = None,
         guard: Sequence[Word] | None = None,
     ) -> Any:
+        async def talk(connection: Any) -> Any:
+            # Both are packed before the wait, so that the second is sent sooner.
+            commands = [packed(connection, command) for command in (words, then) if command is not None]
+            if guard is not None:
+                commands[0] = packed(connection, guard) + commands[0]
+            reply: Any = None
+            for command in commands:
+                await connection.send_packed_command(command, check_health=False)
+                if guard is not None:
+                    await _check_guard(connection)
+                reply = await connection.read_response(disable_decoding=True)
+            return reply
+
+        return await self._exchange(seconds, talk)
+
+    async def _exchange(self, seconds: float, talk: Callable[[Any], Awaitable[T]]) -> T:
+        """Sends and reads on a connection of its own, which stays open if all replies were read."""
         generation = self._generation
         await self._enter()
         connection: Any = None
         try:
             async with InactivityTimeout(seconds, self._reply_timeout):
                 connection = self._free.pop() if self._free else await self._connected()
-                # Both are packed before the wait, so that the second is sent sooner.
-                commands = [packed(connection, command) for command in (words, then) if command is not None]
-                if guard is not None:
-                    commands[0] = packed(connection, guard) + commands[0]
-                reply: Any = None
-                for command in commands:
-                    await connection.send_packed_command(command, check_health=False)
-                    if guard is not None:
-                        await _check_guard(connection)
-                    reply = await connection.read_response(disable_decoding=True)
+                reply = await talk(connection)
         except ResponseError:
             await self._give(connection, generation)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -30,6 +30,7 @@ from claimq.redis_store.clients.listening import listening
 from claimq.redis_store.clients.parsers import parser_for
 from claimq.redis_store.settings import RedisSettings
 
+Words = Sequence[str | bytes | float]
 LONGEST_BLOCK = 2.0
 """Longest duration of a blocking command, in seconds. A longer wait consists of several."""
 
@@ -145,10 +146,10 @@ def is_cluster(client: Any) -> bool:
     return isinstance(client, ClusterClient | RedisCluster)
 
 
-def expires_at_once(client: Any, key: str) -> Awaitable[object]:
-    """Removes a key, by a command that every role may run."""
+def plain(client: Any, *words: str | bytes | float) -> Awaitable[object]:
+    """Runs a command whose reply needs no conversion, on a connection for scripts."""
     command = client.plain if isinstance(client, DirectClient) else client.execute_command
-    return cast("Awaitable[object]", command("PEXPIRE", key, 0))
+    return cast("Awaitable[object]", command(*words))
 
 
 async def read(client: Any, absent: str, *words: str | bytes | float) -> Any:
@@ -171,7 +172,33 @@ async def read(client: Any, absent: str, *words: str | bytes | float) -> Any:
     return reply
 
 
-async def together(client: Any, *commands: Sequence[str | bytes | float]) -> list[Any]:
+async def read_each(
+    client: Any,
+    absent: str,
+    keys: Sequence[str],
+    commands_of: Callable[[Sequence[int]], Sequence[Words]],
+    note: Callable[[object], None],
+) -> list[Any]:
+    """Runs commands that only read, one for each key, those of a server together, if it is the primary; see
+    :func:`read`. ``commands_of``: the commands for the keys with these positions. ``note`` is called with each reply.
+    Raises the first error. Not for a caller's client of a Redis Cluster."""
+    if isinstance(client, ClusterClient):
+        replies = await client.each(keys, commands_of, note)
+    else:
+        commands = [("PEXPIRE", absent, 0), *commands_of(range(len(keys)))]
+        each = (
+            client.each(commands, note) if isinstance(client, DirectClient) else together(client, *commands)
+        )
+        refused, *replies = await each
+        if isinstance(refused, ReadOnlyError):
+            raise refused
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
+async def together(client: Any, *commands: Words) -> list[Any]:
     """Sends commands together on one connection to a single server; returns their replies, errors among them."""
     if isinstance(client, DirectClient):
         return await client.together(*commands)

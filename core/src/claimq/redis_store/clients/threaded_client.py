@@ -34,10 +34,6 @@ class ThreadedClient:
         """Runs a script by its hash."""
         return await self._run(self._client.evalsha, sha, numkeys, *words)
 
-    async def eval(self, text: str, numkeys: int, *words: Any) -> Any:
-        """Runs a script by its text."""
-        return await self._run(self._client.eval, text, numkeys, *words)
-
     async def ping(self) -> Any:
         """One round trip."""
         return await self._run(self._client.ping)

@@ -1,27 +1,29 @@
 #!lua flags=allow-oom
--- Purpose: moves up to COUNT items (2 MiB, or 1 MiB in a queue with exclusive keys; 500 where several clients
+-- Purpose: moves up to COUNT items (2 MiB, or 1 MiB in a queue with keys; 500 where several clients
 --   have items; 250 that have counters or a history, or 128 KiB of their headers), by priority, oldest first
 --   and round robin over the clients, from main to busy under new leases.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads,
---   leases, claims, workers, present, delayed, failed (ZSET), busy:WORKER, failed:items, config, levels,
---   exclusive, stats, calls:INSTANCE (HASH)
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
+--   leases, claims, workers, present, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons,
+--   delayed:clients, config, levels, keys, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with
 --   every call, 7 the incarnation of the queue's data that the caller knows, or "" before its first reply, 8
 --   the bytes of the largest item that it can take (no limit without)
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}, with its bytes as a
 --   number in place of an envelope that is larger; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if
---   there is something to reap, and 2 more if there is something to repair. Sent again it answers the same,
+--   there is something to reap, 2 more if there is something to repair, and 4 more if the queue limits how
+--   many items start in a time. Sent again it answers the same,
 --   with false for a claim that has ended since.
---   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, paused 0|1, incarnation};
+--   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, 1 if the queue is paused, 2 if
+--   limits hold items back, else 0, incarnation, number of workers that were seen within 20 s};
 --   {"AGAIN"}: the ring had many clients whose lists are gone, and has lost these entries now, or all items
---   of the call had passed their deadlines (they are in failed) or wait for an exclusive key (in delayed);
+--   of the call had passed their deadlines (they are in failed) or wait for a key (in delayed);
 --   make a new call;
 --   {"LOST", incarnation}: the caller does not know this data: it has not claimed before, or the data that it
 --   knows is lost, and with it what withdrew this call; nothing is claimed. A caller that still waits for the
 --   reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
 -- include limits queue types counts sizes slices keeper touch close wake expired call stored delay levels
--- include write_keys lease take
+-- include write_keys paused lease weigh_out take
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})
@@ -37,8 +39,20 @@ if #envelopes == 0 then
     close(q, counts_of(q, envelopes, {}))
   else touch(q) end
   if q.stopped or q.past or q.waiting then return {'AGAIN'} end
+  if c.next_start and q.left > 0 then
+    -- One worker waits for the instant when a rate lets the next item start. Its claim leaves a wake token.
+    -- The others sleep as if nothing waited, so that they do not all come at that instant.
+    local at, waiter = string.match(redis.call('HGET', q.stats, 'limits_waiter') or '', '^(%d+) (.*)$')
+    at = tonumber(at) or 0
+    if at <= q.now or at > c.next_start or waiter == worker then
+      redis.call('HSET', q.stats, 'limits_waiter', whole(c.next_start) .. ' ' .. worker)
+      c.due = whole(math.min(tonumber(c.due) or c.next_start, c.next_start))
+    end
+  end
   local wait = c.wait == '' and '' or whole(setting(c.wait, 1000, 0, 86400000))
-  return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, c.paused and 1 or 0, q.incarnation}
+  local reason = c.paused and 1 or c.limits and (q.is_full or q.left > 0) and 2 or 0
+  return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,
+    redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf')}
 end
 local text = lease(q, c, envelopes, nonce)
 close(q, counts_of(q, envelopes, {}))

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Purpose: moves one item from the place in main or delayed where it was found to busy, also if the queue is
---   paused.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, leases,
---   claims, workers, present, delayed (ZSET), busy:WORKER, config, levels, exclusive, stats, calls:INSTANCE
---   (HASH)
+--   paused, and whatever its limits: it counts for them.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, heads, leases,
+--   claims, workers, present, delayed, held (ZSET), busy:WORKER, config, levels, keys, delayed:clients,
+--   stats, calls:INSTANCE (HASH)
 -- ARGV: 1 to 7 as for claim (the count is 1), 8 id, 9 state (main or delayed), 10 client or "-", 11 position
 --   as find returned it
 -- Replies: {"OK", ...}, {"LOST", incarnation} and {"STALE"} as claim; {"MOVED"}: it is not within 100 places
@@ -12,36 +12,33 @@
 -- Cost: finding and removing it from its list: O(places to the nearer end), at most 100,000; O(log delayed)
 --   in delayed
 -- include limits queue types sizes slices read_within read_oldest id_check keeper touch close wake expired
--- include call stored delay levels oldest forget read_waiting lengths leave_ring settle_client write_keys
--- include lease
+-- include call stored delay weigh_out leave_delayed levels oldest forget read_waiting tags lengths
+-- include settle_client write_keys client_of place_of paused lease found_near
 
-local NEAR, FAR = 100, 100000
+local FAR = 100000
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'PEXPIRE', 'ZADD',
   'ZREM'})
 local worker, nonce, id, state, client = ARGV[4], ARGV[6], ARGV[8], ARGV[9], ARGV[10]
-local position = tonumber(ARGV[11])
 local again = kept_reply(q)
 if again then return claimed_again(q, again, worker, nonce) end
 check_permission(q.base, 'LINDEX', '0')
 expect_hash(q.base .. 'levels')
-expect_list(q.clients)
+expect_zset(q.clients)
 local c = before_claim(q, worker)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end
 
--- The item of this id at the place where it was found or near it, and its place.
-local function found_near()
-  local is_it = new_id_check(id)
-  local function at(from, count)
-    for i, envelope in ipairs(read_waiting(q, state, client, from, count)) do
-      if is_it(envelope) then return envelope, from + i - 1 end
-    end
-  end
-  local envelope, place = at(position, 1)
-  if envelope then return envelope, place end
-  return at(math.max(position - NEAR, 0), 2 * NEAR)
+-- Notes that the item takes its key, busy or not, and is held no longer.
+local function take_its_key(envelope)
+  -- include keys
+  local key, place = key_of_item(envelope), place_of(envelope)
+  if not key then return end
+  local others = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
+  others[#others + 1] = ''
+  q.keys, q.others = {[key] = 1}, table.concat(others, ' ')
+  if place then redis.call('ZREM', q.base .. 'held', held_entry(key, place)) end
 end
 
-local envelope, place = found_near()
+local envelope, place = found_near(q, id, state, client, tonumber(ARGV[11]))
 if not envelope then return {'MOVED'} end
 if state == 'main' then
   local count, list, at, length = length_of(q, client), list_at(q, client, place)
@@ -52,12 +49,18 @@ if state == 'main' then
   redis.call('LSET', list, whole(-1 - at), nonce)
   redis.call('LREM', list, to_nearer_end == at and -1 or 1, nonce)
   q.lengths[client] = count - 1
-  if client ~= '-' then settle_client(q, client, 1) end
-  if count == 1 and (client ~= '-' or q.main_in_ring) then leave_ring(q, client) end
-else redis.call('ZREM', q.delayed, envelope) end
+  if q.weighs then weigh_out(q, MAIN, {envelope}) end
+  if client ~= '-' then settle_client(q, client, 1)
+  elseif count == 1 then redis.call('ZREM', q.clients, client) end
+else
+  redis.call('ZREM', q.delayed, envelope)
+  leave_delayed(q, client_of(envelope), envelope)
+end
+if q.has_keys then take_its_key(envelope) end
 if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
 note_size(q, #envelope)
 q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
+if c.limits then within_limits(q, c, 1) end
 local text = lease(q, c, {envelope}, nonce)
 close(q, counts_of(q, {envelope}, {}))
 keep_reply(q, text)

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Purpose: a page of the ring of clients that have items in main, each with how many, and how many items have
---   no client.
--- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels, clients (LIST)
+-- Purpose: a page of the ring of clients that have items in main, the next one last, each with how many, and
+--   how many items have no client.
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels (LIST), clients (ZSET)
 -- ARGV: 1 how many to skip, 2 how many to return (at most 1,000); 3 a client, or nothing for all: its row
 --   comes alone, also if it has no items
 -- Replies: {number of items without a client, client or "-", number of its items, ...}
@@ -10,8 +10,8 @@
 
 local q = open(KEYS[1], {})
 local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {count_in(q, '-')}
-for _, client in ipairs(ARGV[3] and {ARGV[3]} or redis.call('LRANGE', q.clients, whole(skip),
-  whole(skip + count - 1))) do
+for _, client in ipairs(ARGV[3] and {ARGV[3]} or redis.call('ZRANGE', q.clients, whole(skip),
+  whole(skip + count - 1), 'REV')) do
   reply[#reply + 1], reply[#reply + 2] = client, count_in(q, client)
 end
 return reply

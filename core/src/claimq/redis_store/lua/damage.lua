@@ -2,14 +2,14 @@
 -- Purpose: damage to a queue's keys that no call of these scripts leaves: keys that another client has
 --   changed, that the server has evicted, or that were restored in part. It reports each with the Redis
 --   command that corrects it.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST), heads, leases,
---   claims, workers, failed (ZSET), busy:WORKER, failed:items, config, stats (HASH)
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels (LIST), clients, heads, leases,
+--   claims, workers, delayed, failed (ZSET), busy:WORKER, delayed:clients, failed:items, config, stats (HASH)
 -- ARGV: none
 -- Replies: {key, what is wrong, word of the command..., false, ...}; at most 10 of a kind
 -- Cost: O(workers + clients + items in busy and failed). It leaves out more than 10,000 clients, and a
 --   worker's or all failed items beyond 5,000, and looks at the first 1,000 workers and places of failed
 --   items.
--- include limits queue keeper levels claim_calls
+-- include limits queue keeper levels tags claim_calls client_of
 
 local MOST, MOST_ITEMS, MOST_CLIENTS, SHOWN = 1000, 5000, 10000, 10
 local q, reply, shown, looked = open(KEYS[1], {}), {}, {}, 0
@@ -64,22 +64,41 @@ for _, id in ipairs(fields(stored)) do
   end
 end
 
--- The lists of main.
-local size, in_ring, items = redis.call('LLEN', q.clients), {}, 0
-if size > MOST_CLIENTS or redis.call('ZCARD', q.heads) > MOST_CLIENTS then return reply end
-for _, client in ipairs(redis.call('LRANGE', q.clients, 0, -1)) do
-  if client ~= '-' and not in_ring[client] then items = items + count_in(q, client) end
-  in_ring[client] = true
+-- The counts of delayed items by client, unless the items are many or large.
+local function check_delayed()
+  local key, items = q.base .. 'delayed:clients', redis.call('ZCARD', q.delayed)
+  if items > MOST or items * q.largest > CALL_BYTES or redis.call('HLEN', key) > MOST then return end
+  local counted, clients = redis.call('HGETALL', key), {}
+  for i = 1, #counted, 2 do clients[counted[i]] = -(tonumber(counted[i + 1]) or 0.5) end
+  for _, envelope in ipairs(page(q.delayed)) do
+    local client = client_of(envelope)
+    if client ~= '-' then clients[client] = (clients[client] or 0) + 1 end
+  end
+  for client, missing in pairs(clients) do
+    if missing ~= 0 then
+      local text = redis.call('HGET', key, client) or '0'
+      local right = missing + (tonumber(text) or 0.5)
+      local what = 'counts ' .. text .. ' delayed items of ' .. client .. ', and there are ' .. whole(right)
+      if right == 0 then add(key, 'delayed', what, 'HDEL', key, client)
+      else add(key, 'delayed', what, 'HSET', key, client, whole(right)) end
+    end
+  end
 end
-if q.main_in_ring and not in_ring['-'] then
-  add(q.clients, 'main', 'lacks the items without a client', 'HSET', q.stats, 'main_in_ring', '0')
+check_delayed()
+
+-- The lists of main.
+local size, in_ring, items = redis.call('ZCARD', q.clients), {}, 0
+if size > MOST_CLIENTS or redis.call('ZCARD', q.heads) > MOST_CLIENTS then return reply end
+for _, client in ipairs(redis.call('ZRANGE', q.clients, 0, -1)) do
+  if client ~= '-' then items = items + count_in(q, client) end
+  in_ring[client] = true
 end
 for _, client in ipairs(redis.call('ZRANGE', q.heads, 0, -1)) do
   local count = not in_ring[client] and count_in(q, client) or 0
   items = items + count
   if count > 0 then
     local what = 'lacks the client ' .. client .. ', whose items wait'
-    add(q.clients, 'client', what, 'LPUSH', q.clients, client)
+    add(q.clients, 'client', what, 'ZADD', q.clients, whole(next_tag(q)), client)
   end
 end
 if items ~= q.client_items then

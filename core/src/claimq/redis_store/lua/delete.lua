@@ -10,7 +10,7 @@
 -- Cost: as flush
 -- include limits queue types keeper touch close call levels flush
 
-local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LTRIM', 'PEXPIRE', 'UNLINK', 'ZREM'})
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'PEXPIRE', 'UNLINK', 'ZREM'})
 local again = kept_reply(q)
 if again then return again end
 local owner = ARGV[5] ~= '' and redis.call('HGET', q.config, 'owner')

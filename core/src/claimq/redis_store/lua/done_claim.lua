@@ -10,7 +10,7 @@
 --   AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
 -- Cost: as done and claim together
 -- include limits queue types counts sizes slices keeper touch close wake expired call durability stored delay
--- include levels claims end_held verdicts write_keys lease take
+-- include levels claims longest end_held verdicts free_keys write_keys paused lease weigh_out take
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})
@@ -24,24 +24,38 @@ local waits = durability_of_done(q)
 local c = before_claim(q, worker)
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
-if q.has_exclusive then  -- the keys of the items that are done are free
+local released = 0
+if q.has_keys then  -- the keys of the items that are done are free for this call
   q.ending = {}
   for _, group in ipairs(groups) do
     for _, token in ipairs(group.tokens) do q.ending[token] = true end
+  end
+  released = free_keys_of(q, groups)
+end
+if c.limits then  -- what this call ends makes room
+  c.ending = 0
+  local seen = {}
+  for _, group in ipairs(groups) do
+    local ends = #group.tokens > 0 and redis.call('ZMSCORE', q.leases, unpack(group.tokens)) or {}
+    for i, token in ipairs(group.tokens) do
+      if ends[i] and not seen[token] then c.ending, seen[token] = c.ending + 1, true end
+    end
   end
 end
 -- which may still refuse the call, so it comes before the verdicts
 local envelopes = left == 0 and take_for(q, c, count) or {}
 local verdicts, lost = end_held(q, groups)
 local done = #verdicts - lost
+if q.freed and #q.freed > 0 then redis.call('HDEL', q.base .. 'keys', unpack(q.freed)) end
+if released > 0 and #envelopes == 0 then leave_wake_token(q) end
 c.leased = c.leased - done
 local text = #envelopes > 0 and lease(q, c, envelopes, nonce)
-  or format_text('%d %d 0 0 0 %d ', q.seq, q.now, c.overdue) .. q.incarnation
+  or format_text('%d %d 0 0 0 %d ', q.seq, q.now, c.overdue + c.rate_flag) .. q.incarnation
 if #envelopes == 0 and done == 0 and not (q.past or q.waiting) then
   touch(q)
   return {'OK', text .. ' ' .. verdict_text(verdicts, left)}
 end
-local counts = {done = done, lost = lost}
+local counts = {done = done, lost = lost, client_items = q.more_client_items or 0}
 close(q, (#envelopes > 0 or q.past or q.waiting) and counts_of(q, envelopes, counts) or counts)
 text = text .. ' ' .. verdict_text(verdicts, left) .. (done > 0 and waits or '')
 keep_reply(q, text)

@@ -9,8 +9,8 @@
 --   OK.
 -- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that, and 250
 --   groups of followers, or all of one claim
--- include limits queue types counts sizes slices touch close wake call durability levels lengths main claims
--- include find_held end_claims verdicts enqueue
+-- include limits queue types counts sizes slices touch close wake call durability levels tags lengths main
+-- include claims find_held end_claims longest verdicts free_keys enqueue
 
 local FOLLOWER_GROUPS = 250
 
@@ -53,7 +53,11 @@ end
 local waits = durability_of_done(q)
 local refusal = check_groups(followers, {})
 if refusal then return refusal end
-for _, group in ipairs(claims) do end_claims(q, group.busy, group.live) end
+if q.has_keys and free_keys_of(q, claims) > 0 then leave_wake_token(q) end
+for _, group in ipairs(claims) do
+  if group.live[1] then note_longest(q, group.live[1]) end
+  end_claims(q, group.busy, group.live)
+end
 for i, verdict in ipairs(verdicts) do if verdict == '' then verdicts[i] = 'done' end end
 for _, group in ipairs(followers) do write_group(group) end
 local counts = {done = #verdicts - lost, lost = lost}

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Purpose: adds the cause of a crash to items that a worker has just given back as crashed. The kubelet
 --   reports the cause a moment after the crash.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients (LIST), delayed, failed, leases
---   (ZSET), failed:items, busy:WORKER (HASH)
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels (LIST), clients, delayed, failed, leases
+--   (ZSET), failed:items, failed:reasons, busy:WORKER (HASH)
 -- ARGV: 1 worker, 2 cause, 3 longest time since the crash (ms), 4 limit: how many of the newest items of each
 --   list and state to look at, 5 when the process of this cause ended (s; inf: unknown), 6 how many items
 --   earlier calls have looked at
@@ -11,15 +11,15 @@
 -- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent
 --   again it changes no item twice.
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
--- include limits queue types counts sizes check_text walk touch stored envelope levels
+-- include limits queue types counts sizes check_text walk touch close stored envelope levels shape reasons
 
-local q = open(KEYS[1], {'HSET', 'LSET', 'ZADD', 'ZREM'})
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LSET', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
 check_text(cause)
 local mark, kept, ended, writes = string.match(cause, '^[^:]*:?'), string.sub(cause, 1, 200),
   tonumber(ARGV[5]), {}
 
--- The envelope with the cause, or nil unless this worker has just given the item back as crashed.
+-- The item with the cause, or nil unless this worker has just given the item back as crashed.
 local function with_cause(envelope)
   local header = envelope and string.match(envelope, '^cq1![^\n]*')
   if not header or not string.find(header, worker, 1, true) then return nil end
@@ -31,7 +31,7 @@ local function with_cause(envelope)
     return nil
   end
   last.error, item.meta.error = kept, cause
-  return format(item)
+  return item
 end
 
 local function try_item(envelope, ...)
@@ -44,19 +44,20 @@ local function try_item(envelope, ...)
 end
 
 local walk, look_at = walk_from(q, tonumber(ARGV[6]))
-local lists, known = lists_of(q, '-'), {['-'] = true}
-for _, client in ipairs(redis.call('LRANGE', q.clients, 0, 99)) do
-  for _, list in ipairs(known[client] and {} or lists_of(q, client)) do lists[#lists + 1] = list end
-  known[client] = true
+local lists = lists_of(q, '-')
+for _, client in ipairs(redis.call('ZRANGE', q.clients, 0, 99, 'REV')) do
+  for _, list in ipairs(client ~= '-' and lists_of(q, client) or {}) do lists[#lists + 1] = list end
 end
 for _, list in ipairs(lists) do
   look_at(math.min(limit, redis.call('LLEN', list)), function(i)
-    return try_item(redis.call('LINDEX', list, whole(i)), 'LSET', list, whole(i))
+    local envelope = redis.call('LINDEX', list, whole(i))
+    return try_item(envelope, 'LSET', list, whole(i), envelope)
   end)
 end
 local failed, stored = redis.call('ZRANGE', q.base .. 'failed', 0, whole(limit - 1), 'REV'),
   q.base .. 'failed:items'
 expect_hash(stored)
+expect_hash(q.base .. 'failed:reasons')
 look_at(#failed, function(i)
   return try_item(redis.call('HGET', stored, failed[i + 1]), 'HSET', stored, failed[i + 1])
 end)
@@ -71,14 +72,29 @@ look_at(math.min(limit, redis.call('ZCARD', q.delayed)), function(i)
   return try_item(row[1], 'DELAYED', row[1], row[2])
 end)
 
+for _, write in ipairs(writes) do
+  local item = write[1]
+  if item.meta.reason then
+    count_reason(q, item.meta.reason, -1)
+    enter_reason(q, item, shape_of(q, cause, worker))
+  end
+end
+
 -- All is read; now write. What was due stays due at the same instant.
 for _, write in ipairs(writes) do
-  local changed, verb, key, at = write[1], write[2], write[3], write[4]
+  local changed, verb, key, at, before = format(write[1]), unpack(write, 2)
+  local place = verb == 'DELAYED' and DELAYED or verb == 'LSET' and MAIN
+  if q.weighs and place then
+    weigh(q, place, {before or key}, -1)
+    weigh(q, place, {changed}, 1)
+  end
   if verb == 'DELAYED' then
     redis.call('ZREM', q.delayed, key)
     redis.call('ZADD', q.delayed, at, changed)
   elseif verb == 'LSET' then redis.call('LSET', key, at, changed)
   else redis.call('HSET', key, at, changed) end
 end
+write_reasons(q)
+if q.weights then redis.call('HSET', q.stats, 'bound', write_weights(q)) end
 touch(q)
 return {'OK', #writes, walk.at, walk.more}

@@ -1,14 +1,23 @@
 #!lua flags=allow-oom
 -- Purpose: removes all items of one client that wait in main. Those that are busy, delayed or failed stay.
--- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels, clients (LIST), heads (ZSET), levels, stats,
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels (LIST), clients, heads (ZSET), levels, stats,
 --   calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 client
 -- Replies: {"OK", number of items removed}; {"STALE"}. Without any item nothing is written.
--- Cost: the server frees the items in the background (up to 64 of them at once), and searches a ring of up to
---   500,000 entries
--- include limits queue types touch close call levels forget lengths leave_ring
+-- Cost: O(log clients); the server frees the items in the background (up to 64 of them at once)
+-- include limits queue types touch sizes close call levels forget tags lengths weigh_out
 
-local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LREM', 'PEXPIRE', 'UNLINK', 'ZREM'})
+-- The client's bytes in main leave with its items.
+local function leave_main(q, client)
+  -- include weights
+  local counts = read_weights(redis.pcall('HGET', q.base .. 'bytes', client))
+  local weights = weights_of(q)
+  q.end_weights = end_weights
+  weights.clients[client] = {-counts[1], -counts[2], 0, 0}
+  for i = 1, 2 do weights.all[i] = weights.all[i] - counts[i] end
+end
+
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'PEXPIRE', 'UNLINK', 'ZREM'})
 local again = kept_reply(q)
 if again then return again end
 local client = ARGV[4]
@@ -16,7 +25,7 @@ local count = length_of(q, client)
 expect_hash(q.base .. 'levels')
 if count == 0 then return {'OK', '0'} end
 redis.call('UNLINK', unpack(lists_of(q, client)))
-leave_ring(q, client)
+if q.weighs then leave_main(q, client) end
 forget(q, {client})
 close(q, {client_items = -count, flushed = count})
 local text = whole(count)

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Purpose: gives claims back with the verdict fail, permanent, drop, requeue, crash or interrupt: each item
---   goes where its counters and the policy say.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads,
---   leases, delayed, failed (ZSET), busy:WORKER, failed:items, config, levels, stats, calls:INSTANCE (HASH)
+-- Purpose: gives claims back with the verdict fail, permanent, drop, requeue, postpone, crash or interrupt:
+--   each item goes where its counters and the policy say.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
+--   leases, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons, delayed:clients, config,
+--   levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail (8 KiB each at most), 7 delay in ms,
 --   or "" for the policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for
@@ -10,13 +11,28 @@
 -- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000
 --   items (2 MiB) that were given back before
 -- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
--- include levels oldest enter_level lengths main expect_entry claims find_held end_claims removed put_failed
--- include settle
+-- include levels oldest enter_level tags lengths main expect_entry claims find_held end_claims longest
+-- include removed shape reasons put_failed place_of head free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
 local again = kept_reply(q)
 if again then return again end
 check_text(ARGV[5], ARGV[6])
+
+-- Takes the starts of items that come back before their app began out of the rates: as much of each as the
+-- rate has not given to other items since.
+local function return_starts(q, text, items)
+  -- include start_limits
+  local texts = {string.sub(q.limits, 1, 1)}
+  for _, rate in ipairs(read_limits(q, text, 0)) do
+    for _, item in ipairs(items) do
+      local returned = item.number >= rate.from and math.min(rate.period, rate.low, rate.level) or 0
+      rate.level, rate.low = rate.level - returned, rate.low - returned
+    end
+    texts[#texts + 1] = level_text(rate)
+  end
+  q.limits, q.has_starts = table.concat(texts), true
+end
 
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest
 -- first, since what goes to the head later stands before what went there earlier: those that are left for
@@ -38,6 +54,7 @@ local function give_back(q, at, kind, error, detail, delay)
     group.live = {}
   end
   local newest_first = kind == 'interrupt'
+  if COUNTER[kind] == 'fails' and held[1] then note_longest(q, held[1].token) end
   table.sort(held,
     function(a, b) if newest_first then return a.number > b.number end return a.number < b.number end)
   for i, claim in ipairs(held) do
@@ -47,7 +64,7 @@ local function give_back(q, at, kind, error, detail, delay)
     if envelope then
       local item = parse(q, envelope, number_of(claim.token))
       expect_entry(q, item)
-      item.number = claim.number
+      item.number, item.token = claim.number, claim.token
       item.verdict = settle(q, policy, item, kind, error, group.worker, delay, detail)
       verdicts[position], items[#items + 1] = item.verdict, item
       if item.delay and item.delay > 0 then
@@ -58,6 +75,8 @@ local function give_back(q, at, kind, error, detail, delay)
   end
   table.sort(items, function(a, b) return a.number < b.number end)
   for i, item in ipairs(items) do decided[i] = item.verdict end
+  local has_begun = not newest_first or error ~= ''
+  if policy.limits and q.limits and not has_begun then return_starts(q, policy.limits, items) end
   place(q, policy, items, decided)
   for _, group in ipairs(groups) do end_claims(q, group.busy, group.live) end
   if COUNTER[kind] then q.counts[kind == 'permanent' and 'fails' or COUNTER[kind]] = #items end

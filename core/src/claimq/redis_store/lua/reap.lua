@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted
 --   after the server was replaced), then delayed items that are due to the tail of main.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads,
---   leases, present, delayed, failed (ZSET), busy:WORKER, failed:items, config, levels, stats (HASH)
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
+--   leases, present, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons, delayed:clients,
+--   config, levels, stats (HASH)
 -- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there
 --   is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n + claims of the workers of up to 100 processes that are gone, 5,000 at most)
--- include limits queue types counts sizes slices read_within touch close wake expired stored delay envelope
--- include levels oldest enter_level lengths main expect_entry end_claims channel presence removed put_failed
+-- include limits queue types counts sizes slices read_within touch close wake expired stored delay
+-- include weigh_out leave_delayed envelope levels oldest enter_level tags lengths main expect_entry
+-- include end_claims channel presence removed shape reasons put_failed place_of head free_keys
 -- include settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
@@ -43,7 +45,7 @@ for _, token in ipairs(expired) do
   if envelope then
     local item = parse(q, envelope, number_of(token))
     expect_entry(q, item)
-    item.number = tonumber(number_of(token))
+    item.number, item.token = tonumber(number_of(token)), token
     local why = 'the lease of ' .. worker .. ' ran out'
       .. (is_lost and ' after the server was replaced' or '')
     if is_gone[token] then why = 'the process of ' .. worker .. ' is gone: its connection closed' end
@@ -74,7 +76,8 @@ if not room then found.away, found.more = {}, true end  -- claims of these may b
 note_looks(q, found)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. worker_of(token), {token}) end
 sliced(due, function(...) redis.call('ZREM', q.delayed, ...) end)
-for _, item in ipairs(arrived) do
+for i, item in ipairs(arrived) do
+  leave_delayed(q, item.client, due[i])
   tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
 end
 if q.entering then enter_ring(q) end

@@ -2,8 +2,9 @@
 -- Purpose: counts as crashes what a worker gave back as interrupted, when the kubelet reports a moment later
 --   that the worker itself was the cause. An item that waits goes to the tail or to failed; one that another
 --   worker holds stays there, and goes to failed at its next give-back if it is at its limit (meta.spent).
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake, removed (LIST), heads,
---   leases, delayed, failed (ZSET), busy:WORKER, failed:items, config, levels, stats (HASH)
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
+--   leases, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons, delayed:clients, config,
+--   levels, stats (HASH)
 -- ARGV: 1 worker, 2 cause, 3 longest time since the interruption (ms), 4 limit: how many of the next items of
 --   each list and of the newest claims and of delayed to look at, 5 how many items earlier calls have looked
 --   at
@@ -11,8 +12,9 @@
 --   again it counts no item twice: the interruption is gone from the item's history.
 -- Cost: O(limit log n); clients are looked for among the 100 next ones only; at most 2,000 items or 2 MiB in
 --   a call
--- include limits queue types counts sizes check_text walk slices touch close wake stored delay envelope
--- include levels oldest forget enter_level lengths main expect_entry settle_client removed put_failed settle
+-- include limits queue types counts sizes check_text walk slices touch close wake stored delay
+-- include weigh_out leave_delayed envelope levels oldest forget enter_level tags lengths main expect_entry
+-- include settle_client removed shape reasons put_failed place_of head keys free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
@@ -33,12 +35,10 @@ local function interrupted(envelope)
   return item
 end
 
--- What was interrupted stands at the head, and a client that has items again has the next turn: at the right
--- end of the ring.
-local waiting_again, claims, clients, known = {}, {}, {'-'}, {['-'] = true}
-for _, client in ipairs(redis.call('LRANGE', q.clients, -100, -1)) do
-  if not known[client] then clients[#clients + 1] = client end
-  known[client] = true
+-- What was interrupted stands at the head, and a client that has items again has the next turn.
+local waiting_again, claims, clients = {}, {}, {'-'}
+for _, client in ipairs(redis.call('ZRANGE', q.clients, 0, 99)) do
+  if client ~= '-' then clients[#clients + 1] = client end
 end
 local walk, look_at = walk_from(q, tonumber(ARGV[5]))
 local function found() if #waiting_again + #claims >= CALL_MOVES then q.bytes = CALL_BYTES end end
@@ -65,9 +65,10 @@ look_at(#tokens, function(i)
   if item then claims[#claims + 1] = {busy, token, item}; found() end
   return #(envelope or '')
 end)
--- One that stood at the head may have had to wait for its exclusive key.
-look_at(q.has_exclusive and math.min(limit, redis.call('ZCARD', q.delayed)) or 0, function(i)
-  local envelope = redis.call('ZRANGE', q.delayed, whole(i), whole(i))[1]
+-- One that stood at the head may be held for its key now.
+look_at(q.has_keys and math.min(limit, redis.call('ZCARD', q.base .. 'held')) or 0, function(i)
+  local envelope = redis.call('ZRANGE', q.delayed, '(' .. whole(LAST_MS), whole(LAST_NUMBER), 'BYSCORE',
+    'LIMIT', whole(i), 1)[1]
   local item = interrupted(envelope)
   if item then
     expect_entry(q, item)
@@ -86,11 +87,15 @@ q.counts = {crashes = count}
 for i, item in ipairs(waiting_again) do
   if item.list then
     redis.call('LREM', item.list, -1, item.envelope)
+    if q.weighs then weigh_out(q, MAIN, {item.envelope}) end
     q.lengths[item.client] = q.lengths[item.client] - 1
-    if item.client ~= '-' and not settle_client(q, item.client, 1) then
-      redis.call('LREM', q.clients, -1, item.client)
-    end
-  else redis.call('ZREM', q.delayed, item.envelope) end
+    if item.client ~= '-' then settle_client(q, item.client, 1) end
+  else
+    redis.call('ZREM', q.delayed, item.envelope)
+    local key = item.meta.options and item.meta.options.key
+    if key and item.meta.place then redis.call('ZREM', q.base .. 'held', held_entry(key, item.meta.place)) end
+    leave_delayed(q, item.client, item.envelope)
+  end
   verdicts[i] = settle(q, policy, item, 'crash', cause, worker)
 end
 place(q, policy, waiting_again, verdicts)

@@ -9,7 +9,8 @@
 --   crashed one; there was no room for the others
 -- Cost: O(tokens log n); for the head also reading up to 1,000 items (2 MiB) that were given back before
 -- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
--- include levels oldest enter_level lengths main expect_entry end_claims removed put_failed settle
+-- include levels oldest enter_level tags lengths main expect_entry end_claims removed shape reasons
+-- include put_failed place_of head free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
 local again = kept_reply(q)
@@ -28,7 +29,7 @@ for i = 1, count do
   if envelope then
     local number = number_of(token)
     local item = parse(q, envelope, number)
-    item.number = tonumber(number)
+    item.number, item.token = tonumber(number), token
     expect_entry(q, item)
     items[i], held[#held + 1] = item, token
     if not has_room(q, #envelope) or #held == CALL_MOVES then break end

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: removes failed items and replies them.
--- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items, stats, calls:INSTANCE (HASH), removed (LIST)
+-- KEYS: 1 cq:{NAME}:main; derived: failed (ZSET), failed:items, failed:reasons, stats, calls:INSTANCE
+--   (HASH), removed (LIST)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 instant in ms at or before which they failed, or "" for now, 5
 --   at least so many ms ago, 6 least times given up, 7 from which instant (-inf: the oldest), 8 how many of
 --   that instant were skipped before, 9 chunk, 10 how many of the newest to leave, 11 how many to answer, 12
@@ -11,7 +12,7 @@
 --   answers without these; {"STALE"}
 -- Cost: O(chunk log failed); at most 100 items that are noted in the log, and 2 MiB of items, or the item
 --   that reaches that
--- include limits queue types counts sizes slices touch close call stored envelope failed removed
+-- include limits queue types counts sizes slices touch close call stored envelope failed removed reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'ZREM'})
 local again = kept_reply(q)
@@ -29,30 +30,33 @@ if not named then
 end
 if #ids == 0 then return {'OK', walk_text(q, 0, 0, from, skip)} end
 expect_hash(stored)
+expect_hash(q.base .. 'failed:reasons')
 local gone, reply = {}, {}
 expect_list(q.base .. 'removed')
 for i, id in ipairs(ids) do
   local failed_at = redis.call('ZSCORE', failed, id)
-  local envelope = ((least > 0 and not named) or #gone < log or ARGV[12] ~= '')
-    and redis.call('HGET', stored, id)
-  local item = envelope and parse(q, envelope, '0')
+  local envelope = redis.call('HGET', stored, id)
+  local is_read = (least > 0 and not named) or #gone < log or ARGV[12] ~= ''
+  local item = envelope and is_read and parse(q, envelope, '0')
   looked = i
   local is_other = named and (not failed_at or (ARGV[4] ~= '' and tonumber(failed_at) > until_ms))
   if is_other or (item and not named and (item.meta.given_up or 0) < least) then
     from, skip = passed(from, skip, scores[i])
   else
     gone[#gone + 1] = ids[i]
+    count_reason(q, reason_in(envelope), -1)
     if item and ARGV[12] ~= '' then note_removed(q, item, ARGV[12]) end
     if envelope and #gone <= log then
       reply[#reply + 1] = failed_at; reply[#reply + 1] = ids[i]; reply[#reply + 1] = envelope
     end
   end
-  if not has_room(q, envelope and #envelope or redis.call('HSTRLEN', stored, id)) then break end
+  if not has_room(q, #(envelope or '')) then break end
 end
 sliced(gone, function(...)
   redis.call('ZREM', failed, ...)
   redis.call('HDEL', stored, ...)
 end)
+write_reasons(q)
 if q.removals then write_removed(q) end
 local text = walk_text(q, #gone, looked, from, skip, looked < #ids or looked >= chunk)
 if #gone > 0 then

@@ -2,26 +2,41 @@
 -- Purpose: removes, in small bounded steps, what calls and workers leave behind: work without a wake
 --   token, ended claim calls, old ids, workers not seen for an hour. Gives a bare payload at the head of
 --   main its header, counts payloads that were taken for items, and ends leases that are too long. Sets
---   the marks of queues with priorities and with exclusive keys, which a promise depends on. damage.lua
---   reports other damage to keys.
+--   the marks of queues with priorities and with keys, which a promise depends on. Counts the
+--   reasons of up to 256 failed items again if the counts are lost, and ends counts of delayed items while
+--   none is delayed, and counts of bytes that cannot be right. damage.lua reports other damage to keys.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), leases, claims,
---   workers, failed, ids (ZSET), busy:WORKER, config, levels, exclusive, stats (HASH)
--- ARGV: 1 limit of each kind of repair (at most 256)
+--   workers, delayed, failed, ids (ZSET), failed:reasons, delayed:clients, busy:WORKER, config, levels,
+--   keys, stats (HASH)
+-- ARGV: 1 limit of each kind of repair (at most 256); four times as many ids are removed
 -- Replies: {"OK", leases that ended too late and got a new end, 0|1 whether more claim calls may have
---   ended}
+--   ended, more ids are old, or more held items go on}
 -- Cost: O(limit log n)
 -- include limits queue counts sizes slices keeper touch close wake stored envelope levels unknown
--- include claim_calls
+-- include claim_calls reasons
 
 local REPAIRS = 256  -- with 1,000, a queue that needs all repairs at once blocked the server for up to 30 ms
-local q = open(KEYS[1], {'HINCRBY', 'HSET', 'LPUSH', 'LSET', 'ZADD', 'ZREM'})
+local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), REPAIRS)
 local stats, leases, workers, claims = q.stats, q.leases, q.workers, q.base .. 'claims'
 local has_lost_levels = redis.call('HLEN', q.base .. 'levels') > 0 and not q.has_levels
 if has_lost_levels then q.has_levels = true end
-local has_lost_keys = redis.call('HLEN', q.base .. 'exclusive') > 0 and not q.has_exclusive
+local has_lost_keys = redis.call('HLEN', q.base .. 'keys') + redis.call('ZCARD', q.base .. 'held') > 0
+  and not q.has_keys
+-- Counts of bytes that another client has changed, or that are lost, begin again.
+-- include weights set_bound
+local counts = q.weighs and read_weights(q.bound)
+if counts and (not string.find(q.bound, '^%d+ %d+ %d+ %d+ %d+ %d+$')
+  or counts[1] + counts[3] > count_in(q, '-') + q.client_items + redis.call('ZCARD', q.delayed)) then
+  q.weighs = false
+end
+local bound = bound_for(q, function(field) return redis.call('HGET', q.config, field) or '' end)
+local has_lost_delayed = redis.call('ZCARD', q.delayed) == 0
+  and redis.call('HLEN', q.base .. 'delayed:clients') > 0
 local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.base .. 'wake')
-local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', whole(q.now), 'LIMIT', 0, whole(limit))
+local most_ids = math.min(4 * limit, CALL_ITEMS)
+local old_ids = redis.call('ZRANGEBYSCORE', q.base .. 'ids', '-inf', whole(q.now), 'LIMIT', 0,
+  whole(most_ids))
 local quiet = redis.call('ZRANGEBYSCORE', workers, '-inf', whole(q.now - 3600000), 'LIMIT', 0, 10)
 local expiry = lease_ms(redis.call('HGET', q.config, 'busy_expiry_ms'))
 
@@ -48,20 +63,67 @@ local adopted = bare and not enqueued_at(bare) and format(parse(q, bare, 'a' .. 
 -- nothing is in main, no other item is unknown.
 local taken = in_main + q.client_items == 0 and math.max(unknown_in_main(q) or 0, 0) or 0
 
+-- Reasons of failed items whose counts do not add up to all failed items: the key is lost, or another client
+-- has removed items.
+local reasons, in_failed = redis.call('HGETALL', q.base .. 'failed:reasons'), redis.call('ZCARD', q.base
+  .. 'failed')
+local counted, names = 0, {}
+for i = 1, #reasons, 2 do names[#names + 1], counted = reasons[i], counted + count_in_hash(reasons[i + 1]) end
+local recounts = counted ~= in_failed and in_failed <= REPAIRS
+for _, id in ipairs(recounts and redis.call('ZRANGE', q.base .. 'failed', 0, -1) or {}) do
+  local envelope = redis.call('HGET', q.base .. 'failed:items', id)
+  count_reason(q, reason_in(envelope), 1)
+  recounts = recounts and has_room(q, #(envelope or ''))
+end
+
+-- Held items that no end of a claim releases, since their key is free, and those that cq:{NAME}:held has
+-- lost: one page after the other. Returns how many were lost.
+local function repair_held()
+  -- include read_within keys release
+  local from, last, lost, free = redis.call('HGET', stats, 'repair_held'), nil, 0, {}
+  from = math.max(number_in(from, 0, LAST_NUMBER), LAST_MS)
+  local page = read_within(q, limit, function(skip, count)
+    return redis.call('ZRANGE', q.delayed, '(' .. whole(from), whole(LAST_NUMBER), 'BYSCORE', 'LIMIT',
+      whole(skip), whole(count))
+  end)
+  for _, envelope in ipairs(page) do
+    local key = key_of_item(envelope)
+    last = redis.call('ZSCORE', q.delayed, envelope)
+    if key then
+      lost = lost + redis.call('ZADD', q.base .. 'held', '0', held_entry(key, tonumber(last)))
+      local entry = redis.call('HGET', q.base .. 'keys', key)
+      if #live_tokens(q, entry) == 0 then free[#free + 1] = key end
+    end
+  end
+  local has_more = #page == limit or not has_room(q, 0)
+  if last or from > LAST_MS then redis.call('HSET', stats, 'repair_held', has_more and last or '0') end
+  return lost, release(q, free)
+end
+
 -- All is read; now write.
 sliced(ended, function(...) redis.call('ZREM', claims, ...) end)
 if next_rank ~= rank then redis.call('HSET', stats, 'repair_call', whole(next_rank)) end
+if recounts then
+  sliced(names, function(...) redis.call('HDEL', q.base .. 'failed:reasons', ...) end)
+  write_reasons(q)
+end
 for _, token in ipairs(too_late) do redis.call('ZADD', leases, whole(q.now + expiry), token) end
-for _, id in ipairs(old_ids) do redis.call('ZREM', q.base .. 'ids', id) end
+sliced(old_ids, function(...) redis.call('ZREM', q.base .. 'ids', ...) end)
 for _, name in ipairs(idle) do redis.call('ZREM', workers, name) end
 if has_lost_levels then redis.call('HSET', stats, 'levels', '1') end
-if has_lost_keys then redis.call('HSET', stats, 'exclusive', '1') end
+if has_lost_keys then redis.call('HSET', stats, 'keys', '1') end
 if adopted then
   redis.call('LSET', q.main, -1, adopted)
+  if q.weighs then weigh(q, MAIN, {adopted}, 1) end
   note_size(q, #adopted)
 end
-local repaired = #too_late + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
-if in_main + q.client_items > 0 and tokens_left == 0 then leave_wake_token(q) end
-if adopted or repaired + taken > 0 then close(q, {repaired = repaired, adopted = adopted and 1 or taken})
+set_bound(q, bound)
+if has_lost_delayed then redis.call('DEL', q.base .. 'delayed:clients') end
+local lost, released, are_left = 0, 0, false
+if q.has_keys or has_lost_keys then lost, released, are_left = repair_held() end
+local repaired = lost + #too_late + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
+if in_main + q.client_items + released > 0 and tokens_left == 0 then leave_wake_token(q) end
+if adopted or repaired + taken + released > 0 then
+  close(q, {repaired = repaired, adopted = adopted and 1 or taken, client_items = q.more_client_items or 0})
 else touch(q) end
-return {'OK', #too_late, #ended >= limit and 1 or 0}
+return {'OK', #too_late, (#ended >= limit or #old_ids >= most_ids or are_left) and 1 or 0}

@@ -1,16 +1,16 @@
 #!lua
 -- Purpose: sends failed items back to the tail of main; their counters restart, a deadline that has passed
 --   ends, their history stays.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, clients, wake (LIST), heads, failed
---   (ZSET), failed:items, levels, stats, calls:INSTANCE (HASH)
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, heads, failed
+--   (ZSET), failed:items, failed:reasons, levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many
 --   ms ago, 7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant
 --   were skipped before, 10 chunk
 -- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE
 --   is 1 if that call may find more), {"STALE"}
 -- Cost: O(chunk log failed)
--- include limits queue types counts sizes slices touch close wake call stored envelope levels enter_level
--- include lengths main expect_entry failed
+-- include limits queue types counts sizes slices touch close wake call stored envelope levels
+-- include enter_level tags lengths main expect_entry failed reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 'ZREM'})
 local again = kept_reply(q)
@@ -25,6 +25,7 @@ if #ids == 0 then return {'OK', walk_text(q, 0, 0, from, skip)} end
 local chosen, fields, looked = {}, {}, 0
 expect_list(q.base .. 'wake')
 expect_hash(stored)
+expect_hash(q.base .. 'failed:reasons')
 length_of(q, '-')
 for i, id in ipairs(ids) do
   local envelope = redis.call('HGET', stored, id)
@@ -36,8 +37,9 @@ for i, id in ipairs(ids) do
     local meta = item.meta
     remember(item, q.now, 'requeue_failed', '', '')
     restart_wait(item, q.now)
-    meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.error, meta.detail, meta.spent = nil, nil,
-      nil, nil, nil, nil, nil
+    item.reason = meta.reason
+    meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.postponed = nil, nil, nil, nil, nil
+    meta.error, meta.detail, meta.reason, meta.spent = nil, nil, nil, nil
     if is_past_deadline(meta, q.now) then
       meta.options.deadline = nil
       if not next(meta.options) then meta.options = nil end
@@ -49,9 +51,11 @@ end
 for i, item in ipairs(chosen) do
   redis.call('ZREM', failed, fields[i])
   redis.call('HDEL', stored, fields[i])
+  count_reason(q, item.reason, -1)
   tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
 end
 if #chosen > 0 then
+  write_reasons(q)
   if q.entering then enter_ring(q) end
   leave_wake_token(q)
   close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})

@@ -1,28 +1,38 @@
 #!lua flags=no-writes
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: its levels, clients (LIST), heads, leases, claims, delayed, failed
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: its levels (LIST), clients, heads, leases, claims, delayed, failed
 --   (ZSET), config, stats (HASH)
 -- ARGV: 1 how far to look ahead for delayed items, in ms
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""),
---   paused 0|1, delayed items that become due within ARGV[1] ms, stats...}
+--   what holds back the items as in lib/held_back.lua, delayed items that become due within ARGV[1] ms, token
+--   of the oldest claim (or ""), id of its item if that is claimed for over a minute and no item had over 64
+--   KiB (or ""), stats...}
 -- Cost: O(log delayed + the tokens of the oldest 256 claim calls in the log, ended or not: at most 2,000)
--- include limits queue sizes keeper stored levels oldest claim_calls
+-- include limits queue sizes keeper stored levels oldest claim_calls paused start_limits
+-- include held_back
 
+-- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
+local LONG_MS, LONG_BYTES = 60000, 65536
 local q = open(KEYS[1], {})
 local in_main, leases = count_in(q, '-'), q.leases
 local since = redis.call('ZRANGE', q.heads, 0, 0, 'WITHSCORES')[2] or ''
 local oldest = in_main > 0 and enqueued_at(oldest_of(q, '-') or '')
 if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
-local held, busy_since = busy_count(q), ''
+local held, busy_since, oldest_claim, oldest_item = busy_count(q), '', '', ''
 if held > 0 then
-  local _, at = look_through(q, redis.call('ZRANGE', q.base .. 'claims', 0, 255, 'WITHSCORES'), true)
-  busy_since = at or ''
+  local calls = redis.call('ZRANGE', q.base .. 'claims', 0, 255, 'WITHSCORES')
+  local _, at, _, _, token = look_through(q, calls, true)
+  busy_since, oldest_claim = at or '', token or ''
+  if token and q.now - tonumber(at) > LONG_MS and q.largest <= LONG_BYTES then
+    local envelope = redis.call('HGET', q.base .. 'busy:' .. string.match(token, '^(.*)/'), token)
+    oldest_item = string.match(envelope or '', '^cq1[ !](%S+)') or ''
+  end
 end
-local config = redis.call('HMGET', q.config, 'paused', 'suspended')
-local paused = config[1] == '1' or config[2] == '1'
 local failed = redis.call('ZRANGE', q.base .. 'failed', 0, 0, 'WITHSCORES')[2] or ''
 local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2] or ''
+if due ~= '' and tonumber(due) > LAST_MS then due = 'inf' end  -- that of an item that is held for its key
 local soon = redis.call('ZCOUNT', q.delayed, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
 return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.delayed),
   redis.call('ZCARD', q.base .. 'failed'),
-        since, busy_since, failed, due, paused and 1 or 0, soon, unpack(redis.call('HGETALL', q.stats))}
+  since, busy_since, failed, due, held_back(q, held), soon, oldest_claim, oldest_item,
+  unpack(redis.call('HGETALL', q.stats))}

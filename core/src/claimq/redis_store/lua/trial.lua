@@ -18,7 +18,8 @@ for _, words in ipairs({
     {'HMGET', base, '0'},
   {'HSCAN', base, '0'}, {'HSTRLEN', base, '0'}, {'LINDEX', base, '0'}, {'LLEN', base},
     {'LRANGE', base, '0', '0'},
-  {'PUBSUB', 'NUMSUB', base}, {'TIME'}, {'ZCARD', base}, {'ZCOUNT', base, '0', '0'}, {'ZMSCORE', base, '0'},
+  {'PUBSUB', 'NUMSUB', base}, {'TIME'}, {'ZCARD', base}, {'ZCOUNT', base, '0', '0'},
+  {'ZLEXCOUNT', base, '-', '+'}, {'ZMSCORE', base, '0'},
   {'ZRANGE', base, '0', '0'}, {'ZRANGEBYSCORE', base, '0', '0'},
   {'ZSCORE', base, '0'}, unpack(probes),
 }) do

@@ -1,6 +1,28 @@
+-- Writes the bytes of clients that this call has changed; returns the field of stats (lib/weights.lua).
+local function write_weights(q)
+  -- include weights
+  local key = q.base .. 'bytes'
+  for client, change in pairs(q.weights.clients) do
+    if client ~= '-' then
+      -- A key of another type counts nothing.
+      local text = weights_text(read_weights(redis.pcall('HGET', key, client)), change)
+      if text == '0 0 0 0' and q.end_weights then q.end_weights(key, client)
+      else redis.pcall('HSET', key, client, text) end
+    end
+  end
+  return weights_text(q.weights.all) .. ' ' .. whole(q.weights.from) .. ' ' .. whole(q.weights.mean)
+end
+
 -- Ends a transition: writes its sequence number and adds to the counters. counts: counter -> how many more.
 local function close(q, counts)
   touch(q)
+  if q.more_delayed then
+    for client, more in pairs(q.more_delayed) do
+      -- A key that another client has changed counts nothing; damage.lua reports it.
+      local left = redis.pcall('HINCRBY', q.base .. 'delayed:clients', client, whole(more))
+      if q.end_count and type(left) == 'number' and left <= 0 then q.end_count(q, client) end
+    end
+  end
   local stats, totals, known = q.stats, q.totals, {'seq', whole(q.seq)}
   for name, more in pairs(counts) do
     if more ~= 0 then
@@ -14,6 +36,12 @@ local function close(q, counts)
       end
     end
   end
+  if q.longest then
+    known[#known + 1] = 'longest'; known[#known + 1] = whole(q.longest)
+    known[#known + 1] = 'longest_at'; known[#known + 1] = whole(q.now)
+  end
+  if q.has_starts then known[#known + 1] = 'limits'; known[#known + 1] = q.limits end
   if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end
+  if q.weights then known[#known + 1] = 'bound'; known[#known + 1] = write_weights(q) end
   redis.call('HSET', stats, unpack(known))
 end

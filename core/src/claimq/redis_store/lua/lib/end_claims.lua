@@ -4,6 +4,7 @@ local function end_claims(q, busy, tokens)
     redis.call('ZREM', q.leases, ...)
     redis.call('HDEL', busy, ...)
   end)
+  if q.limits and string.byte(q.limits) == 49 and #tokens > 0 then leave_wake_token(q) end
 end
 
 -- The number of a token, as text; it orders the claims of a queue. The pattern begins at the start of the

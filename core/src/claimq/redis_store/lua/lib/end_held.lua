@@ -12,6 +12,10 @@ local function end_held(q, groups)
       if not are_leased and redis.call('HDEL', busy, tokens[i]) == 0 then verdict, lost = 'lost', lost + 1 end
       verdicts[before + i] = verdict
     end
+    if verdicts[before + 1] == 'done' then note_longest(q, tokens[1]) end
   end
+  -- a call that claims too has seen how many more may start (lib/take)
+  local is_held_back = q.limits and string.byte(q.limits) == 49
+  if is_held_back and not q.first and lost < #verdicts then leave_wake_token(q) end
   return verdicts, lost
 end

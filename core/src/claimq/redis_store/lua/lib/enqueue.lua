@@ -99,9 +99,9 @@ local function metas_of(group)
         .. string.sub(word, 1, 40)})
     end
     metas[i], priorities[i] = text .. '\n', priority_of(meta)
-    if meta.options.exclusive then group.queue.has_keys = true end
+    if meta.options.key then group.queue.brings_keys = true end
   end
-  if group.queue.has_keys then expect_hash(group.queue.base .. 'exclusive') end
+  if group.queue.brings_keys then expect_hash(group.queue.base .. 'keys') end
   if not next(priorities) then return metas end
   for _, priority in ipairs({'high', 'low'}) do check_level(group.queue, group.client, priority) end
   return metas, priorities
@@ -150,13 +150,13 @@ local function check_groups(groups, duplicates)
   end
 end
 
--- The queue has items with keys from now on. The key `exclusive` says so too, so that repair finds out when
+-- The queue has items with keys from now on. The key `keys` says so too, so that repair finds out when
 -- the field of stats is lost.
 local function begin_keys(q)
-  if not q.has_exclusive then
-    q.has_exclusive = true
-    redis.call('HSET', q.stats, 'exclusive', '1')
-    redis.call('HSET', q.base .. 'exclusive', NO_KEY, '')
+  if not q.has_keys then
+    q.has_keys = true
+    redis.call('HSET', q.stats, 'keys', '1')
+    redis.call('HSET', q.base .. 'keys', NO_KEY, '')
   end
 end
 
@@ -166,10 +166,10 @@ local function write_ids(q, ids)
   for _, id in ipairs(ids) do redis.call('ZADD', q.base .. 'ids', whole(q.now + q.id_window), id) end
 end
 
-local function write_delayed(q, due, envelopes)
+local function write_delayed(q, due, envelopes, client)
   -- include delay
   local at = string.sub(due, 1, 1) == '+' and q.now + tonumber(due) or tonumber(due)
-  for _, envelope in ipairs(envelopes) do put_delayed(q, at, envelope) end
+  for _, envelope in ipairs(envelopes) do put_delayed(q, at, envelope, client) end
 end
 
 local function tail_by_priority(q, group)
@@ -193,8 +193,8 @@ local function write_group(group)
   if count == 0 then return end
   if group.own then write_ids(q, group.new_ids) end
   q.enqueued = (q.enqueued or 0) + count
-  if q.has_keys then begin_keys(q) end
-  if group.due ~= '' then write_delayed(q, group.due, group.envelopes)
+  if q.brings_keys then begin_keys(q) end
+  if group.due ~= '' then write_delayed(q, group.due, group.envelopes, group.client)
   elseif group.priorities then tail_by_priority(q, group)
   else tail(q, group.client, group.envelopes) end
 end

@@ -6,11 +6,11 @@
 -- only what the scripts write, so that no two readers of JSON can disagree about it.
 local HISTORY = 10
 
-local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'given_up', 'first_at'}
+local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'postponed', 'given_up', 'first_at'}
 local MOST_OF_NUMBER, META_BYTES = 9999999999999, 65536
 local HEADERS, HEADER_NAME, HEADER_VALUE = 16, 64, 1024
 local MAX_REQUEUES = 1000000
-local EXCLUSIVE_KEY = 128
+local ITEM_KEY = 128
 
 -- Returns a function that says whether a text is JSON as the scripts write it: no blanks, no escapes but
 -- those of the encoder, plain numbers and words, few levels.
@@ -73,8 +73,8 @@ local function new_options_check()
   return function(options)
     if type(options) ~= 'table' or type(next(options)) ~= 'string' then return false end
     local deadline, limit = options.deadline, options.max_requeues
-    local priority, key = options.priority, options.exclusive
-    if key ~= nil and (type(key) ~= 'string' or #key > EXCLUSIVE_KEY or not string.find(key, '^[!-~]+$')) then
+    local priority, key = options.priority, options.key
+    if key ~= nil and (type(key) ~= 'string' or #key > ITEM_KEY or not string.find(key, '^[!-~]+$')) then
       return false
     end
     if priority ~= nil and priority ~= 'high' and priority ~= 'low' then return false end
@@ -114,7 +114,7 @@ local function new_meta_reader()
     if not ok then return nil end
     for _, name in ipairs(NUMBERS) do if not is_or_nil(meta[name], 'number') then return nil end end
     if not (is_or_nil(meta.error, 'string') and is_or_nil(meta.detail, 'string')
-      and is_or_nil(meta.spent, 'boolean')) then
+      and is_or_nil(meta.reason, 'string') and is_or_nil(meta.spent, 'boolean')) then
       return nil
     end
     if meta.history ~= nil and not is_history(meta.history) then return nil end
@@ -160,7 +160,7 @@ end
 -- into the header.
 local function shorten(meta)
   local short = {options = meta.options, place = meta.place, spent = meta.spent,
-    error = meta.error and string.sub(meta.error, 1, 1000)}
+    reason = meta.reason, error = meta.error and string.sub(meta.error, 1, 1000)}
   for _, name in ipairs(NUMBERS) do short[name] = meta[name] end
   return cjson.encode(short)
 end

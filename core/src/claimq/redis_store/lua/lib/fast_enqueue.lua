@@ -20,8 +20,8 @@ repeat
   -- queue has no priorities.
   local stats, time = base .. 'stats', redis.call('TIME')
   local seen = redis.call('HMGET', stats, 'server', 'levels', 'clock_offset', 'seen_at', 'seq', 'enqueued',
-    'largest', 'client_items')
-  local server, levels, clock_offset, seen_at, seq, enqueued, largest, client_items = unpack(seen)
+    'largest', 'client_items', 'bound')
+  local server, levels, clock_offset, seen_at, seq, enqueued, largest, client_items, bound = unpack(seen)
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   if server ~= tostring(redis) or levels or (clock_offset and clock_offset ~= '0') then break end
   seen_at, seq, enqueued, largest = tonumber(seen_at), tonumber(seq), tonumber(enqueued), tonumber(largest)
@@ -44,6 +44,13 @@ repeat
   end
   local envelope = 'cq1 ' .. prefix .. string.format('%d %d', first, now) .. ' - -\n' .. payload
   if not (largest and #envelope <= largest) then break end
+  if bound then  -- the item is within the bound on what waits; the rest of the script counts bytes
+    local most = bound == '1' and redis.call('HGET', base .. 'config', 'max_waiting_items')
+    if not most then break end
+    local waiting, delayed = redis.pcall('LLEN', main), redis.pcall('ZCARD', base .. 'delayed')
+    if type(waiting) ~= 'number' or type(delayed) ~= 'number' then break end
+    if waiting + delayed + (tonumber(client_items) or 0) >= (tonumber(most) or LAST_NUMBER) then break end
+  end
   local wake = base .. 'wake'
   local has_token = redis.call('LLEN', wake) > 0
   local length = redis.pcall('LPUSH', main, envelope)

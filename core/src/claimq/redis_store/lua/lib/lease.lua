@@ -7,8 +7,10 @@
 local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_timeout_ms',
-    'suspended')
+    'suspended', 'paused_until', 'limits')
+  local paused, ends = paused_of(q, config[1], config[5], config[4])
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
+  if due and tonumber(due) > LAST_MS then due = nil end  -- that of an item that is held for its key
   local is_overdue = due and math.floor(tonumber(due)) <= q.now
     or redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0
   local look_at = tonumber(redis.call('ZRANGE', q.base .. 'present', 0, 0, 'WITHSCORES')[2])
@@ -16,21 +18,25 @@ local function before_claim(q, worker)
   elseif look_at and look_at % 1 > 0 then  -- a process may be gone: look in time
     due = math.min(tonumber(due) or look_at, look_at)
   end
+  if paused == 2 and ends then due = math.min(tonumber(due) or ends, ends) end
   local last_seen = redis.call('ZSCORE', q.workers, worker)
   redis.call('HLEN', busy)  -- or WRONGTYPE
-  if q.has_exclusive then
+  if q.has_keys then
     check_permission(q.base, 'HGET', '0')
     check_permission(q.base, 'HEXISTS', '0')
-    check_permission(q.base, 'HSCAN', '0')
-    expect_hash(q.base .. 'exclusive')
+    expect_hash(q.base .. 'keys')
+    expect_zset(q.base .. 'held')
   end
+  local limits = config[6] and config[6] ~= '' and config[6]
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
   -- names this data on this server process; "" before its first claim
   q.incarnation = q.new_incarnation or q.stored_incarnation or ''
   return {
-    worker = worker, busy = busy, paused = config[1] == '1' or config[4] == '1', expiry = config[2],
-    wait = config[3], due = due, overdue = is_overdue and 1 or 0,
+    worker = worker, busy = busy, paused = paused > 0, expiry = config[2],
+    wait = config[3], limits = limits, due = due,
+    overdue = is_overdue and 1 or 0,
+    rate_flag = limits and string.find(limits, ' rate ', 1, true) and 4 or 0,  -- for OVERDUE of a reply
     is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls,
   }
 end
@@ -38,7 +44,8 @@ end
 -- Refuses what take() refuses. Reads only.
 local function check_lists(q, want)
   check_permission(q.base, 'LINDEX', '0')
-  local turn = redis.call('LRANGE', q.clients, whole(-want), -1)
+  check_permission(q.base, 'LRANGE', '0', '0')
+  local turn = redis.call('ZRANGE', q.clients, 0, whole(want - 1))
   if #turn > 0 then expect_zset(q.heads) end
   for _, client in ipairs({'-', unpack(turn)}) do
     for _, list in ipairs(lists_of(q, client)) do expect_list(list) end
@@ -63,6 +70,30 @@ end
 -- million claims in a second.
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
 
+-- How many items the limits let start now. Sets c.next_start (when a rate lets the next item start), c.free
+-- (how many more may be in progress; nil: no bound) and c.note_starts, which counts starts.
+local function within_limits(q, c, count)
+  -- include start_limits
+  local rates, most, room, next_start = read_limits(q, c.limits, count)
+  c.next_start = next_start
+  c.note_starts = function(started)
+    q.limits = q.is_full and '1' or '0'
+    for i = 1, #rates do
+      local rate = rates[i]
+      if rate.level < rate.period or rate.low < rate.period then rate.low, rate.from = rate.full, q.first
+      elseif rate.level < rate.low then rate.low = rate.level end
+      rate.level = rate.level + started * rate.period
+      q.limits = q.limits .. level_text(rate)
+    end
+    q.has_starts = true
+  end
+  if most then
+    c.free = math.max(0, most - math.max(c.leased - 1, 0) + (c.ending or 0))
+    room = math.min(room, c.free)
+  end
+  return room
+end
+
 -- Leases what was taken: at least one item. Returns "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION"; the
 -- tokens are WORKER/FIRST.NONCE and on.
 local function lease(q, c, envelopes, nonce)
@@ -74,7 +105,8 @@ local function lease(q, c, envelopes, nonce)
     leasing[2 * i - 1], leasing[2 * i] = lease_end, token
   end
   redis.call('HSET', c.busy, unpack(holding))
-  if q.keys then write_keys(q, before, behind) end
+  if q.keys then write_keys(q, holding) end
+  if c.note_starts then c.note_starts(#envelopes) end
   if c.leased <= 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
   redis.call('ZADD', q.leases, unpack(leasing))
   -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and the log
@@ -86,12 +118,14 @@ local function lease(q, c, envelopes, nonce)
   -- not with each claim while all of the logged calls are live
   local asks_for_repair = c.calls > 256 and c.calls % 128 == 0
   return format_text('%d %d %d %d ', q.seq, q.now, first, #envelopes) .. lease_end .. ' '
-    .. whole(c.overdue + (asks_for_repair and 2 or 0)) .. ' ' .. q.incarnation
+    .. whole(c.overdue + (asks_for_repair and 2 or 0) + c.rate_flag) .. ' ' .. q.incarnation
 end
 
 -- What close() counts of a claim.
 local function counts_of(q, envelopes, counts)
-  counts.claimed, counts.number = #envelopes, q.first + #envelopes - 1 - q.totals.number
+  -- places of held items are numbers behind those of the call's tokens
+  local last = q.waiting and q.last + q.waiting or q.first + #envelopes - 1
+  counts.claimed, counts.number = #envelopes, last - q.totals.number
   counts.adopted, counts.client_items = q.adopted or 0, q.more_client_items or 0
   if q.past then for name, more in pairs(q.counts) do counts[name] = more end end
   return counts

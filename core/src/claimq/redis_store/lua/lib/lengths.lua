@@ -11,8 +11,8 @@ local function length_of(q, client)
     lengths[client] = length_of_list(key_of(q, client)) + (q.has_levels and in_levels(q, client) or 0)
     -- Whether heads has the client is checked for the first client of each call, and for every client of each
     -- sixteenth call.
-    if client ~= '-' and (not q.ring or q.seq % 16 == 0) then
-      q.ring = q.ring or redis.call('LLEN', q.clients)
+    if client ~= '-' and (not q.last_tag or q.seq % 16 == 0) then
+      last_tag(q)
       local is_known = redis.call('ZSCORE', q.heads, client)  -- or WRONGTYPE
       if not is_known and lengths[client] > 0 then q.unknown = q.unknown or {}; q.unknown[client] = true end
     end

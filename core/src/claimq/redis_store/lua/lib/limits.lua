@@ -18,4 +18,4 @@ local FAR_BACK_MS, FAR_AHEAD_MS, LAST_MS, LAST_NUMBER = -1e13, 6e12, 8e12, 9e15
 
 local KEEP_MS, REFRESH_MS = 3600000, 600000
 local DEFAULT_MAX_PAYLOAD, HIGHEST_MAX_PAYLOAD = 1048576, 536870912
-local NO_KEY = ''  -- a field of exclusive that is no item's key
+local NO_KEY = ''  -- a field of keys that is no item's key

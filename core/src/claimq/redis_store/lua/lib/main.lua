@@ -11,9 +11,12 @@ end
 -- Writes the clients that had no items into the ring. Their items were enqueued, or began to wait again, in
 -- this call.
 local function enter_ring(q)
-  local now, heads = whole(q.now), {}
-  for i, client in ipairs(q.entering) do heads[2 * i - 1], heads[2 * i] = now, client end
-  redis.call('LPUSH', q.clients, unpack(q.entering))
+  local now, tags, heads = whole(q.now), {}, {}
+  for i, client in ipairs(q.entering) do
+    tags[2 * i - 1], tags[2 * i] = whole(next_tag(q)), client
+    heads[2 * i - 1], heads[2 * i] = now, client
+  end
+  redis.call('ZADD', q.clients, unpack(tags))
   redis.call('ZADD', q.heads, unpack(heads))
   q.entering = nil
 end
@@ -32,6 +35,7 @@ local function tail(q, client, envelopes, list)
     if #envelopes[i] > largest then largest, q.has_grown = #envelopes[i], true end
   end
   q.largest = largest
+  if q.weighs then weigh(q, MAIN, envelopes, 1) end
   sliced(envelopes, function(...) redis.call('LPUSH', key, ...) end)
   grow(q, client, #envelopes)
 end

@@ -4,7 +4,7 @@
 local function refused_read(base)
   if not redis.acl_check_cmd('HEXISTS', base, '0') then return 'HEXISTS' end
   if not redis.acl_check_cmd('HGET', base, '0') then return 'HGET' end
-  if not redis.acl_check_cmd('HSTRLEN', base, '0') then return 'HSTRLEN' end
+  if not redis.acl_check_cmd('HLEN', base) then return 'HLEN' end
   if not redis.acl_check_cmd('ZCARD', base) then return 'ZCARD' end
   if not redis.acl_check_cmd('ZRANGE', base, '0', '0') then return 'ZRANGE' end
   return nil
@@ -25,23 +25,27 @@ local function failed_field(q, item)
   return field
 end
 
--- A call removes at most so many items because of max_items, and reads so many bytes of them for the log; of
--- the others only the id is logged.
+-- A call removes at most so many items because of max_items, and logs so many bytes of them; of the others
+-- only the id is logged.
 local OVER_ITEMS, OVER_BYTES = 125, 4194304
 
 local function remove_over(q, name)
-  local stored, size = q.base .. 'failed:items', redis.call('HSTRLEN', q.base .. 'failed:items', name)
-  q.over_items, q.over_bytes = (q.over_items or OVER_ITEMS) - 1, (q.over_bytes or OVER_BYTES) - size
-  local envelope = q.over_bytes >= 0 and redis.call('HGET', stored, name)
-  if envelope then q.over_bytes = q.over_bytes - header_bytes(envelope) end
-  note_removed(q, envelope and parse(q, envelope, '0')
-    or {id = name, at = '0', client = '-', meta = {}, payload = '', size = size}, 'max_items')
+  local stored = q.base .. 'failed:items'
+  local envelope = redis.call('HGET', stored, name) or ''
+  q.over_items, q.over_bytes = (q.over_items or OVER_ITEMS) - 1, (q.over_bytes or OVER_BYTES) - #envelope
+  local is_read = envelope ~= '' and q.over_bytes >= 0
+  if is_read then q.over_bytes = q.over_bytes - header_bytes(envelope) end
+  note_removed(q, is_read and parse(q, envelope, '0')
+    or {id = name, at = '0', client = '-', meta = {}, payload = '', size = #envelope}, 'max_items')
+  count_reason(q, reason_in(envelope), -1)
   redis.call('ZREM', q.base .. 'failed', name)
   redis.call('HDEL', stored, name)
   q.counts.failed_removed = (q.counts.failed_removed or 0) + 1
 end
 
 local function put_failed(q, policy, item)
+  local history = item.meta.history
+  enter_reason(q, item, shape_of(q, item.meta.error, history and history[#history].worker or ''))
   local field, envelope = failed_field(q, item), format(item)
   note_size(q, #envelope)
   redis.call('HSET', q.base .. 'failed:items', field, envelope)

@@ -42,10 +42,11 @@ end
 -- The record q: one queue, in one call, with all of its fields (tests/arch/test_queue_record.py).
 local function new_queue(main_key, base)
   local seq, clock_offset, seen_at, server, server_since, grace_from, grace_until, incarnation, client_items,
-    main_in_ring, largest, levels, exclusive, enqueued, claimed, done, number = unpack(redis.call('HMGET',
+    largest, levels, keys, enqueued, claimed, done, number, longest, longest_at, limits, bound
+    = unpack(redis.call('HMGET',
     base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'server', 'server_since', 'grace_from', 'grace_until',
-    'incarnation', 'client_items', 'main_in_ring', 'largest', 'levels', 'exclusive', 'enqueued', 'claimed',
-    'done', 'number'))
+    'incarnation', 'client_items', 'largest', 'levels', 'keys', 'enqueued', 'claimed',
+    'done', 'number', 'longest', 'longest_at', 'limits', 'bound'))
   local time = redis.call('TIME')
   return {
     main = main_key,                  -- list: items without a client, newest left, oldest right
@@ -55,12 +56,15 @@ local function new_queue(main_key, base)
     -- "claims"                          zset: claim call -> its instant (ms)
     -- "present"                         zset: process that consumes -> when to look for it (lib/channel.lua)
     -- "failed", "failed:items"          zset: id -> failed at (ms), hash: id -> envelope
+    -- "failed:reasons"                  hash: reason -> failed items with it (lib/reasons.lua)
     -- "removed"                         list: log of removed items
     -- "audit", "added"                  lists: audit log, and that of items added by hand
     -- "wake"                            list: at most one wake token
     -- "ids"                             zset: id that a producer gave -> when it is forgotten (ms)
-    -- "levels", "exclusive"             hashes, see lib/levels.lua and lib/exclusive.lua
-    clients = base .. 'clients',      -- list: ring of clients that have items, next one right, "-" is main
+    -- "levels", "keys", "held"          hashes and zset, see lib/levels.lua and lib/keys.lua
+    -- "delayed:clients"                 hash: client -> how many of its items are in delayed
+    -- "bytes"                           hash: client -> bytes that wait, as stats has them (lib/weights)
+    clients = base .. 'clients',      -- zset: client that has items ("-": main) -> tag (lib/tags)
     heads = base .. 'heads',          -- zset: client -> when its oldest item was enqueued (ms)
     delayed = base .. 'delayed',      -- zset: envelope -> due (ms)
     leases = base .. 'leases',        -- zset: token -> end of the lease (ms), and KEEPER
@@ -78,10 +82,14 @@ local function new_queue(main_key, base)
     stored_until = grace_until,
     stored_incarnation = incarnation,
     client_items = tonumber(client_items) or 0,  -- items in all clients' lists
-    main_in_ring = main_in_ring == '1',
     largest = tonumber(largest) or 0,  -- bytes of the largest item that was stored or claimed
     has_levels = levels,              -- whether items have priorities (lib/levels.lua)
-    has_exclusive = exclusive,        -- whether items have exclusive keys (lib/exclusive.lua)
+    has_keys = keys,             -- whether items have keys (lib/keys.lua)
+    limits = limits,                  -- starts that count for the limits (lib/start_limits)
+    bound = bound,                    -- whether the policy bounds what waits: "1", or the bytes that wait
+    weighs = bound and bound ~= '1',  -- whether bytes are counted (lib/weights)
+    stored_longest = longest,         -- the longest that a claim took lately until it ended (ms)
+    stored_longest_at = longest_at,   -- when that claim ended (ms)
     totals = {                        -- counters that close() writes without reading them again
       enqueued = tonumber(enqueued) or 0,
       claimed = tonumber(claimed) or 0,
@@ -96,24 +104,36 @@ local function new_queue(main_key, base)
     -- incarnation: name of the queue's data on this server process; "" before the first claim (lib/lease)
     -- calls, refreshed: key of the kept replies (hash), when its expiry was put off last, as text (lib/call)
     -- bytes: bytes of items that this call has read (lib/sizes, explain, recount)
+    -- longest: a longer one that this call has ended, in ms (lib/longest)
     -- has_grown: whether the largest item is written (lib/sizes, lib/main, lib/take)
     -- counts: counter -> how many more (lib/take, give_back, reap, recount, release_worker)
-    -- wake_tokens: length of wake (lib/enqueue, lib/lease)
+    -- wake_tokens: length of wake (lib/enqueue, lib/lease, lib/wake)
     -- put: items delayed by this call, minus 1 (lib/delay)
+    -- more_delayed: client -> change of its items in delayed (lib/delay)
+    -- end_count: ends the count of a client that has none left in delayed (lib/leave_delayed)
     -- lengths: client -> items in its lists, read once (lib/lengths)
-    -- ring: length of clients (lib/lengths)
+    -- last_tag: the highest tag of the ring (lib/tags)
     -- unknown: clients that have items and are missing in heads (lib/lengths)
     -- entering: clients that had no items (lib/main)
     -- more_client_items: change of client_items (lib/main, lib/ring, lib/settle_client)
     -- limit, id_window, durability: the policy: bytes of a payload, ms, what to wait for (lib/enqueue)
+    -- end_weights: ends the bytes of a client that has no items left (flush_client, lib/weigh_out)
+    -- weights: how many bytes wait, in all and changes by client (lib/weights)
     -- known, old_ids, own_ids: ids of producers: in this call, to forget, how many are added (lib/enqueue)
     -- enqueued: items enqueued by this call (lib/enqueue)
-    -- has_keys: whether an item of this call has an exclusive key (lib/enqueue)
-    -- keys: exclusive key -> entry that this call has read or changed (lib/exclusive)
-    -- waiting: items that wait for their keys (lib/exclusive)
+    -- brings_keys: whether an item of this call has a key (lib/enqueue)
+    -- keys: key -> the claims that have it, and which item of this call takes it (lib/hold, claim_item)
+    -- waiting: items that this call has held for their keys (lib/hold)
+    -- last: the last number that a token of this call may have (lib/take)
+    -- has_held: whether items are held (lib/hold)
+    -- overtaken: keys of held items that another one may not overtake (lib/hold, lib/take)
+    -- others: other claims that have the key of a chosen item (claim_item)
+    -- freed: keys of claims that end after a part that may be refused (lib/free_keys)
     -- ending: tokens whose claims this call ends (done_claim)
     -- first: number of the first token (lib/take, claim_item)
     -- left: items that remain in main, roughly (lib/take, claim_item)
+    -- is_full: items wait for the end of a claim from now on (lib/take)
+    -- has_starts: whether limits is written (lib/lease, give_back)
     -- adopted: bare payloads that got a header (lib/take)
     -- past: items whose deadline has passed (lib/take)
     -- weight: items, those with counters counted more often (lib/take)
@@ -123,8 +143,10 @@ local function new_queue(main_key, base)
     -- took_round: whether a round of the ring has written (lib/ring)
     -- same: failed items with the id of another one (lib/put_failed)
     -- over_items, over_bytes: bounds that remain for max_items (lib/put_failed)
+    -- shape: the last error and its reason (lib/shape)
+    -- reasons, new_reasons: reason -> change of its count, how many were not counted (lib/reasons)
     -- removals: entries of the log of removed items (lib/removed)
-    -- merge_items, merge_bytes: bounds that remain for items given back before (lib/settle)
+    -- merge_items, merge_bytes: bounds that remain for items given back before (lib/head, lib/release)
   }
 end
 

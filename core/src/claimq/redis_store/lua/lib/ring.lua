@@ -9,15 +9,15 @@ local function choose_list(q, client, count)
   return next_list(levels) or key_of(q, client), length, levels.count ~= before and whole(levels.count)
 end
 
--- Takes an item from each of up to `want` clients: one round of the ring, whose next client stands at the
--- right. It reads the length of every list before its first write. A list of a wrong type raises in the first
--- round. In a later round the claim returns the items that it has.
+-- Takes an item from each of up to `want` clients: one round of the ring, or a part of one. It reads the
+-- length of every list before its first write. A list of a wrong type raises in the first round. In a later
+-- round the claim returns the items that it has.
 local function take_round(q, want, got)
   local clients = q.clients
-  local turn = redis.call('LRANGE', clients, whole(-want), -1)
-  local lists, lengths, stop, back, heads, gone, counted = {}, {}, 1, {}, {}, {}, {}
+  local turn = redis.call('ZRANGE', clients, 0, whole(want - 1))
+  local lists, lengths, again, heads, gone, counted = {}, {}, {}, {}, {}, {}
   local counts = q.has_levels and redis.call('HMGET', q.base .. 'levels', unpack(turn))
-  for i = #turn, 1, -1 do
+  for i = 1, #turn do
     if counts then lists[i], lengths[i], counts[i] = choose_list(q, turn[i], counts[i])
     else
       lists[i] = key_of(q, turn[i])
@@ -30,15 +30,16 @@ local function take_round(q, want, got)
     end
   end
   q.took_round = true
-  for i = #turn, 1, -1 do
+  for i = 1, #turn do
     local client = turn[i]
     local envelope = redis.call('RPOP', lists[i])
     local next_one = lengths[i] > 1 and oldest_of(q, client)
-    local room = has_room(q, #(envelope or '') + header_bytes(envelope or ''))
+    local of_header = header_bytes(envelope or '')
+    local room = has_room(q, #(envelope or '') + of_header)
     local alone = envelope and is_alone(envelope)
     if alone and #got > 0 then
       redis.call('RPUSH', lists[i], envelope)
-      q.stopped, stop = true, i + 1
+      q.stopped = true
       break
     end
     if envelope then
@@ -49,14 +50,13 @@ local function take_round(q, want, got)
       end
     else q.lost_lists = q.lost_lists + 1 end
     if next_one then
-      back[#back + 1] = client
+      again[#again + 1], again[#again + 2] = whole(next_tag(q)), client
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
-    elseif client == '-' then q.main_in_ring = false; redis.call('HSET', q.stats, 'main_in_ring', '0')
+    elseif client == '-' then redis.call('ZREM', clients, client)
     else gone[#gone + 1] = client end
-    if alone or not room or (envelope and has_enough(q, envelope)) then q.stopped, stop = true, i; break end
+    if alone or not room or (envelope and has_enough(q, of_header)) then q.stopped = true; break end
   end
-  redis.call('LTRIM', clients, 0, whole(-(#turn - stop + 1) - 1))
-  sliced(back, function(...) redis.call('LPUSH', clients, ...) end)
+  sliced(again, function(...) redis.call('ZADD', clients, ...) end)
   sliced(heads, function(...) redis.call('ZADD', q.heads, ...) end)
   if #counted > 0 then redis.call('HSET', q.base .. 'levels', unpack(counted)) end
   if #gone > 0 then forget(q, gone) end

@@ -8,29 +8,36 @@ local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' en
 -- call claims at most 250 such items.
 local META_WEIGHT = 4
 
--- Counts an item; whether the call has enough.
-local function has_enough(q, envelope)
-  q.weight = (q.weight or 0) + (string.find(envelope, '^cq1[ !][!-~]+ %d+ [!-~]+ {') and META_WEIGHT or 1)
+-- Counts an item with so many header_bytes(); whether the call has enough.
+local function has_enough(q, of_header)
+  q.weight = (q.weight or 0) + (of_header > 0 and META_WEIGHT or 1)
   return q.weight >= CALL_ITEMS
 end
 
 -- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only.
--- Returns the items to hand out: all but q.past, those whose deadline has passed, and those whose exclusive
--- key is busy, which are delayed.
-local function adopt(q, got)
-  -- include envelope exclusive
-  local kept = {}
+-- Appends to `kept` the items to hand out: all but q.past, those whose deadline has passed (unless
+-- also_late), and those whose key is busy, which are held.
+local function adopt(q, got, kept, also_late)
+  -- include envelope place_of keys hold release
+  local metas, keys, entries = {}, {}, nil
+  for i, envelope in ipairs(got) do
+    local meta, key, _ = false, q.has_keys and key_of_plain(envelope), nil
+    if not (key or is_plain(envelope)) then
+      _, _, _, meta = read_header(envelope)
+      key = q.has_keys and meta and meta.options and meta.options.key
+    end
+    metas[i], keys[i] = meta, key or NO_KEY
+  end
+  entries = q.has_keys and #got > 0 and redis.call('HMGET', q.base .. 'keys', unpack(keys)) or {}
   q.adopted = q.adopted or 0
-  for _, envelope in ipairs(got) do
-    local plain, meta = is_plain(envelope), nil
-    if not plain then _, _, _, meta = read_header(envelope) end
-    local entry = meta and not is_past_deadline(meta, q.now) and key_to_wait_for(q, meta, #kept + 1)
-    if meta and is_past_deadline(meta, q.now) then
+  for i, envelope in ipairs(got) do
+    local meta, key = metas[i], keys[i]
+    if meta and is_past_deadline(meta, q.now) and not also_late then
       q.past = q.past or {}
       q.past[#q.past + 1] = envelope
-    elseif entry then wait_for_key(q, entry, envelope)
+    elseif key ~= NO_KEY and not take_key(q, key, entries[i], #kept + 1, envelope) then hold(q, key, envelope)
     else
-      if not (plain or meta) then
+      if meta == nil then
         q.adopted = q.adopted + 1
         envelope = format(parse(q, envelope, whole(q.first + #kept)))
       end
@@ -38,36 +45,38 @@ local function adopt(q, got)
     end
     note_size(q, #envelope)
   end
-  return kept
+  if q.overtaken then
+    release(q, q.overtaken)
+    for _, key in ipairs(q.overtaken) do q.keys[key] = nil end  -- the call may go on with it
+  end
 end
 
--- Moves q.past to failed, instead of handing them out. Where failed cannot be written they are handed out:
--- they have left main already.
-local function fail_past(q, got)
-  -- include envelope exclusive removed put_failed
+-- Moves q.past to failed, instead of handing them out. False where failed cannot be written: then they are
+-- handed out, since they have left main already.
+local function fail_past(q)
+  -- include envelope removed shape reasons put_failed free_keys
   local is_ready = not refused_read(q.base)
   for _, size in ipairs({redis.pcall('ZCARD', q.base .. 'failed'),
-    redis.pcall('HLEN', q.base .. 'failed:items'), redis.pcall('LLEN', q.base .. 'removed')}) do
+    redis.pcall('HLEN', q.base .. 'failed:items'), redis.pcall('HLEN', q.base .. 'failed:reasons'),
+    redis.pcall('LLEN', q.base .. 'removed')}) do
     is_ready = is_ready and type(size) == 'number'
   end
-  if not is_ready then
-    for _, envelope in ipairs(q.past) do
-      local _, _, _, meta = read_header(envelope)
-      local entry = key_to_wait_for(q, meta, #got + 1)
-      if entry then wait_for_key(q, entry, envelope) else got[#got + 1] = envelope end
-    end
-    q.past = nil
-    return
-  end
+  if not is_ready then return false end
   q.counts = {failed = #q.past, past_deadline = #q.past}
   local policy = {max_failed = setting(redis.call('HGET', q.config, 'failed_max_items'), nil, 1, 1000000000)}
+  local keys = {}
   for _, envelope in ipairs(q.past) do
     local item = parse(q, envelope, '0')
     item.meta.given_up, item.meta.error, item.meta.detail = (item.meta.given_up or 0) + 1, PAST_DEADLINE, nil
     remember(item, q.now, 'deadline', PAST_DEADLINE, '')
     put_failed(q, policy, item)
+    local key = q.has_keys and item.meta.options.key
+    if key then keys[#keys + 1] = key end
   end
   if q.removals then write_removed(q) end
+  write_reasons(q)
+  free_keys(q, keys, {})
+  return true
 end
 
 -- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call
@@ -79,8 +88,9 @@ local function claimable(q, got, plain)
     bytes = bytes + #envelope
     if i > plain then
       if is_alone(envelope) then return math.max(i - 1, 1) end
-      bytes = bytes + header_bytes(envelope)
-      if bytes >= CALL_BYTES or has_enough(q, envelope) then return i end
+      local of_header = header_bytes(envelope)
+      bytes = bytes + of_header
+      if bytes >= CALL_BYTES or has_enough(q, of_header) then return i end
     end
   end
   return #got
@@ -120,8 +130,9 @@ local function take_by_priority(q, client, want)
       break
     end
     got[#got + 1], count = envelope, levels.count
-    local room = has_room(q, #envelope + header_bytes(envelope))
-    if has_enough(q, envelope) or alone or not room then break end
+    local of_header = header_bytes(envelope)
+    local room = has_room(q, #envelope + of_header)
+    if has_enough(q, of_header) or alone or not room then break end
   end
   if count ~= before then redis.call('HSET', key, client, whole(count)) end
   return got
@@ -144,26 +155,25 @@ local RING_ITEMS = 500
 -- Takes items of the clients of the ring; in_main: how many there are without a client. Returns them, and how
 -- many of those are left.
 local function take_in_turns(q, want, ring, in_main)
-  -- include oldest forget settle_client levels_in_turn ring
+  -- include tags oldest forget settle_client levels_in_turn ring
   local clients, got = q.clients, {}
   q.lost_lists = q.lost_lists or 0  -- a call may take several times
   expect_zset(q.heads)
-  local only = redis.call('LINDEX', clients, -1)
-  if in_main > 0 and not q.main_in_ring then
+  local only = redis.call('ZRANGE', clients, 0, 0)[1]
+  if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
-    redis.call('LPUSH', clients, '-')
-    redis.call('HSET', q.stats, 'main_in_ring', '1')
-    q.main_in_ring, ring = true, ring + 1
+    redis.call('ZADD', clients, whole(next_tag(q)), '-')
+    ring = ring + 1
   end
   if ring == 1 and only ~= '-' then
     got = take_list(q, only, want)
-    if not settle_client(q, only, #got) then redis.call('LTRIM', clients, 1, 0) end
+    settle_client(q, only, #got)
     return got, in_main
   end
   q.are_plain, want = false, math.min(want, RING_ITEMS)
   while #got < want and ring > 0 and not q.stopped do
     take_round(q, math.min(want - #got, ring), got)
-    ring = redis.call('LLEN', clients)
+    ring = redis.call('ZCARD', clients)
     -- their entries are gone from the ring; the next call goes on
     if q.lost_lists >= CALL_MOVES then q.stopped = true end
   end
@@ -171,16 +181,23 @@ local function take_in_turns(q, want, ring, in_main)
 end
 
 local function take(q, want)
-  local ring, in_main, got = redis.call('LLEN', q.clients), redis.call('LLEN', q.main), nil
+  local ring, in_main, got = redis.call('ZCARD', q.clients), redis.call('LLEN', q.main), nil
   if q.has_levels then in_main = in_main + in_levels(q, '-') end
   q.are_plain = true
   if ring == 0 then
     got = in_main > 0 and take_list(q, '-', want) or {}
     in_main = in_main - #got
   else got, in_main = take_in_turns(q, want, ring, in_main) end
+  if q.weighs then weigh_out(q, MAIN, got) end
   if not q.are_plain then
-    got = adopt(q, got)
-    if q.past then fail_past(q, got) end
+    local kept = {}
+    adopt(q, got, kept)
+    if q.past and not fail_past(q) then
+      adopt(q, q.past, kept, true)
+      q.past = nil
+    end
+    if q.overtaken or q.past then in_main, q.overtaken = count_in(q, '-'), nil end
+    got = kept
   else
     for i = 1, #got do
       local size = #got[i]
@@ -191,7 +208,7 @@ local function take(q, want)
   return got
 end
 
--- Takes items that stand behind others that had to wait for their keys, as long as there are some, and room.
+-- Takes items that stand behind others that are held, as long as there are some, and room.
 -- A list of a wrong type would refuse a call that has written already, so it ends the loop.
 local function take_behind(q, count)
   local envelopes, before = {}, 0
@@ -207,10 +224,22 @@ end
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
   q.first = next_number(q)
-  if q.has_exclusive then has_room(q, CALL_BYTES / 2) end  -- an item that goes to delayed takes twice as long
-  local envelopes = not c.paused and take(q, count) or {}
+  q.last = q.first + count - 1
+  if q.has_keys then has_room(q, CALL_BYTES / 2) end  -- an item that is held takes twice as long
+  if c.paused then count = 0 elseif c.limits then count = within_limits(q, c, count) end
+  local envelopes = count > 0 and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
-  if q.keys and #envelopes == 0 then write_keys(q) end
+  if c.limits or q.limits then
+    if count == 0 then q.left = q.client_items + count_in(q, '-') end
+    -- Whether items wait for the end of a claim: each end then leaves a wake token; this call leaves none.
+    local was_full = q.limits and string.byte(q.limits) == 49 or false
+    q.is_full = c.free and c.free <= #envelopes and q.left > 0 or false
+    if q.is_full ~= was_full then
+      redis.call('HSET', q.stats, 'limits', (q.is_full and '1' or '0') .. string.sub(q.limits or '', 2))
+    end
+    if q.is_full then q.left = 0
+    elseif was_full and #envelopes == 0 and q.left > 0 then leave_wake_token(q) end
+  end
   if c.is_late then redis.call('ZADD', q.workers, whole(q.now), c.worker) end
   return envelopes
 end

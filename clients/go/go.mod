@@ -1,0 +1,3 @@
+module claimq.dev/go
+
+go 1.23

@@ -1,0 +1,62 @@
+"""Whether a queue stands still: items wait, workers hold claims, and nothing is claimed or done. Pure."""
+
+from __future__ import annotations
+
+from claimq.limits import shown_limits
+from claimq.model import Snapshot, State
+from claimq.tokens import number_of
+from claimq.waiting.texts import changes_text, format_time
+from claimq_process.names import pod_of_worker
+
+LEAST_SECONDS = 60.0
+"""A queue stands still after this time, or after the longest that an item took lately."""
+FIRST_SECONDS = 600.0
+"""The same while no item has ended and one is held: how long items take is not known yet."""
+
+
+def still_since(snapshot: Snapshot) -> float | None:
+    """Since when nothing was claimed although items wait, if that is longer than items take; else None. A paused queue
+    does not stand still."""
+    waited = snapshot.ages[State.MAIN]
+    if snapshot.paused or not snapshot.lengths[State.MAIN] or waited is None:
+        return None
+    since = max(snapshot.now - waited, snapshot.moved_at or 0.0)
+    return since if snapshot.now - since > limit_of(snapshot) else None
+
+
+def limit_of(snapshot: Snapshot) -> float:
+    """Seconds without a claim after which a queue whose items wait stands still."""
+    has_ended = snapshot.counters["done"] or snapshot.counters["fails"] or not snapshot.lengths[State.BUSY]
+    by_rate = 0.0 if snapshot.limits is None else snapshot.limits.longest_interval
+    return max(LEAST_SECONDS if has_ended else FIRST_SECONDS, snapshot.longest) + by_rate
+
+
+def standstill(snapshot: Snapshot, drain: str) -> str:
+    """A sentence with the worker, the item and the command that helps; empty unless the queue stands still and claims
+    are held. ``drain``: the command that replaces a worker, without the worker. The sentence has instants, not ages, so
+    that it stays the same."""
+    since, held_for = still_since(snapshot), snapshot.ages[State.BUSY] or 0.0
+    if since is None or not snapshot.oldest_claim or held_for <= limit_of(snapshot):
+        return ""
+    claimer, claims = snapshot.oldest_claim.rpartition("/")[0], snapshot.lengths[State.BUSY]
+    worker = (pod_of_worker(claimer) or (claimer, ""))[0]
+    item = f"the item {snapshot.oldest_item}" if snapshot.oldest_item else "an item"
+    claimed_at = format_time(number_of(snapshot.oldest_claim) / 1e6)
+    return (
+        f"items wait and none was claimed since {format_time(since)}: {worker} has held {item} since {claimed_at}"
+        + (f", the first of {claims:,} in progress" if claims > 1 else "")
+        + f"; see its log, and if it hangs, replace it: {drain} {worker}"
+    )
+
+
+def held_back_note(snapshot: Snapshot) -> str:
+    """That limits hold back what waits; empty if they do not."""
+    now = snapshot.limits
+    if now is None or now.startable or not snapshot.lengths[State.MAIN]:
+        return ""
+    holding = now.holding(snapshot.lengths[State.BUSY]) or now.limits
+    note = f"items wait for the limits of the queue: {shown_limits(holding)}"
+    note += changes_text(snapshot.temporary_limits, holding)
+    if now.next_start_in is None or now.next_start_in < 1:
+        return note
+    return f"{note}; the next one may start at {format_time(snapshot.now + now.next_start_in)}"

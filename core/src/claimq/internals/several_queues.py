@@ -1,0 +1,129 @@
+"""Reads of several queues of a server, with few round trips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from claimq.internals.owner import Owner, owner_on_record
+from claimq.model import Snapshot, WorkerInfo
+from claimq.queue.inspecting import PARTS_OF_USE, SNAPSHOT_WORDS, WORKERS_WORDS, read_snapshot, read_workers
+from claimq.redis_store.bounded_read import BoundedRead
+from claimq.redis_store.clients import opening
+from claimq.redis_store.connection import Connection
+from claimq.redis_store.keys import Keys, absent_key
+from claimq.redis_store.scripts import Arg, Script, script
+
+_TOGETHER = 1000
+
+
+async def read_each(
+    connection: Connection,
+    reads: Sequence[tuple[str, Sequence[Arg]]],
+    lua: Script | None = None,
+    *,
+    note: Callable[[object], None] = lambda _: None,
+) -> list[Any]:
+    """Runs commands that only read and returns their replies: 1,000 in a round trip, or in one round trip to each node
+    of a Redis Cluster. ``reads``: the main key of a queue and its command, or the arguments of ``lua``.
+    ``note`` is called with each reply when it arrives. Raises the first error."""
+    if connection.is_cluster and connection.shared is not None:
+        if lua is not None:
+            return [await connection.run(lua.name, [key], words) for key, words in reads]
+        return [await connection.read(key, *words) for key, words in reads]
+    replies: list[Any] = []
+    while page := reads[len(replies) : len(replies) + _TOGETHER]:
+        keys, commands_of = [key for key, _ in page], partial(_commands, page, lua, connection.is_cluster)
+        call = partial(
+            opening.read_each, absent=absent_key(keys[0]), keys=keys, commands_of=commands_of, note=note
+        )
+        replies += await connection.retry(
+            call, doing=str(page[0][1][0]) if lua is None else lua.name, use="calls"
+        )
+    return replies
+
+
+def _commands(
+    reads: Sequence[tuple[str, Sequence[Arg]]],
+    lua: Script | None,
+    names_absent: bool,
+    places: Sequence[int],
+) -> list[Sequence[Arg]]:
+    """The commands for a server, at these places of ``reads``. The first one has the text of the script, so that the
+    server knows it for the others, also after a failover."""
+    if lua is None:
+        return [reads[place][1] for place in places]
+    commands: list[Sequence[Arg]] = []
+    for key, words in (reads[place] for place in places):
+        keys = (key, absent_key(key)) if names_absent else (key,)
+        call = ("EVALSHA", lua.sha) if commands else ("EVAL", lua.text)
+        commands.append((*call, len(keys), *keys, *words))
+    return commands
+
+
+async def used_names(connection: Connection, names: Sequence[str]) -> list[str]:
+    """The names of the queues that exist (:meth:`claimq.ReliableQueue.exists`), in their order. It calls
+    :func:`read_each` once for queues that have been used, and up to four times for others."""
+    unused = list(names)
+    with BoundedRead("queues", connection.settings.read_bounds) as read:
+        for command, part in PARTS_OF_USE:
+            reads = [(Keys(name).main, (command, Keys(name)[part])) for name in unused]
+            sizes = await read.reply(read_each(connection, reads, note=read.add), is_noted=True)
+            unused = [name for name, size in zip(unused, sizes, strict=True) if not size]
+    gone = set(unused)
+    return [name for name in names if name not in gone]
+
+
+async def snapshots_of(connection: Connection, names: Sequence[str]) -> list[Snapshot]:
+    """The snapshots of queues, in their order, with one call of :func:`read_each`."""
+    reads = [(Keys(name).main, SNAPSHOT_WORDS) for name in names]
+    return [
+        read_snapshot(reply) for reply in await _bounded(connection, "snapshot", reads, script("snapshot"))
+    ]
+
+
+async def workers_of_each(connection: Connection, names: Sequence[str]) -> list[list[WorkerInfo]]:
+    """The workers of queues, in their order: up to 1,000 of each, otherwise as
+    :meth:`claimq.ReliableQueue.workers`. It calls :func:`read_each` twice, and queues without workers take little time
+    of the server."""
+    sizes = [(Keys(name).main, ("ZCARD", Keys(name)["workers"])) for name in names]
+    counts = await _bounded(connection, "workers", sizes)
+    staffed = [name for name, count in zip(names, counts, strict=True) if count]
+    reads = [(Keys(name).main, WORKERS_WORDS) for name in staffed]
+    replies = dict(zip(staffed, await _bounded(connection, "workers", reads, script("workers")), strict=True))
+    return [read_workers(replies.get(name, [])) for name in names]
+
+
+async def owners_of_each(connection: Connection, names: Sequence[str]) -> list[Owner | None]:
+    """The recorded owners of queues, in their order; None where there is none. Raises StoreMisused for a record that
+    cannot be read."""
+    reads = [(Keys(name).main, ("HGET", Keys(name).config, "owner")) for name in names]
+    records = await _bounded(connection, "owner", reads)
+    return [
+        None if record is None else owner_on_record(record, name)
+        for name, record in zip(names, records, strict=True)
+    ]
+
+
+async def marks_of_each(connection: Connection, names: Sequence[str]) -> list[object]:
+    """The marks of queues, in their order. A queue's marks change with each call that changes its items, each raw push
+    to main, each pause, and a new owner. A tenth of the server's time of :func:`snapshots_of`."""
+    reads: list[tuple[str, Sequence[Arg]]] = []
+    for keys in map(Keys, names):
+        pause = ("paused", "paused_at", "paused_until", "suspended")
+        reads += (
+            (keys.main, ("HGET", keys.stats, "seq")),
+            (keys.main, ("LLEN", keys.main)),
+            (keys.main, ("HMGET", keys.config, "owner", *pause)),
+        )
+    replies = await _bounded(connection, "marks", reads)
+    return [replies[begin : begin + 3] for begin in range(0, len(replies), 3)]
+
+
+async def _bounded(
+    connection: Connection, kind: str, reads: Sequence[tuple[str, Sequence[Arg]]], lua: Script | None = None
+) -> list[Any]:
+    """As :func:`read_each`, within the bounds of a read."""
+    with BoundedRead(kind, connection.settings.read_bounds) as read:
+        return await read.reply(read_each(connection, reads, lua, note=read.add), is_noted=True)

@@ -1,0 +1,287 @@
+"""Limits of a queue: how many items may start in a time, or be in progress at once. Pure.
+
+The scripts read the form in the ``config`` hash. Behind its ``|`` are temporary limits: each holds until its end in
+place of the limit of its name, and setting the policy leaves them. People write and read
+``api:rate=100/s,burst=200;licences:busy=20``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote, unquote
+
+from claimq.arguments import Checked, of_type, optional_count, several, text
+
+MOST_LIMITS: Final = 8
+PERIODS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""The units of a rate, in milliseconds."""
+_UNITS: Final = {str(milliseconds): unit for unit, milliseconds in PERIODS.items()}
+HIGHEST: Final = 1_000_000
+"""Highest number of a rate, a burst and a bound."""
+NAME_PATTERN: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+RATE_PATTERN: Final = "(?:[1-9][0-9]{0,5}|1000000)/[smhd]"
+NAME_FORM: Final = "up to 63 lower-case letters, digits and '-', a letter or digit first and last"
+RATE_FORM: Final = "a rate such as 100/s: 1 to 1000000 items, and s, m, h or d"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most so many items of the queue start in a time, or are in progress at once; give ``rate`` or ``busy``.
+
+    ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In every window of w seconds at most ``burst + rate * w``
+    items start, by the server's clock. A start is a claim that is not given back. ``burst``: 1 unless given, so that
+    starts are spread evenly. ``busy``: items in progress.
+    """
+
+    name: str
+    rate: str | None = None
+    burst: int | None = None
+    busy: int | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(NAME_PATTERN, text("limits: name", self.name), re.ASCII):
+            raise ValueError(f"limits: the name is {self.name!r}; give {NAME_FORM}")
+        where = f"limits: {self.name}: "
+        if self.rate is not None:
+            rate_of(where + "rate", self.rate)
+        burst = optional_count(where + "burst", self.burst, least=1, most=HIGHEST)
+        optional_count(where + "busy", self.busy, least=1, most=HIGHEST)
+        if self.burst == 1:  # which is the same as none, and as it is stored
+            object.__setattr__(self, "burst", None)
+        if (self.rate is None) == (self.busy is None):
+            raise ValueError(f"limits: {self.name} has {self._both_or_none()}; give one of rate and busy")
+        if burst is not None and self.rate is None:
+            raise ValueError(f"limits: {self.name} has a burst without a rate; give the rate, or no burst")
+
+    def _both_or_none(self) -> str:
+        return "both rate and busy" if self.rate is not None else "neither rate nor busy"
+
+    def __str__(self) -> str:
+        if self.rate is None:
+            return f"{self.name}:busy={self.busy}"
+        return f"{self.name}:rate={self.rate}" + (f",burst={self.burst}" if self.burst is not None else "")
+
+    @property
+    def stored(self) -> str:
+        """As the ``config`` hash has it."""
+        if self.rate is None:
+            return f"{self.name} queue busy {self.busy}"
+        starts, period = rate_of("rate", self.rate)
+        return f"{self.name} queue rate {starts} {period} {self.burst or 1}"
+
+
+Limits = tuple[Limit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryLimit:
+    """What holds for the limit ``name`` until an instant (Unix seconds), and who set it and why. ``limit``: None for
+    one that does not hold."""
+
+    name: str
+    limit: Limit | None
+    until: float
+    by: str = ""
+    reason: str = ""
+
+    @property
+    def stored(self) -> str:
+        """As the ``config`` hash has it."""
+        limit = f"{self.name} off" if self.limit is None else self.limit.stored
+        return f"{round(self.until * 1000)} {_packed(self.by)} {_packed(self.reason)} {limit}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsNow:
+    """The limits of a queue at one instant. ``startable``: how many items may start; ``by_rate``: how many each rate
+    lets start. ``next_start_in``: seconds until a rate lets the next one start; None if one may start now, or only
+    after the end of another."""
+
+    limits: Limits
+    startable: int
+    next_start_in: float | None
+    by_rate: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def useful_slots(self, service: float) -> float:
+        """On how many items workers can work at the same time, if an item takes so many seconds."""
+        most = [float(limit.busy) for limit in self.limits if limit.busy is not None]
+        by_rate = [service / interval for interval in self._intervals()]
+        if by_rate:
+            most.append(min(by_rate) + max(self.startable - 1, 0))
+        return min(most)
+
+    def holding(self, busy: int) -> Limits:
+        """The limits that let nothing start while so many items are in progress."""
+        return tuple(limit for limit in self.limits if self.startable_by(limit, busy) == 0)
+
+    def startable_by(self, limit: Limit, busy: int) -> int:
+        """How many items one of the limits lets start while so many are in progress."""
+        return self.by_rate.get(limit.name, 0) if limit.busy is None else max(0, limit.busy - busy)
+
+    @property
+    def longest_interval(self) -> float:
+        """Seconds between two starts of a queue whose items always wait."""
+        return max(self._intervals(), default=0.0)
+
+    def _intervals(self) -> list[float]:
+        rates = [rate_of("rate", limit.rate) for limit in self.limits if limit.rate is not None]
+        return [period / 1000 / starts for starts, period in rates]
+
+
+def limits_now(limits: Limits, startable: bytes, next_start_in: float | None) -> LimitsNow | None:
+    """As the snapshot script returns them; None without a limit."""
+    number, *by_rate = startable.decode().split(" ")
+    rates = dict(zip(by_rate[::2], map(int, by_rate[1::2]), strict=True))
+    return LimitsNow(limits, int(number), next_start_in, rates) if limits and number else None
+
+
+def rate_of(name: str, rate: object) -> tuple[int, int]:
+    """The items and the milliseconds of a rate. Raises ValueError or TypeError that names the argument."""
+    if not re.fullmatch(RATE_PATTERN, text(name, rate), re.ASCII):
+        raise ValueError(f"{name} is {rate!r}; give {RATE_FORM}")
+    items, _, unit = str(rate).partition("/")
+    return int(items), PERIODS[unit]
+
+
+def check_limits(name: str, given: object) -> Limits:
+    """Several limits of one queue, as a tuple. Raises ValueError or TypeError."""
+    found = tuple(of_type(name, limit, Limit, "Limits") for limit in several(name, given))
+    if len(found) > MOST_LIMITS:
+        raise ValueError(f"{name} has {len(found)} limits; give at most {MOST_LIMITS}")
+    names = [limit.name for limit in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"{name} has the name {twice} twice; give each limit its own name")
+    return found
+
+
+class LimitsField(Checked[Limits, Iterable[Limit]]):
+    """Limits as a field of a policy."""
+
+    def __init__(self) -> None:
+        super().__init__((), check_limits)
+
+
+def shown_limits(given: Iterable[Limit]) -> str:
+    """As people write them."""
+    return ";".join(map(str, given))
+
+
+def stored_limits(given: Iterable[Limit]) -> str:
+    """As the ``config`` hash has them."""
+    return ";".join(limit.stored for limit in given)
+
+
+def load_limits(stored: str) -> Limits:
+    """The limits of the policy in the ``config`` hash. Raises ValueError for what no release writes."""
+    return tuple(_load(limit) for limit in stored.partition("|")[0].split(";") if limit)
+
+
+def _load(stored: str) -> Limit:
+    match stored.split(" "):
+        case [name, "queue", "busy", most] if _is_number(most):
+            return Limit(name, busy=int(most))
+        case [name, "queue", "rate", starts, period, burst] if period in _UNITS and _is_number(burst):
+            return Limit(name, rate=f"{starts}/{_UNITS[period]}", burst=int(burst))
+        case _:
+            raise ValueError(f"the config field limits has {stored!r}, which is no limit; set it again")
+
+
+def _is_number(digits: str) -> bool:
+    return re.fullmatch("[0-9]{1,7}", digits, re.ASCII) is not None
+
+
+def load_temporary(stored: str, now: float) -> tuple[TemporaryLimit, ...]:
+    """Those of the ``config`` hash that are not over. Raises ValueError for what no release writes."""
+    changes = (_load_temporary(change) for change in stored.partition("|")[2].split(";") if change)
+    return tuple(change for change in changes if change.until > now)
+
+
+def in_force(limits: Limits, temporary: Iterable[TemporaryLimit]) -> Limits:
+    """The limits that hold while these changes do."""
+    changed = {change.name: change.limit for change in temporary}
+    rest = [limit for limit in limits if limit.name not in changed]
+    return (*rest, *(limit for limit in changed.values() if limit is not None))
+
+
+def limits_at(stored: str, now: float) -> tuple[Limits, tuple[TemporaryLimit, ...]]:
+    """The limits that hold, and the temporary ones; none if another client has written what is none."""
+    try:
+        temporary = load_temporary(stored, now)
+        return in_force(load_limits(stored), temporary), temporary
+    except ValueError:
+        return (), ()
+
+
+def change_limit(stored: str, now: float, change: TemporaryLimit, *, is_temporary: bool) -> str:
+    """The ``config`` field after a change of one limit, which ends an earlier one of the same limit.
+
+    Raises ValueError for more limits than a queue may have, for a limit to remove that does not exist, and for a
+    ``stored`` text that no release writes.
+    """
+    limits = {limit.name: limit for limit in load_limits(stored)}
+    temporary = {other.name: other for other in load_temporary(stored, now)}
+    if change.limit is None and change.name not in {*limits, *temporary}:
+        raise ValueError(f"the queue has no limit {change.name}; it has {', '.join(limits) or 'none'}")
+    temporary.pop(change.name, None)
+    if is_temporary:
+        temporary[change.name] = change
+    elif change.limit is None:
+        limits.pop(change.name, None)
+    else:
+        limits[change.name] = change.limit
+    new = (other.limit for other in temporary.values() if other.limit and other.name not in limits)
+    check_limits("limits", [*limits.values(), *new])
+    return with_temporary(stored_limits(limits.values()), temporary.values())
+
+
+def with_temporary(limits: str, temporary: Iterable[TemporaryLimit]) -> str:
+    """The ``config`` field with these limits of the policy and these temporary ones."""
+    changes = ";".join(change.stored for change in temporary)
+    return f"{limits}|{changes}" if changes else limits
+
+
+def _load_temporary(stored: str) -> TemporaryLimit:
+    match stored.split(" ", 3):
+        case [until, by, reason, limit] if until.isascii() and until.isdigit() and len(until) < 17:
+            name, _, spec = limit.partition(" ")
+            loaded = None if spec == "off" else load_limits(limit)[0]
+            return TemporaryLimit(name, loaded, int(until) / 1000, _unpacked(by), _unpacked(reason))
+        case _:
+            raise ValueError(f"the config field limits has {stored[:100]!r}, which is no limit; set it again")
+
+
+def _packed(words: str) -> str:
+    """Without blanks and separators; never empty."""
+    return "=" + quote(words.encode("utf-8", "replace"), safe="")
+
+
+def _unpacked(packed: str) -> str:
+    return unquote(packed[1:], errors="replace")
+
+
+def read_limits(written: str) -> Limits:
+    """The limits that a person wrote: ``api:rate=100/s,burst=200;licences:busy=20``. Raises ValueError."""
+    return check_limits("limits", [_read(limit) for limit in written.split(";") if limit])
+
+
+def _read(limit: str) -> Limit:
+    name, colon, settings = limit.partition(":")
+    values: dict[str, str] = {}
+    for setting in settings.split(",") if colon else ():
+        key, equals, value = setting.partition("=")
+        if key not in ("rate", "burst", "busy") or not equals:
+            raise ValueError(f"{setting!r} of {name} is no setting; write rate=100/s, burst=200 or busy=20")
+        if key in values:
+            raise ValueError(f"{name} has {key} twice; give it once")
+        values[key] = value
+    return Limit(name, values.get("rate"), _whole(values, "burst"), _whole(values, "busy"))
+
+
+def _whole(values: dict[str, str], key: str) -> int | None:
+    value = values.get(key)
+    if value is not None and not re.fullmatch("[0-9]{1,9}", value, re.ASCII):
+        raise ValueError(f"{key} is {value!r}; write a whole number")
+    return None if value is None else int(value)

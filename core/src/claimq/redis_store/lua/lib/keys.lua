@@ -1,0 +1,40 @@
+-- Keys: of the items that have the same key at most one is busy. cq:{NAME}:keys maps a key to the token of
+-- the claim that has taken it (to several, with blanks between them, where items were chosen by their ids). A
+-- key is busy while one of these claims is. What ends a claim frees its key (lib/free_keys.lua); a token that
+-- damage leaves there counts no longer than its claim. A queue has keys from the first item with one on:
+-- q.has_keys.
+--
+-- An item whose key is busy is held: it is in delayed, with its place (lib/head.lua) as its score, a number
+-- above every instant. cq:{NAME}:held has "KEY PLACE" for it, so that the first one of a key is found at
+-- once. (docs/decisions/keys.md)
+local function held_entry(key, place) return key .. ' ' .. format_text('%016d', place) end
+
+-- The entry of the first held item of a key, or nil.
+local function first_held(q, key)
+  local from, to = '[' .. key .. ' ', '(' .. key .. '!'
+  return redis.call('ZRANGE', q.base .. 'held', from, to, 'BYLEX', 'LIMIT', 0, 1)[1]
+end
+
+-- The key in the header of an envelope, or nil.
+local function key_of_item(envelope)
+  local key = string.match(envelope, '^cq1[^\n]*"key":"([^"\\\n]*)"')
+  local rest = not key and string.match(envelope, '^cq1[^\n]*"key":"([^\n]*)')
+  if not rest then return key end
+  local ends_at = string.find((string.gsub(rest, '\\.', '  ')), '"', 1, true) or 1
+  local is_json, words = pcall(cjson.decode, '["' .. string.sub(rest, 1, ends_at - 1) .. '"]')
+  return is_json and words[1] or nil
+end
+
+-- The tokens of an entry whose claims are busy, but for those that end in this call. It may come after a
+-- write, so a key of another type counts as empty.
+local function live_tokens(q, text, ending)
+  local live = {}
+  for token in string.gmatch(text or '', '%S+') do
+    local worker = string.match(token, '^(.*)/')
+    if worker and not (ending and ending[token])
+      and redis.pcall('HEXISTS', q.base .. 'busy:' .. worker, token) == 1 then
+      live[#live + 1] = token
+    end
+  end
+  return live
+end

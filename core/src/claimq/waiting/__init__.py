@@ -1,0 +1,1 @@
+"""Why an item waits: the reasons, and their words."""

@@ -1,0 +1,197 @@
+"""Why an item waits, and how many others come before it. Pure.
+
+``_REASONS`` has the reasons in order, each with the function that returns its words if it holds. The first one that
+holds is the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from claimq.limits import Limit, LimitsNow, TemporaryLimit
+from claimq.model import Located, Pause, Snapshot, State
+from claimq.waiting.texts import changes_text, format_time, pause_text, printable
+
+
+class WaitReason(StrEnum):
+    """Why an item waits; each with words in :attr:`Where.text`."""
+
+    NOT_DUE = "not_due"
+    PAUSED = "paused"
+    KEY_BUSY = "key_busy"
+    LIMIT = "limit"
+    NO_WORKER = "no_worker"
+    BEHIND = "behind"
+    ABOUT_TO_START = "about_to_start"
+
+
+class Between(NamedTuple):
+    """A number of which only these bounds are known; it is exact if they are equal."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        if self.least == self.most:
+            return f"{self.least:,}"
+        return f"{self.least:,} to {self.most:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What holds back all items of a queue at one instant. ``paused`` without ``pause``: by the policy."""
+
+    paused: bool
+    pause: Pause | None
+    limits: LimitsNow | None
+    temporary: tuple[TemporaryLimit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where an item is, and why it waits; ``reason`` is None for one that is in progress or failed.
+
+    ``text``: the reason for people. ``until``: when it ends, in Unix seconds, if that is known. ``ahead``: how many
+    items of its client and priority come before it now; ``ahead_of_all``: how many of all that wait. Both are None for
+    an item that is not due.
+    """
+
+    located: Located
+    reason: WaitReason | None = None
+    text: str = ""
+    until: float | None = None
+    ahead: Between | None = None
+    ahead_of_all: Between | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a call has read of an item that waits. ``ahead`` as in :class:`Where`, ``waiting``: items of main, ``busy``:
+    items in progress, ``workers``: those seen lately, ``is_worker_free``: whether one waits for an item, ``holder``:
+    the token of the claim that has the item's key, ``held_item``: its item, both may be empty."""
+
+    located: Located
+    now: float
+    hold: Hold
+    ahead: Between
+    ahead_of_all: Between
+    busy: int
+    workers: int
+    is_worker_free: bool
+    holder: str = ""
+    held_item: str = ""
+
+
+class _Cause(NamedTuple):
+    text: str
+    until: float | None = None
+
+
+def where(facts: Facts) -> Where:
+    """The first reason that holds."""
+    reason, cause = next((code, cause) for code, cause_of in _REASONS if (cause := cause_of(facts)))
+    is_due = facts.located.due_at is None or facts.located.due_at <= facts.now
+    ahead = (facts.ahead, facts.ahead_of_all) if is_due and not _is_held(facts) else (None, None)
+    return Where(facts.located, reason, printable(cause.text), cause.until, *ahead)
+
+
+WAITING_COUNTS = ("not_due", "paused", "limit", "ready")
+"""What items wait for, as far as the lengths of main and delayed show it."""
+
+
+def waiting_counts(snapshot: Snapshot) -> dict[str, int]:
+    """How many items of main and delayed wait for what; ``ready``: for a worker, or for those before them. Items that
+    wait for a key are delayed, and so not due. Derived from lengths: no item is read."""
+    main, limits = snapshot.lengths[State.MAIN], snapshot.limits
+    may_start = main if limits is None else min(main, limits.startable)
+    counts = dict.fromkeys(WAITING_COUNTS, 0) | {"not_due": snapshot.lengths[State.DELAYED]}
+    return counts | ({"paused": main} if snapshot.paused else {"limit": main - may_start, "ready": may_start})
+
+
+def _waits_for_key(facts: Facts) -> bool:
+    return _is_held(facts) or (bool(facts.holder) and (facts.located.due_at or 0.0) <= facts.now)
+
+
+def _is_held(facts: Facts) -> bool:
+    """It has had its turn in main, and waits for its key in delayed."""
+    return facts.located.state is State.DELAYED and facts.located.due_at is None
+
+
+def _not_due(facts: Facts) -> _Cause | None:
+    due = facts.located.due_at
+    if due is None or due <= facts.now or _waits_for_key(facts):
+        return None
+    return _Cause(f"not due until {format_time(due)}", due)
+
+
+def _paused(facts: Facts) -> _Cause | None:
+    if not facts.hold.paused:
+        return None
+    pause = facts.hold.pause
+    if pause is None:
+        return _Cause("the queue is suspended")
+    return _Cause(f"the queue is {pause_text(pause)}", pause.until)
+
+
+def _key_busy(facts: Facts) -> _Cause | None:
+    if not _waits_for_key(facts):
+        return None
+    if not facts.holder:
+        return _Cause(f"another item with its key {facts.located.item.key} comes first")
+    item = f"the item {facts.held_item}" if facts.held_item else "an item"
+    worker = facts.holder.rpartition("/")[0]
+    return _Cause(f"its key {facts.located.item.key} is busy: {worker} has {item} with it")
+
+
+def _limit(facts: Facts) -> _Cause | None:
+    limits = facts.hold.limits
+    if limits is None or limits.startable:
+        return None
+    holding = limits.holding(facts.busy)
+    if full := [limit for limit in holding if limit.busy is not None]:
+        changes = changes_text(facts.hold.temporary, full)
+        return _Cause(f"{_named(full)} of the queue is reached until an item in progress ends{changes}")
+    until = None if limits.next_start_in is None else facts.now + limits.next_start_in
+    when = "" if until is None else f"; the next item may start at {format_time(until)}"
+    changes = changes_text(facts.hold.temporary, holding)
+    return _Cause(f"{_named(holding)} of the queue is reached{when}{changes}", until)
+
+
+def _named(limits: Sequence[Limit]) -> str:
+    names = [limit.name for limit in limits]
+    return f"the limit {names[0]}" if len(names) == 1 else f"a limit ({', '.join(names)})"
+
+
+def _no_worker(facts: Facts) -> _Cause | None:
+    if not facts.workers:
+        return _Cause("no worker has asked for items lately")
+    if facts.is_worker_free or facts.ahead.least:
+        return None
+    return _Cause("no worker is free")
+
+
+def _behind(facts: Facts) -> _Cause | None:
+    if not facts.ahead.most:
+        return None
+    client = facts.located.item.client
+    of_client = "without a client" if client is None else f"of its client {client}"
+    noun = "item" if facts.ahead == (1, 1) else "items"
+    return _Cause(f"behind {facts.ahead} {noun} {of_client}")
+
+
+def _about_to_start(_: Facts) -> _Cause | None:
+    return _Cause("about to start: a worker is free")
+
+
+_REASONS: tuple[tuple[WaitReason, Callable[[Facts], _Cause | None]], ...] = (
+    (WaitReason.NOT_DUE, _not_due),
+    (WaitReason.PAUSED, _paused),
+    (WaitReason.KEY_BUSY, _key_busy),
+    (WaitReason.LIMIT, _limit),
+    (WaitReason.NO_WORKER, _no_worker),
+    (WaitReason.BEHIND, _behind),
+    (WaitReason.ABOUT_TO_START, _about_to_start),
+)

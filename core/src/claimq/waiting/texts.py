@@ -1,0 +1,40 @@
+"""Instants, pauses and temporary limits as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from claimq.limits import Limit, TemporaryLimit
+from claimq.model import Pause
+
+
+def format_time(at: float) -> str:
+    """Unix seconds as ISO 8601 in whole seconds: a Time of the Kubernetes API."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pause_text(pause: Pause) -> str:
+    """Who paused a queue, when, why and until when. It has instants, not ages, so that it stays the same."""
+    words = ["paused"]
+    words += [f"by {pause.by}"] if pause.by else []
+    words += [f"since {format_time(pause.at)}"] if pause.at is not None else []
+    words += ["until " + ("it is resumed" if pause.until is None else format_time(pause.until))]
+    return printable(" ".join(words) + (f" ({pause.reason})" if pause.reason else ""))
+
+
+def changes_text(changes: Iterable[TemporaryLimit], limits: Iterable[Limit]) -> str:
+    """For each of these limits that is changed for a time: until when, by whom and why, behind a semicolon."""
+    names = {limit.name for limit in limits}
+    return "".join(f"; {_change_text(change)}" for change in changes if change.name in names)
+
+
+def _change_text(change: TemporaryLimit) -> str:
+    by = f" by {change.by}" if change.by else ""
+    reason = f" ({change.reason})" if change.reason else ""
+    return printable(f"{change.name} is set until {format_time(change.until)}{by}{reason}")
+
+
+def printable(text: str) -> str:
+    """Text of other users without control characters."""
+    return "".join(character if character.isprintable() else " " for character in text)

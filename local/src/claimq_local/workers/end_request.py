@@ -1,0 +1,44 @@
+"""Ends the app of a worker of a running `claimq up`; local mode gives its items back and starts it again."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from claimq.address import local_mode
+from claimq_local.processes.process_table import Identity, identify, send
+from claimq_local.state_directory import StateDirectory
+
+_GRACE = 10.0
+
+
+def end_app(worker: str, queue: str, directory: Path | None) -> int | None:
+    """Sends SIGTERM to the app of a worker, which is named as it claims or as its log, and SIGKILL ten seconds later;
+    returns the process id.
+
+    None if no running local mode has this worker of the queue. ``directory``: of the only local mode that counts.
+    """
+    places = [directory] if directory else [*local_mode.running_near(), *local_mode.running_anywhere()]
+    for place in dict.fromkeys(place.absolute() for place in places):
+        state = StateDirectory(place).read() if local_mode.is_running(place) else None
+        if state is None or queue not in state.claim_names:
+            continue
+        for process in state.processes:
+            is_of_queue = process.name.startswith(f"{queue}-") and process.role == "app"
+            if is_of_queue and f"{worker}.".startswith(f"{process.name}."):
+                return process.pid if _end(Identity(process.pid, process.started)) else None
+    return None
+
+
+def _end(app: Identity) -> bool:
+    """False if it had ended before."""
+    if not send(app, signal.SIGTERM):
+        return False
+    deadline = time.monotonic() + _GRACE
+    while identify(app.pid) == app:
+        if time.monotonic() > deadline:
+            send(app, signal.SIGKILL)
+            break
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,109 @@
+"""Changes of single limits: of the policy, and for a time."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from claimq import Limit, NewItem, ReliableQueue
+from testkit.queues.clock import move_clock
+from testkit.servers.server import Server
+
+pytestmark = pytest.mark.frozen_clock(True)
+
+
+async def filled(queue: ReliableQueue, *limits: Limit) -> None:
+    await queue.update_policy(limits=limits)
+    await queue.enqueue_many(NewItem(f"{number}") for number in range(100))
+
+
+async def starts(queue: ReliableQueue, count: int = 100) -> int:
+    return len(await queue.claim(count, wait=0))
+
+
+async def test_a_temporary_limit_holds_until_its_end_and_then_the_policys(queue: ReliableQueue) -> None:
+    await filled(queue, Limit("api", rate="1/h", burst=5), Limit("mail-api", busy=90))
+    await queue.set_limit(
+        Limit("api", rate="1/h", burst=2), until=timedelta(seconds=60), reason="API; is | down", by="ann"
+    )
+    snapshot = await queue.snapshot()
+    (change,) = snapshot.temporary_limits
+    assert (change.name, change.by, change.reason) == ("api", "ann", "API; is | down")
+    assert change.until == snapshot.now + 60
+    assert snapshot.limits is not None
+    assert (snapshot.limits.startable, dict(snapshot.limits.by_rate)) == (2, {"api": 2})
+    assert (await starts(queue), await starts(queue)) == (2, 0)
+    await move_clock(queue, 60)
+    assert (await queue.snapshot()).temporary_limits == ()
+    assert (await starts(queue), await starts(queue)) == (3, 0)
+
+
+async def test_setting_the_policy_leaves_a_temporary_limit(queue: ReliableQueue) -> None:
+    await filled(queue, Limit("api", rate="1/h", burst=5))
+    await queue.set_limit(Limit("api", rate="1/h", burst=2), until=timedelta(seconds=60))
+    limits = (Limit("api", rate="1/h", burst=9),)
+    await queue.update_policy(limits=limits)
+    await queue.set_policy(replace(await queue.policy(), requeue_limit=3))
+    assert (await queue.policy()).limits == limits
+    assert await starts(queue) == 2
+    await queue.reset_limits()
+    assert await starts(queue) == 7
+
+
+async def test_a_limit_that_is_removed_for_a_time_holds_nothing_back(queue: ReliableQueue) -> None:
+    await filled(queue, Limit("api", rate="1/h"), Limit("api-2", busy=50))
+    await queue.remove_limit("api", until=timedelta(seconds=60))
+    assert await starts(queue) == 50
+    await queue.remove_limit("api-2", until=timedelta(seconds=30))
+    snapshot = await queue.snapshot()
+    assert (snapshot.limits, len(snapshot.temporary_limits)) == (None, 2)
+    assert await starts(queue, 40) == 40
+    await move_clock(queue, 60)
+    assert (await queue.policy()).limits == (Limit("api", rate="1/h"), Limit("api-2", busy=50))
+    assert (await starts(queue), await starts(queue)) == (1, 0)
+
+
+async def test_a_limit_is_added_and_removed_beside_the_others(queue: ReliableQueue) -> None:
+    first, second = Limit("api", rate="1/h"), Limit("licences", busy=2)
+    await queue.set_limit(first)
+    await queue.set_limit(second)
+    await queue.set_limit(Limit("api", busy=7), until=timedelta(hours=1))
+    await queue.set_limit(first)  # which ends the temporary change
+    assert (await queue.policy()).limits == (first, second)
+    assert (await queue.snapshot()).temporary_limits == ()
+    await queue.remove_limit("api")
+    assert (await queue.policy()).limits == (second,)
+
+
+async def test_changes_of_different_limits_at_the_same_time_are_all_made(queue: ReliableQueue) -> None:
+    await asyncio.gather(*(queue.set_limit(Limit(f"l{number}", busy=number + 1)) for number in range(8)))
+    assert {limit.name for limit in (await queue.policy()).limits} == {f"l{number}" for number in range(8)}
+
+
+@pytest.mark.parametrize("until", [None, timedelta(hours=1)], ids=["permanent", "temporary"])
+async def test_a_change_of_limits_that_cannot_hold_is_refused(
+    queue: ReliableQueue, until: timedelta | None
+) -> None:
+    await queue.update_policy(limits=[Limit(f"l{number}", busy=1) for number in range(8)])
+    with pytest.raises(ValueError, match="limits has 9 limits; give at most 8"):
+        await queue.set_limit(Limit("api", busy=1), until=until)
+    with pytest.raises(ValueError, match="the queue has no limit api; it has l0, l1, "):
+        await queue.remove_limit("api", until=until)
+    with pytest.raises(ValueError, match="until is over by the clock of the server"):
+        await queue.set_limit(Limit("l0", busy=1), until=1.0)
+    assert len((await queue.policy()).limits) == 8
+
+
+@pytest.mark.parametrize(
+    "stored", ["a queue busy 2|x y z a off", "a queue busy 2|9e9 = = a off", "a queue busy 2|"]
+)
+async def test_a_temporary_limit_that_another_client_has_written_wrong_holds_nothing_back(
+    queue: ReliableQueue, server: Server, stored: str
+) -> None:
+    await filled(queue)
+    server.call("HSET", "cq:{q}:config", "limits", stored)
+    await queue.snapshot()
+    assert await starts(queue) == 2
+    await queue.reset_limits()
+    assert server.call("HGET", "cq:{q}:config", "limits") == b"a queue busy 2"

@@ -1,0 +1,155 @@
+"""Reads of several queues take few round trips."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+
+import pytest
+
+import claimq
+from claimq import Policy, State
+from claimq.errors import ReadTooLarge, WrongKeyType
+from claimq.internals.several_queues import snapshots_of, used_names, workers_of_each
+from claimq.redis_store.bounded_read import ReadBounds
+from testkit.faults.links import Request
+from testkit.faults.proxy import FaultProxy
+from testkit.servers.cluster import RedisCluster
+from testkit.servers.contents import reads_of
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
+
+NAMES = [f"q{number:03}" for number in range(300)]
+
+
+async def test_many_queues_take_few_round_trips(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        for number, name in enumerate(NAMES):
+            await store.queue(name).enqueue_many(["x"] * (number % 3 + 1))
+            await store.queue(name).add_to_index()
+        await store.queue("gone").add_to_index()
+        await store.queue("only-configured").set_policy(Policy())
+        await store.queue("only-configured").add_to_index()
+        await store.queue("q007", worker="w1").claim(wait=0)
+        before = reads_of(valkey)
+        names = await store.queues()
+        snapshots = await snapshots_of(store.connection, names)
+        workers = await workers_of_each(store.connection, names)
+        assert reads_of(valkey) - before <= 60
+        assert names == ["only-configured", *NAMES]
+        lengths = [snapshot.lengths[State.MAIN] for snapshot in snapshots[1:]]
+        assert lengths == [number % 3 + 1 - (number == 7) for number in range(300)]
+        held = {name: [(w.worker, w.busy) for w in some] for name, some in zip(names, workers, strict=True)}
+        assert {name: some for name, some in held.items() if some} == {"q007": [("w1", 1)]}
+        assert await store.queues(only_existing=False) == names  # the name without a queue was removed
+
+
+async def test_no_script_runs_for_queues_that_have_no_workers(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        for name in NAMES[:20]:
+            await store.queue(name).enqueue("x")
+        for name in NAMES[:3]:
+            await store.queue(name, worker="w1").claim(wait=0)
+        await workers_of_each(store.connection, NAMES[:20])
+        valkey.call("CONFIG", "RESETSTAT")
+        workers = await workers_of_each(store.connection, NAMES[:20])
+        assert [[info.worker for info in some] for some in workers] == [["w1"]] * 3 + [[]] * 17
+        assert scripts_run(valkey) == 3
+
+
+def scripts_run(server: Server) -> int:
+    """How many scripts a server has run since its statistics were reset."""
+    stats = server.call("INFO", "commandstats")
+    assert isinstance(stats, bytes)
+    return sum(map(int, re.findall(rb"cmdstat_eval(?:sha)?:calls=(\d+)", stats)))
+
+
+async def test_a_queue_with_a_wrong_key_among_several_is_an_error(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        for name in ("a", "b", "c"):
+            await store.queue(name).enqueue("x")
+        valkey.call("DEL", "cq:{b}:main")
+        valkey.call("SET", "cq:{b}:main", "theirs")
+        with pytest.raises(WrongKeyType):
+            await snapshots_of(store.connection, ["a", "b", "c"])
+
+
+async def test_scripts_that_are_forgotten_between_two_queues_are_sent_again(
+    valkey: Server, proxy: FaultProxy
+) -> None:
+    flushes = 0
+
+    def flush_before_the_last(request: Request) -> bool:
+        nonlocal flushes
+        if flushes == 0 and b"cq:{c}:main" in request.words:
+            flushes += 1
+            valkey.call("SCRIPT", "FLUSH")
+        return False
+
+    async with claimq.connect(settings=patient(proxy.url)) as store:
+        for name in ("a", "b", "c"):
+            await store.queue(name).enqueue(name)
+        proxy.drop_reply(matching=flush_before_the_last)
+        snapshots = await snapshots_of(store.connection, ["a", "b", "c"])
+    assert (flushes, [snapshot.lengths[State.MAIN] for snapshot in snapshots]) == (1, [1, 1, 1])
+
+
+async def test_no_queue_takes_no_call(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        assert await snapshots_of(store.connection, []) == []
+        assert await store.queues() == []
+
+
+async def test_several_queues_of_a_cluster_take_a_round_trip_for_each_node(
+    redis_cluster: RedisCluster,
+) -> None:
+    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+        for number, name in enumerate(NAMES):
+            await store.queue(name).enqueue_many(["x"] * (number % 3 + 1))
+        before = sum(map(reads_of, redis_cluster.nodes))
+        snapshots = await snapshots_of(store.connection, NAMES)
+        assert sum(map(reads_of, redis_cluster.nodes)) - before <= 60
+        lengths = [snapshot.lengths[State.MAIN] for snapshot in snapshots]
+        assert lengths == [number % 3 + 1 for number in range(300)]
+        assert await used_names(store.connection, ["unknown", *NAMES]) == NAMES
+
+
+async def test_a_queue_that_moves_is_read_with_the_others(redis_cluster: RedisCluster) -> None:
+    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+        for name in NAMES[:9]:
+            await store.queue(name).enqueue(name)
+        await snapshots_of(store.connection, NAMES[:9])
+        for name in NAMES[:2]:
+            key = f"cq:{{{name}}}:main"
+            others = [node for node in redis_cluster.nodes if node is not redis_cluster.owner(key)]
+            await asyncio.to_thread(redis_cluster.move_slot, key, others[0])
+        for node in redis_cluster.nodes:  # so that the new node knows no script
+            node.call("SCRIPT", "FLUSH")
+        snapshots = await snapshots_of(store.connection, NAMES[:9])
+        assert [snapshot.lengths[State.MAIN] for snapshot in snapshots] == [1] * 9
+
+
+async def test_replies_after_a_redirection_count_against_the_bound(redis_cluster: RedisCluster) -> None:
+    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+        for name in NAMES[:9]:
+            await store.queue(name).enqueue(name)
+    bounds = ReadBounds(rows=1_000_000, size=10_000, seconds=20.0)
+    async with claimq.connect(settings=replace(patient(redis_cluster.url), read_bounds=bounds)) as store:
+        await store.queue(NAMES[0]).length()  # reads the map of slots
+        for name in NAMES[:9]:
+            key = f"cq:{{{name}}}:main"
+            others = [node for node in redis_cluster.nodes if node is not redis_cluster.owner(key)]
+            await asyncio.to_thread(redis_cluster.move_slot, key, others[0])
+        with pytest.raises(ReadTooLarge):
+            await snapshots_of(store.connection, NAMES[:9])
+
+
+async def test_what_is_read_together_is_bounded_while_it_arrives(valkey: Server) -> None:
+    settings = replace(patient(valkey.url), read_bounds=ReadBounds(rows=1000, size=10_000, seconds=20.0))
+    async with claimq.connect(settings=settings) as store:
+        for name in NAMES[:50]:
+            await store.queue(name).enqueue("x")
+        with pytest.raises(ReadTooLarge):
+            await snapshots_of(store.connection, NAMES[:50])
+        assert await store.queue("q000").length() == 1

@@ -1,0 +1,90 @@
+"""A worker that hangs: what the commands report, and `claimq drain`, which replaces it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from claimq import Limit, NewItem, ReliableQueue
+from testkit.queues.clock import move_clock
+from testkit.waiting import eventually_sync
+
+
+async def hang(queue: ReliableQueue) -> None:
+    """The worker `w` has ended an item. It holds the item order-7 for two minutes, and another one waits."""
+    await queue.update_policy(busy_expiry=3600)
+    await queue.enqueue_many([NewItem(text, id=f"order-{n}") for n, text in ((6, "z"), (7, "a"), (8, "b"))])
+    await queue.done(await queue.claim(wait=0))
+    await queue.claim(wait=0)
+    await move_clock(queue, 120)
+
+
+def test_status_and_doctor_name_the_worker_the_item_and_the_command(
+    on: Callable[..., Any], queue_do: Callable[..., Any]
+) -> None:
+    queue_do(hang)
+    sentence = on("status", "q", "-o", "json").json["attention"]
+    assert sentence.startswith("items wait and none was claimed since ")
+    assert ": w has held the item order-7 since " in sentence
+    assert sentence.endswith("; see its log, and if it hangs, replace it: claimq drain q w")
+    assert on("status", "q").out.splitlines()[-1] == f"q: {sentence}"
+    monitored = on("check", "q")
+    assert (monitored.code, monitored.out.startswith("WARNING - q: ")) == (1, True)
+    assert f", {sentence} | " in monitored.out
+    (check,) = (
+        one
+        for one in on("doctor", "q", "-o", "json").json["checks"]
+        if one["check"] == "queue q: oldest item"
+    )
+    assert (check["state"], f"{check['message']}; {check['fix']}") == ("problem", sentence)
+
+
+def test_a_queue_whose_items_are_claimed_needs_no_attention(
+    on: Callable[..., Any], queue_do: Callable[..., Any]
+) -> None:
+    async def claim_again(queue: ReliableQueue) -> None:
+        await hang(queue)
+        await queue.claim(wait=0)
+        await queue.enqueue("c")
+
+    queue_do(claim_again)
+    assert on("status", "q", "-o", "json").json["attention"] is None
+
+
+def test_status_says_that_a_limit_holds_items_back_and_check_takes_it_for_well(
+    on: Callable[..., Any], queue_do: Callable[..., Any]
+) -> None:
+    async def reach_the_limit(queue: ReliableQueue) -> None:
+        await queue.update_policy(limits=[Limit("api", rate="1/d")])
+        await queue.enqueue_many(["a", "b"])
+        await queue.claim(2, wait=0)
+
+    queue_do(reach_the_limit)
+    sentence = on("status", "q", "-o", "json").json["attention"]
+    assert sentence.startswith(
+        "items wait for the limits of the queue: api:rate=1/d; the next one may start at"
+    )
+    assert on("check", "q").code == 0
+
+
+def test_drain_ends_the_app_of_a_worker_and_another_one_gets_its_item(
+    start_up: Callable[..., Any], claimq: Callable[..., Any], hanging_app: list[str], tmp_path: Path
+) -> None:
+    start_up({"worker": {"command": hanging_app}, "scaling": {"mode": "Manual", "replicas": 1}})
+    claimq("enqueue", "trial", "stuck")
+    eventually_sync((tmp_path / "stuck").exists)
+    drained = claimq("drain", "trial", "trial-1")
+    assert drained.code == 0
+    assert drained.out.startswith("trial: trial-1 is drained: the app (process ")
+    eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["counters"]["done"] == 1)
+    records = claimq("audit", "trial", "-o", "json").json["records"]
+    assert (records[0]["action"], records[0]["target"]) == ("drain", "trial-1")
+
+
+def test_drain_of_a_worker_that_no_local_mode_has_says_what_to_do(
+    on: Callable[..., Any], queue_do: Callable[..., Any]
+) -> None:
+    queue_do(hang)
+    drained = on("drain", "q", "w")
+    assert drained.code == 1
+    assert "no running `claimq up` has the worker w of q; end its process where it runs" in drained.err
+    assert "`claimq release q w` gives its items back" in drained.err

@@ -1,0 +1,1 @@
+"""What may go wrong between a client and a server: a proxy, hostile servers, limits of memory."""

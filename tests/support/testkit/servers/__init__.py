@@ -1,0 +1,1 @@
+"""Real Redis and Valkey servers: where their programs are, one server, a cluster, Sentinel, lost writes."""

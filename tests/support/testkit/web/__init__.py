@@ -1,0 +1,1 @@
+"""Users of the web page: by requests, by Chromium."""

@@ -1,0 +1,1 @@
+"""Sidecars, and the apps and handlers that take items from them."""

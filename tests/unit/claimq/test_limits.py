@@ -1,0 +1,66 @@
+"""Limits of a queue: what may be given, and the three forms of a limit."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from claimq import Limit, Policy
+from claimq.limits import load_limits, read_limits, shown_limits, stored_limits
+
+LIMITS = (Limit("api", rate="100/s", burst=200), Limit("slow", rate="5/h"), Limit("licences", busy=20))
+
+
+def test_people_write_and_read_limits_in_one_form() -> None:
+    text = "api:rate=100/s,burst=200;slow:rate=5/h;licences:busy=20"
+    assert read_limits(text) == LIMITS
+    assert shown_limits(LIMITS) == text
+    assert read_limits(";") == ()
+
+
+def test_the_config_has_milliseconds_and_a_burst_of_at_least_one() -> None:
+    stored = "api queue rate 100 1000 200;slow queue rate 5 3600000 1;licences queue busy 20"
+    assert stored_limits(LIMITS) == stored
+    assert stored_limits(load_limits(stored)) == stored
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Limit("api", rate="0/s"), "limits: api: rate is '0/s'; give a rate such as 100/s"),
+        (lambda: Limit("api", rate="1000001/s"), "1 to 1000000 items"),
+        (lambda: Limit("api", rate="5/w"), "s, m, h or d"),
+        (lambda: Limit("api", rate="5"), "such as 100/s"),
+        (lambda: Limit("api", rate="1/s", burst=0), "limits: api: burst is 0; give 1 to 1,000,000"),
+        (lambda: Limit("api", busy=0), "limits: api: busy is 0"),
+        (lambda: Limit("api"), "api has neither rate nor busy; give one of rate and busy"),
+        (lambda: Limit("api", rate="1/s", busy=1), "api has both rate and busy"),
+        (lambda: Limit("api", busy=1, burst=2), "api has a burst without a rate"),
+        (lambda: Limit("An API", busy=1), "the name is 'An API'; give up to 63 lower-case letters"),
+        (lambda: Policy(limits=[Limit("a", busy=1), Limit("a", busy=2)]), "has the name a twice"),
+        (lambda: Policy(limits=[Limit(f"l{i}", busy=1) for i in range(9)]), "has 9 limits; give at most 8"),
+        (
+            lambda: read_limits("api:rate"),
+            "'rate' of api is no setting; write rate=100/s, burst=200 or busy=20",
+        ),
+        (lambda: read_limits("api:speed=1"), "'speed=1' of api is no setting"),
+        (lambda: read_limits("api:busy=1,busy=2"), "api has busy twice"),
+        (lambda: read_limits("api:busy=many"), "busy is 'many'; write a whole number"),
+        (
+            lambda: load_limits("api key rate"),
+            "the config field limits has 'api key rate', which is no limit",
+        ),
+        (lambda: load_limits("api queue rate 1 7 1"), "which is no limit"),
+        (lambda: load_limits("api queue busy x"), "which is no limit"),
+    ],
+)
+def test_a_limit_that_cannot_hold_is_refused(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        make()
+
+
+def test_limits_are_a_list_of_limits() -> None:
+    with pytest.raises(TypeError, match="give a list"):
+        Policy(limits="api")  # type: ignore[arg-type]  # what it refuses
+    with pytest.raises(TypeError, match="give Limits"):
+        Policy(limits=["api"])  # type: ignore[list-item]  # what it refuses

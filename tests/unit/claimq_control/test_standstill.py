@@ -1,0 +1,138 @@
+"""When a queue stands still, and the sentence about it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from claimq.limits import Limit, LimitsNow, TemporaryLimit
+from claimq.model import Snapshot, State
+from claimq_control.decide.standstill import held_back_note, standstill, still_since
+from testkit.kubernetes.kubernetes_objects import snapshot
+
+CLAIMED_AT = 1_800_000_000.0
+SET = "items wait for the limits of the queue: one:busy=1; one is set until 2027-01-15T09:00:00Z by ann (API down)"
+HELD_BACK = (
+    "items wait for the limits of the queue: api:rate=1/h; the next one may start at 2027-01-15T08:30:05Z"
+)
+TOKEN = "orders-6c9d.1/1800000000000000.AbCdEfGh"
+
+
+def seen(after: float, *, main: int = 3, waited: float = 5000.0, **more: Any) -> Snapshot:
+    """A look so many seconds after the only claim."""
+    fields: dict[str, Any] = {"counters": {"done": 1}, **more}
+    look = snapshot(
+        main=main,
+        busy=1,
+        age=waited,
+        now=CLAIMED_AT + after,
+        moved_at=CLAIMED_AT,
+        oldest_claim=TOKEN,
+        oldest_item="order-7",
+        **fields,
+    )
+    look.ages[State.BUSY] = after
+    return look
+
+
+def test_the_sentence_names_the_worker_the_item_and_the_command() -> None:
+    assert standstill(seen(61), "claimq -n shop drain orders") == (
+        "items wait and none was claimed since 2027-01-15T08:00:00Z: orders-6c9d.1 has held the item order-7 since "
+        "2027-01-15T08:00:00Z; see its log, and if it hangs, replace it: claimq -n shop drain orders orders-6c9d.1"
+    )
+
+
+def test_a_worker_in_a_pod_is_named_as_its_pod_and_the_claims_are_counted() -> None:
+    look = seen(61)
+    pod = "orders-worker-6c9d-x7k2p"
+    look = replace(
+        look,
+        oldest_claim=f"{pod}.421d97e8-7bdd-4a36-a14c-50d27778a6a2.1795832074464/1800000000000000.AbCdEfGh",
+    )
+    look.lengths[State.BUSY] = 2
+    assert standstill(look, "claimq -n shop drain orders") == (
+        f"items wait and none was claimed since 2027-01-15T08:00:00Z: {pod} has held the item order-7 since "
+        "2027-01-15T08:00:00Z, the first of 2 in progress; see its log, and if it hangs, replace it: "
+        f"claimq -n shop drain orders {pod}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("look", "stands_still"),
+    [
+        (seen(61), True),
+        (seen(60), False),
+        (seen(61, main=0), False),
+        (seen(61, paused=True), False),
+        (seen(300, longest=300.0), False),
+        (seen(301, longest=300.0), True),
+        (seen(61, waited=59.0), False),
+        (seen(600, counters={}), False),
+        (seen(601, counters={}), True),
+        (seen(61, counters={"fails": 1}), True),
+        (seen(3660, limits=LimitsNow((Limit("api", rate="1/h"),), 0, 1.0)), False),
+        (seen(3661, limits=LimitsNow((Limit("api", rate="1/h"),), 1, None)), True),
+        (seen(61, limits=LimitsNow((Limit("licences", busy=1),), 0, None)), True),
+    ],
+    ids=[
+        "still",
+        "a minute",
+        "nothing waits",
+        "paused",
+        "long items",
+        "longer than long items",
+        "came lately",
+        "the first item",
+        "long for a first item",
+        "after a failure",
+        "one item an hour",
+        "none in an hour",
+        "a bound that a claim fills",
+    ],
+)
+def test_a_queue_stands_still_when_nothing_was_claimed_for_longer_than_items_take(
+    look: Snapshot, stands_still: bool
+) -> None:
+    assert (still_since(look) is not None, standstill(look, "") != "") == (stands_still, stands_still)
+
+
+def test_the_sentence_stays_the_same_while_the_queue_stands_still() -> None:
+    assert standstill(seen(61), "") == standstill(seen(600.123, main=9), "")
+
+
+def test_a_queue_without_claims_has_no_sentence_about_one() -> None:
+    look = snapshot(main=3, age=500.0, now=CLAIMED_AT + 500, moved_at=None)
+    assert still_since(look) == CLAIMED_AT
+    assert standstill(look, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("look", "note"),
+    [
+        (
+            seen(5, limits=LimitsNow((Limit("api", rate="1/h"), Limit("licences", busy=2)), 0, 1800.0)),
+            HELD_BACK,
+        ),
+        (
+            seen(5, limits=LimitsNow((Limit("api", rate="9/s"),), 0, 0.1)),
+            "items wait for the limits of the queue: api:rate=9/s",
+        ),
+        (
+            seen(
+                5,
+                limits=LimitsNow((Limit("api", rate="9/s"), Limit("one", busy=1)), 0, None, {"api": 7}),
+                temporary_limits=(
+                    TemporaryLimit("api", None, 1_800_003_600.0),
+                    TemporaryLimit("one", Limit("one", busy=1), 1_800_003_600.0, "ann", "API\ndown"),
+                ),
+            ),
+            SET,
+        ),
+        (seen(5, limits=LimitsNow((Limit("api", rate="9/s"),), 1, None)), ""),
+        (seen(5, main=0, limits=LimitsNow((Limit("api", rate="1/h"),), 0, 1800.0)), ""),
+        (seen(5), ""),
+    ],
+    ids=["an hour", "soon", "for a time", "one may start", "nothing waits", "no limits"],
+)
+def test_a_note_says_that_limits_hold_items_back(look: Snapshot, note: str) -> None:
+    assert held_back_note(look) == note

@@ -8,6 +8,7 @@ import pytest
 from claimq import Between, Claim, Item, Limit, NewItem, ReliableQueue, State, WaitReason, Where
 from claimq.errors import SearchEnded
 from claimq.redis_store.scripts import Arg
+from claimq.waiting.reasons import waiting_counts
 from testkit.queues.clock import move_clock
 from testkit.servers.server import Server
 
@@ -79,6 +80,7 @@ async def test_a_busy_key_names_the_item_and_its_holder(queue: ReliableQueue) ->
         assert where.reason is WaitReason.KEY_BUSY
         assert where.text == f"its key k is busy: {claim.worker} has the item first with it"
         assert await queue.claim(1, wait=0) == []
+    assert waiting_counts(await queue.snapshot())["key_busy"] == 1
     await queue.enqueue(b"x", id="later", key="k", delay=3600)
     assert (await place_of(queue, "later")).reason is WaitReason.NOT_DUE
     await queue.done(claim)

@@ -34,7 +34,7 @@ _CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}
 _GAUGES = {
     "claimq_queue_items": ("Items by state; NaN while the server is unreachable.", "state"),
     "claimq_queue_waiting_items": (
-        "Items by what they wait for: not_due, paused, limit, ready; NaN while the server is unreachable.",
+        "Items by what they wait for: not_due, paused, key_busy, limit, ready; NaN while the server is unreachable.",
         "reason",
     ),
     "claimq_queue_oldest_age_seconds": (

@@ -357,11 +357,10 @@ class Snapshot:
     """The state of a queue at one instant. ``ages``: seconds since the oldest item entered main, was claimed, or
     failed; for delayed, how long the most overdue item is past its due time (0: none is). None for an empty state.
     ``counters``: totals since the queue was created. ``next_due_in``: seconds until the next delayed item is due (0 if
-    one is); ``due_soon``: how many are in 15 seconds. ``moved_at``: when an item was claimed last, or one that took
-    ``longest`` (seconds, lately) ended. The oldest claim: its token; its item, if long and small. ``paused``: no item
-    can be claimed, by ``pause`` or else by the policy. ``limits``: those that hold, the ``temporary_limits`` (changes
-    of limits that end by themselves) among them. ``waiting_bytes``: of the items in main and delayed; None unless the
-    policy bounds them."""
+    one is); ``due_soon``: how many are in 15 seconds; ``key_busy``: how many wait for keys. ``moved_at``: when an item
+    was claimed last, or one that took ``longest`` (seconds, lately) ended. The oldest claim: its token; its item, if
+    long and small. ``paused``: no item can be claimed, by ``pause`` or by the policy. ``limits``: those that hold, with
+    the ``temporary_limits``. ``waiting_bytes``: of main and delayed; None unless the policy bounds them."""
 
     now: float
     seq: int
@@ -371,6 +370,7 @@ class Snapshot:
     next_due_in: float | None
     paused: bool
     due_soon: int = 0
+    key_busy: int = 0
     moved_at: float | None = None
     longest: float = 0.0
     oldest_claim: str = ""

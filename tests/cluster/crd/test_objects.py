@@ -275,7 +275,7 @@ STATUS: dict[str, Any] = {
         }
     ],
     "items": {"main": 12, "busy": 3, "delayed": 4, "failed": 5},
-    "waiting": {"notDue": 4, "paused": 0, "limit": 5, "ready": 7},
+    "waiting": {"notDue": 3, "paused": 0, "keyBusy": 1, "limit": 5, "ready": 7},
     "oldest": "1m",
     "workers": {"desired": 3, "ready": 2, "busy": 1, "summary": "2/3"},
     "selector": "claimq.dev/queue=q",

@@ -166,11 +166,18 @@ def test_status_shows_lengths_ages_and_workers(on: Claimq, queue_do: QueueDo) ->
         "workers",
     }
     assert found["lengths"] == {"main": 2, "busy": 1, "delayed": 0, "failed": 0}
-    assert found["waiting"] == {"not_due": 0, "paused": 0, "limit": 0, "ready": 2}
+    assert found["waiting"] == {"not_due": 0, "paused": 0, "key_busy": 0, "limit": 0, "ready": 2}
     assert set(found["ages"]) == set(found["lengths"])
     assert [(one["worker"], one["busy"]) for one in found["workers"]] == [("w", 1)]
     row = on("status", "q").out.splitlines()[2].split()
     assert row[:5] == ["q", "2", "1", "0", "0"]
+
+
+def test_status_counts_the_items_that_wait_for_their_keys(on: Claimq, queue_do: QueueDo) -> None:
+    on("enqueue", "q", "a", "b", "c", "--key", "k")
+    queue_do(lambda queue: queue.claim(3))
+    assert on("status", "q", "-o", "json").json["waiting"]["key_busy"] == 2
+    assert "q: 2 items wait for their keys" in on("status", "q").out
 
 
 def test_status_counts_only_workers_that_live(on: Claimq, queue_do: QueueDo, valkey: Server) -> None:

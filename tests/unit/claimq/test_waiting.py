@@ -4,7 +4,7 @@ import pytest
 
 from claimq.limits import Limit, LimitsNow
 from claimq.model import COUNTERS, Snapshot, State
-from claimq.waiting.reasons import Between, waiting_counts
+from claimq.waiting.reasons import WAITING_COUNTS, Between, waiting_counts
 
 LIMIT = Limit("api", rate="1/s")
 
@@ -30,11 +30,14 @@ def test_each_item_that_waits_is_counted_for_one_reason(
         ages=dict.fromkeys(State),
         counters=dict.fromkeys(COUNTERS, 0),
         next_due_in=None,
+        key_busy=2,
         paused=paused,
         limits=None if startable is None else LimitsNow((LIMIT,), startable, None),
     )
-    assert waiting_counts(snapshot) == {"not_due": 5, "paused": 0, "limit": 0, "ready": 0} | counts
-    assert sum(waiting_counts(snapshot).values()) == 12
+    rest = {"not_due": 3, "paused": 0, "key_busy": 2, "limit": 0, "ready": 0}
+    assert waiting_counts(snapshot) == rest | counts
+    assert tuple(rest) == WAITING_COUNTS
+    assert sum(rest.values()) + 7 == 12
 
 
 def test_a_bound_is_one_number_where_it_is_exact() -> None:

@@ -172,8 +172,9 @@ STATUS: Schema = _object(
     ),
     waiting=_object(
         "Items of main and delayed by what they wait for.",
-        notDue=_count("Items that are not due yet, or wait for a busy key."),
+        notDue=_count("Items that are not due yet."),
         paused=_count("Items that wait for the end of a pause."),
+        keyBusy=_count("Items that wait for their keys."),
         limit=_count("Items that a limit holds back."),
         ready=_count("Items that wait for a worker, or for those before them."),
     ),

@@ -12,6 +12,7 @@ from claimq.model import Snapshot, State
 from claimq.waiting.reasons import waiting_counts
 from claimq.waiting.texts import format_time
 from claimq_control.decide.conditions import View, all_conditions, with_transition_times
+from claimq_control.manifest.declaring import camel
 from claimq_control.scaling import Decision, Observation, document
 from claimq_control.worker_counts import ready_summary
 
@@ -72,10 +73,10 @@ def _numbers(snapshot: Snapshot | None, before: Mapping[str, Any]) -> Json:
     """Numbers of items and ages. Without a snapshot the last values stay; RedisReachable reports that they are old."""
     if snapshot is None:
         return {key: before[key] for key in ("items", "waiting", "ages", "oldest") if key in before}
-    waiting = waiting_counts(snapshot)
+    waiting = {camel(reason): count for reason, count in waiting_counts(snapshot).items()}
     numbers: Json = {
         "items": {state.value: snapshot.lengths[state] for state in State},
-        "waiting": {"notDue": waiting.pop("not_due"), **waiting},
+        "waiting": waiting,
     }
     ages = {state.value: round(age, 1) for state in _AGES if (age := snapshot.ages[state]) is not None}
     if ages:  # the API server would turn an emptied object into null and reject it

@@ -346,7 +346,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         State.FAILED: _age(now, reply[7]),
     }
     oldest_claim, oldest_item = (raw.decode("utf-8", "replace") for raw in reply[11:13])
-    hold, stats = read_hold(reply[9], now), read_fields(reply[13:])
+    hold, stats = read_hold(reply[9], now), read_fields(reply[14:])
     moved = max(counter(stats.get("number")) // 1000, counter(stats.get("longest_at")))
     return Snapshot(
         now=now / 1000,
@@ -362,6 +362,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         longest=counter(stats.get("longest")) / 1000,
         oldest_claim=oldest_claim,
         oldest_item=oldest_item,
+        key_busy=number_of_reply(reply[13]),
         limits=hold.limits,
         temporary_limits=hold.temporary,
         waiting_bytes=waiting_bytes(stats.get("bound"), lengths[State.MAIN] + lengths[State.DELAYED]),

@@ -1,7 +1,7 @@
 """Why an item waits, and how many others come before it. Pure.
 
 ``_REASONS`` has the reasons in order, each with the function that returns its words if it holds. The first one that
-holds is the reason.
+holds is the reason. Some also have the number of items that wait for it.
 """
 
 from __future__ import annotations
@@ -92,23 +92,10 @@ class _Cause(NamedTuple):
 
 def where(facts: Facts) -> Where:
     """The first reason that holds."""
-    reason, cause = next((code, cause) for code, cause_of in _REASONS if (cause := cause_of(facts)))
+    reason, cause = next((row.code, cause) for row in _REASONS if (cause := row.cause(facts)))
     is_due = facts.located.due_at is None or facts.located.due_at <= facts.now
     ahead = (facts.ahead, facts.ahead_of_all) if is_due and not _is_held(facts) else (None, None)
     return Where(facts.located, reason, printable(cause.text), cause.until, *ahead)
-
-
-WAITING_COUNTS = ("not_due", "paused", "limit", "ready")
-"""What items wait for, as far as the lengths of main and delayed show it."""
-
-
-def waiting_counts(snapshot: Snapshot) -> dict[str, int]:
-    """How many items of main and delayed wait for what; ``ready``: for a worker, or for those before them. Items that
-    wait for a key are delayed, and so not due. Derived from lengths: no item is read."""
-    main, limits = snapshot.lengths[State.MAIN], snapshot.limits
-    may_start = main if limits is None else min(main, limits.startable)
-    counts = dict.fromkeys(WAITING_COUNTS, 0) | {"not_due": snapshot.lengths[State.DELAYED]}
-    return counts | ({"paused": main} if snapshot.paused else {"limit": main - may_start, "ready": may_start})
 
 
 def _waits_for_key(facts: Facts) -> bool:
@@ -186,12 +173,35 @@ def _about_to_start(_: Facts) -> _Cause | None:
     return _Cause("about to start: a worker is free")
 
 
-_REASONS: tuple[tuple[WaitReason, Callable[[Facts], _Cause | None]], ...] = (
-    (WaitReason.NOT_DUE, _not_due),
-    (WaitReason.PAUSED, _paused),
-    (WaitReason.KEY_BUSY, _key_busy),
-    (WaitReason.LIMIT, _limit),
-    (WaitReason.NO_WORKER, _no_worker),
-    (WaitReason.BEHIND, _behind),
-    (WaitReason.ABOUT_TO_START, _about_to_start),
+def _items_at_limit(snapshot: Snapshot) -> int:
+    main, limits = snapshot.lengths[State.MAIN], snapshot.limits
+    return 0 if limits is None or snapshot.paused else main - min(main, limits.startable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """``items``: how many items of main and delayed wait for it, derived from lengths; None: they are ``ready``."""
+
+    code: WaitReason
+    cause: Callable[[Facts], _Cause | None]
+    items: Callable[[Snapshot], int] | None = None
+
+
+_REASONS = (
+    _Reason(WaitReason.NOT_DUE, _not_due, lambda now: max(0, now.lengths[State.DELAYED] - now.key_busy)),
+    _Reason(WaitReason.PAUSED, _paused, lambda now: now.lengths[State.MAIN] if now.paused else 0),
+    _Reason(WaitReason.KEY_BUSY, _key_busy, lambda now: now.key_busy),
+    _Reason(WaitReason.LIMIT, _limit, _items_at_limit),
+    _Reason(WaitReason.NO_WORKER, _no_worker),
+    _Reason(WaitReason.BEHIND, _behind),
+    _Reason(WaitReason.ABOUT_TO_START, _about_to_start),
 )
+WAITING_COUNTS = (*(row.code.value for row in _REASONS if row.items), "ready")
+"""What items wait for, as far as lengths show it; ``ready``: for a worker, or for the items before them."""
+
+
+def waiting_counts(snapshot: Snapshot) -> dict[str, int]:
+    """How many items of main and delayed wait for what, by ``WAITING_COUNTS``. No item is read."""
+    counts = {row.code.value: row.items(snapshot) for row in _REASONS if row.items}
+    waiting = snapshot.lengths[State.MAIN] + snapshot.lengths[State.DELAYED]
+    return counts | {"ready": max(0, waiting - sum(counts.values()))}

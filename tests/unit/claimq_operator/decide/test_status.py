@@ -204,7 +204,7 @@ def test_the_inputs_of_a_decision_are_in_the_status(observed: Look) -> None:
     }
     assert (status["scaling"]["rule"], status["scaling"]["replicas"]) == ("FromZero", 1)
     assert status["ages"] == {"main": 2.3}
-    assert status["waiting"] == {"notDue": 0, "paused": 0, "limit": 0, "ready": 3}
+    assert status["waiting"] == {"notDue": 0, "paused": 0, "keyBusy": 0, "limit": 0, "ready": 3}
     assert status["workers"] == {"desired": 1, "ready": 1, "busy": 0, "summary": "1/1"}
 
 

@@ -15,7 +15,7 @@ from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import needs_attention, waits_text
 from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, attention, has_problem, local_conditions, workers_of
 from claimq_admin.similar_names import in_order
-from claimq_admin.text import age, instant, payload, reasons_text, workers_text
+from claimq_admin.text import age, count, instant, payload, reasons_text, workers_text
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
@@ -66,7 +66,9 @@ async def status(context: Context, name: str | None) -> None:
     for document in statuses:
         if document["queue"] in conditions:
             document["conditions"] = conditions[document["queue"]]
-    notes = [f"{queue}: {text}" for queue, *_ in answers for text in texts[queue]]
+    notes = [f"{queue}: {text}" for queue, *_ in answers for text in texts[queue]] + _waiting_for_keys(
+        answers
+    )
     columns, rows = _status_table(answers)
     if reasons:
         notes.append(f"{name}: failed: {reasons_text(reasons)}; {context.command} failed reasons {name}")
@@ -77,6 +79,10 @@ async def status(context: Context, name: str | None) -> None:
         each="" if name is not None else "queues",
         notes=notes,
     )
+
+
+def _waiting_for_keys(answers: Sequence[tuple[str, Snapshot, list[WorkerInfo]]]) -> list[str]:
+    return [f"{name}: {count(now.key_busy)} wait for their keys" for name, now, _ in answers if now.key_busy]
 
 
 @click.command()

@@ -6,7 +6,7 @@
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""),
 --   what holds back the items as in lib/held_back.lua, delayed items that become due within ARGV[1] ms, token
 --   of the oldest claim (or ""), id of its item if that is claimed for over a minute and no item had over 64
---   KiB (or ""), stats...}
+--   KiB (or ""), delayed items that are held for their keys, stats...}
 -- Cost: O(log delayed + the tokens of the oldest 256 claim calls in the log, ended or not: at most 2,000)
 -- include limits queue sizes keeper stored levels oldest claim_calls paused start_limits
 -- include held_back
@@ -32,7 +32,8 @@ local failed = redis.call('ZRANGE', q.base .. 'failed', 0, 0, 'WITHSCORES')[2] o
 local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2] or ''
 if due ~= '' and tonumber(due) > LAST_MS then due = 'inf' end  -- that of an item that is held for its key
 local soon = redis.call('ZCOUNT', q.delayed, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
+local for_keys = q.has_keys and redis.call('ZCOUNT', q.delayed, '(' .. whole(LAST_MS), '+inf') or 0
 return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.delayed),
   redis.call('ZCARD', q.base .. 'failed'),
-  since, busy_since, failed, due, held_back(q, held), soon, oldest_claim, oldest_item,
+  since, busy_since, failed, due, held_back(q, held), soon, oldest_claim, oldest_item, for_keys,
   unpack(redis.call('HGETALL', q.stats))}

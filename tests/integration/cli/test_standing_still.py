@@ -23,8 +23,8 @@ def test_status_and_doctor_name_the_worker_the_item_and_the_command(
 ) -> None:
     queue_do(hang)
     sentence = on("status", "q", "-o", "json").json["attention"]
-    assert sentence.startswith("items wait and none was claimed since ")
-    assert ": w has held the item order-7 since " in sentence
+    assert sentence.startswith("no progress since ")
+    assert ": items wait, and w has held the item order-7 since " in sentence
     assert sentence.endswith("; see its log, and if it hangs, replace it: claimq drain q w")
     assert on("status", "q").out.splitlines()[-1] == f"q: {sentence}"
     monitored = on("check", "q")

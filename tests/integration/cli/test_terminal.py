@@ -121,6 +121,19 @@ def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) 
         assert max(map(len, peeked.splitlines())) <= 200
 
 
+def test_a_text_that_is_cut_comes_with_the_way_to_read_its_end(valkey: Server) -> None:
+    with claimq.blocking.connect(valkey.url) as server:
+        queue = server.queue("q", worker="w")
+        queue.enqueue("x")
+        queue.fail(queue.claim(1), "the customer has no address: complete the form", permanent=True)
+    hint = "-o wide shows the texts that end in …"
+    text = on_terminal(valkey.url, "failed", "list", "q", columns=80)
+    assert max(map(len, text.splitlines())) <= 80 + len("\x1b[1m\x1b[0m")
+    assert (hint in text, "complete the form" in text) == (True, False)
+    text = on_terminal(valkey.url, "failed", "list", "q", "-o", "wide", columns=80)
+    assert (hint in text, "complete the form" in text) == (False, True)
+
+
 APP = "import sys, time; sys.stderr.write(%r); sys.stderr.flush(); sys.exit(3)" % (EVIL + "\n")
 
 

@@ -190,15 +190,40 @@ def test_each_page_is_accessible_and_fits_the_width(
 
 
 def test_the_list_of_queues_shows_ages_and_notes_on_a_phone(browser: Browser, address: str) -> None:
-    context = opened(browser, width=360)
+    context = opened(browser, width=390)
     tab = context.new_page()
     tab.goto(address + "/")
     shown = tab.locator("#queues thead th:visible")
     assert shown.all_inner_texts() == ["queue", "main", "failed", "oldest", "notes"]
     box = shown.last.bounding_box()
     assert box is not None
-    assert box["x"] + box["width"] <= 360
+    assert box["x"] + box["width"] <= 390
+    assert {"main", "failed"} & _broken_words(tab) == set()
     context.close()
+
+
+def test_messages_are_whole_on_a_phone_and_no_word_is_broken(
+    browser: Browser, address: str, valkey: Server
+) -> None:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+        queue = server.queue("media", worker="w")
+        queue.enqueue("x", id="order-1234567890", priority="high")
+        queue.fail(queue.claim(1), "the customer has no address: complete the form", permanent=True)
+    context = opened(browser, width=390)
+    tab = context.new_page()
+    tab.goto(f"{address}/queues/media/failed")
+    box = tab.locator("td.text", has_text="complete the form").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+    assert _broken_words(tab) == set()
+    context.close()
+
+
+def _broken_words(tab: Page) -> set[str]:
+    """The headings of columns and rows of one word that are shown on several lines."""
+    headings = tab.locator("th:visible").all()
+    texts = {heading.inner_text(): heading.bounding_box() for heading in headings}
+    return {text for text, box in texts.items() if box and " " not in text and box["height"] > 45}
 
 
 def test_a_page_with_all_its_files_is_small_and_comes_from_here(tab: Page, address: str) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from claimq.model import Snapshot, State
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
 from claimq_local.screen.board import Board, QueueBoard, WorkerRow
-from claimq_local.screen.display import frame, shown, status_line
+from claimq_local.screen.display import frame, shown, status_line, steady_state
 
 
 def snapshot(now: float, done: int, main: int = 1200) -> Snapshot:
@@ -72,6 +72,31 @@ def test_a_line_shows_all_states() -> None:
     assert status_line(a_board().queues["thumbs"]) == (
         "thumbs: main 1,200  busy 40  delayed 2  failed 3  oldest 2.5 s  done 250 (100/s)  1 of 2 workers ready"
     )
+
+
+def test_an_age_or_a_rate_alone_is_no_new_line() -> None:
+    queue = QueueBoard("q", 1)
+    queue.see(snapshot(100.0, 50))
+    before, line = steady_state(queue), status_line(queue)
+    later = snapshot(101.0, 50)
+    later.ages[State.MAIN] = 3.5
+    queue.see(later)
+    assert (steady_state(queue), status_line(queue) == line) == (before, False)
+    queue.see(snapshot(102.0, 51))
+    assert steady_state(queue) != before
+
+
+@pytest.mark.parametrize(("height", "end"), [(40, "thumbs-9"), (24, "to their end")])
+def test_the_end_of_a_condition_is_shown_or_where_to_read_it(height: int, end: str) -> None:
+    board = a_board()
+    message = f"no progress: {'items wait; ' * 40} drain thumbs thumbs-9"
+    board.queues["thumbs"].conditions = [
+        {"type": "Progressing", "status": "False", "reason": "NoProgress", "message": message}
+    ]
+    text = drawn(board, 80, height)
+    assert "no progress: items wait" in text
+    assert end in text
+    assert len(text.splitlines()) <= height
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:

@@ -79,8 +79,9 @@ class Answers:
         elif self.is_document or not rows:
             self.give(document, nothing, each=each)
         else:
-            terminal.say_table(columns, rows, is_wide=self._form == "wide")
+            is_cut = terminal.say_table(columns, rows, is_wide=self._form == "wide")
             more = [f"{len(rows):,} of {total:,}; --limit shows more"] if len(rows) < total else []
+            more += ["-o wide shows the texts that end in …"] if is_cut else []
             terminal.say_lines([*more, *notes])
 
 

@@ -55,8 +55,9 @@ def say_error(text: str) -> None:
     click.echo(f"claimq: {safe(text)}", err=True)
 
 
-def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide: bool = False) -> None:
-    """Prints a table that fits the terminal; in a pipe, and with ``is_wide``, it has its natural width.
+def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide: bool = False) -> bool:
+    """Prints a table that fits the terminal; in a pipe, and with ``is_wide``, it has its natural width. Returns whether
+    a text was cut.
 
     Columns whose names begin with '>' are right-aligned. Only those that begin with '~' may be cut, with a '…'. If the
     table is still too wide, each row is printed as a block of lines.
@@ -66,12 +67,13 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide:
     widths = column_widths(columns, cells, None if is_wide else _terminal_width())
     if widths is None:
         _say_blocks(names, cells)
-        return
+        return False
     to_right = [name.startswith(">") for name in columns]
     click.secho(_line(names, widths, to_right), bold=True)
     click.echo(GAP.join("─" * width for width in widths))
     for row in cells:
         click.echo(_line(row, widths, to_right))
+    return any(cell_len(cell) > width for row in cells for cell, width in zip(row, widths, strict=True))
 
 
 def _terminal_width() -> int | None:

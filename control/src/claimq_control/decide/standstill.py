@@ -43,7 +43,7 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
     item = f"the item {snapshot.oldest_item}" if snapshot.oldest_item else "an item"
     claimed_at = format_time(number_of(snapshot.oldest_claim) / 1e6)
     return (
-        f"items wait and none was claimed since {format_time(since)}: {worker} has held {item} since {claimed_at}"
+        f"no progress since {format_time(since)}: items wait, and {worker} has held {item} since {claimed_at}"
         + (f", the first of {claims:,} in progress" if claims > 1 else "")
         + f"; see its log, and if it hangs, replace it: {drain} {worker}"
     )

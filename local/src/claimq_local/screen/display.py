@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -32,6 +33,8 @@ _GAUGE = 10
 """Minimum width of the workers column; its bar may be cut."""
 _OUTPUT_CLOSED = (OSError, SystemExit)
 """Raised by printing when the terminal or the pipe is closed. Local mode continues; only signals stop it."""
+_MEASURING = Console(file=io.StringIO())
+"""Wraps lines, and prints nothing."""
 _STAGES = {"ready": "green", "starting": "yellow", "draining": "cyan", "waiting": "red"}
 
 
@@ -77,14 +80,19 @@ async def _lines(board: Board, console: Console) -> None:
     for early in board.lines:
         show(early)
     board.on_line = show
-    last: dict[str, str] = {}
+    last: dict[str, object] = {}
     while True:
         await asyncio.sleep(PLAIN_SECONDS)
         for queue in board.queues.values():
-            text = status_line(queue)
-            if text != last.get(queue.name):
-                last[queue.name] = text
-                show(Line(time.strftime("%H:%M:%S"), text))
+            if (state := steady_state(queue)) != last.get(queue.name):
+                last[queue.name] = state
+                show(Line(time.strftime("%H:%M:%S"), status_line(queue)))
+
+
+def steady_state(queue: QueueBoard) -> tuple[object, ...]:
+    """What a new line is printed for when it changes: the state of a queue without its ages and rates."""
+    lengths = None if queue.snapshot is None else dict(queue.snapshot.lengths)
+    return queue.problem, lengths, queue.done, queue.ready, len(queue.workers)
 
 
 def status_line(queue: QueueBoard) -> str:
@@ -102,11 +110,11 @@ def frame(board: Board, height: int, width: int) -> RenderableType:
     """The live display for a terminal of this height and width."""
     parts: list[RenderableType] = [_queues(board, width - _FRAME)]
     rows = [row for queue in board.queues.values() for row in queue.workers]
-    notices = [(queue.name, text) for queue in board.queues.values() for text in queue.attention]
+    notices = _notices(board, width - _FRAME, most=max(_SHOWN_NOTICES, height // 4))
     room = max(3, height - 15 - 2 * len(board.queues) - len(notices))
     if rows:
         parts.append(_workers(board, width - _FRAME, most=max(2, room - _SHOWN_LINES)))
-    parts.extend(_notice(name, text) for name, text in notices[:_SHOWN_NOTICES])
+    parts.extend(notices)
     parts.append(_decisions(board))
     parts.append(_log(board, most=max(3, min(_SHOWN_LINES, room - len(rows)))))
     title = Text.assemble(("claimq up", "bold"), _text("  " + board.title if board.title else "", "dim"))
@@ -122,9 +130,19 @@ def frame(board: Board, height: int, width: int) -> RenderableType:
     )
 
 
-def _notice(name: str, text: str) -> Text:
-    """A condition in one line."""
-    return Text.assemble(_text(name, "bold"), " ", _text(text, "yellow"), no_wrap=True, overflow="ellipsis")
+def _notices(board: Board, width: int, most: int) -> list[Text]:
+    """The conditions in whole lines, or, if these are more than ``most``, the first ones in a line each."""
+    notices = [
+        Text.assemble(_text(queue.name, "bold"), " ", _text(text, "yellow"))
+        for queue in board.queues.values()
+        for text in queue.attention
+    ]
+    lines = [line for notice in notices for line in notice.wrap(_MEASURING, width)]
+    if len(lines) <= most:
+        return lines
+    for notice in notices:
+        notice.truncate(width, overflow="ellipsis")
+    return [*notices[: _SHOWN_NOTICES - 1], _text("claimq status shows these texts to their end", "dim")]
 
 
 def _text(text: str, style: str = "") -> Text:

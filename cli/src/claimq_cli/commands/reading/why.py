@@ -83,11 +83,11 @@ def _show(document: Json, answers: Answers) -> None:
         return
     target = count(document["replicas"], "worker") if "replicas" in document else "the number is not changed"
     terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {document.get('at', '-')}")
+    if "attention" in document:
+        terminal.say(document["attention"])
     terminal.say(document.get("reason", ""))
     if "limited" in document:
         terminal.say(f"limited: {document['limited']}")
-    if "attention" in document:
-        terminal.say(document["attention"])
     rows = decision_rows(document)
     if rows:
         terminal.say("")

@@ -39,7 +39,7 @@ def _silence(view: View, snapshot: Snapshot) -> str:
     if is_new or is_heard or snapshot.lengths[State.BUSY] or still_since(snapshot) is None:
         return ""
     return (
-        f"items wait, and none of the {len(ready):,} workers that are ready has asked for one for over "
-        f"{readable_duration(limit_of(snapshot))}; see the log of {ready[0].name}, then replace it: "
+        f"no progress for over {readable_duration(limit_of(snapshot))}: items wait, and none of the {len(ready):,} "
+        f"workers that are ready has asked for one; see the log of {ready[0].name}, then replace it: "
         f"{workers.command('drain')} {ready[0].name}"
     )

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import RedisCluster as LibraryClient
 
 import claimq
-from claimq import Consumed, StoreUnavailable
+from claimq import Consumed, Durability, Policy, StoreUnavailable
 from testkit.plugin import started
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.patient import patient
@@ -31,19 +31,18 @@ class Failovers:
 
     def __init__(self) -> None:
         self.cluster = started(RedisCluster)
-        self._replicas = {node: self.cluster.add_replica(node) for node in self.cluster.nodes[:2]}
+        self.primaries = self.cluster.nodes[:2]
+        self.replicas = [self.cluster.add_replica(node) for node in self.primaries]
 
     def queue_on_a_primary(self, number: int) -> str:
         """A queue of a primary that can fail over."""
-        primary = list(self._replicas)[number]
-        return queue_of(self.cluster, primary)
+        return queue_of(self.cluster, self.primaries[number])
 
     def fail_over(self, number: int) -> Server:
         """The primary dies, and its replica takes over."""
-        primary = list(self._replicas)[number]
-        primary.kill9()
-        self._replicas[primary].call("CLUSTER", "FAILOVER", "TAKEOVER")
-        return primary
+        self.primaries[number].kill9()
+        self.replicas[number].call("CLUSTER", "FAILOVER", "TAKEOVER")
+        return self.primaries[number]
 
     def close(self) -> None:
         self.cluster.close()
@@ -175,3 +174,21 @@ async def test_consume_outlives_the_failovers_of_its_primary(failovers: Failover
         async with asyncio.timeout(PATIENCE):
             assert isinstance(await consuming, Consumed)
         assert done == {"before", "after"}
+
+
+async def test_a_slot_moves_in_one_step_without_waiting_for_replicas(failovers: Failovers) -> None:
+    name = failovers.queue_on_a_primary(0)
+    (source, target), replica = failovers.primaries, failovers.replicas[1]
+    async with claimq.connect(settings=patient(failovers.cluster.url)) as store:
+        queue = store.queue(name)
+        await queue.set_policy(Policy(durability=Durability.REPLICATED))
+        await queue.enqueue("confirmed")
+    replica.sigstop()
+    target.call("CLIENT", "KILL", "TYPE", "replica")
+    key = f"cq:{{{name}}}:main"
+    count = ("CLUSTER", "COUNTKEYSINSLOT", failovers.cluster.slot(key))
+    await asyncio.to_thread(failovers.cluster.migrate_slot, key, target)
+    assert (source.call(*count), target.call(*count) != 0) == (0, True)
+    target.kill9()
+    replica.sigcont()
+    assert replica.call(*count) == 0

@@ -31,9 +31,11 @@ TEXTS_OF = {
     "explain.lua": {"at", "write_weights(q)"},
     "free_keys.lua": {"table.concat(live, ' ')"},
     "keys.lua": {"to"},
+    "park.lua": {"q.limits"},
     "release.lua": {"place"},
-    "repair.lua": {"has_more and last or '0'"},
+    "repair.lua": {"has_more and last or '0'", "starts_at"},
     "set_bound.lua": {"bound"},
+    "take.lua": {"park.score(client)"},
 }
 JOINED = re.compile(
     r"\.\. *(?:#[\w.]+|q\.(?:now|seq|first|same)\b|skip\b|looked_at\b|looked\b|count\b|item\.(?:delay|size)\b)"

@@ -1,4 +1,4 @@
-"""Limits of a queue: how many items may start in a time, or be in progress at once. Pure.
+"""Limits of a queue and of its clients: how many items may start in a time, or be in progress at once. Pure.
 
 The scripts read the form in the ``config`` hash. Behind its ``|`` are temporary limits: each holds until its end in
 place of the limit of its name, and setting the policy leaves them. People write and read
@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 from urllib.parse import quote, unquote
 
-from claimq.arguments import Checked, of_type, optional_count, several, text
+from claimq.arguments import Checked, choice, of_type, optional_count, several, text
 
 MOST_LIMITS: Final = 8
 PERIODS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -27,30 +28,43 @@ NAME_FORM: Final = "up to 63 lower-case letters, digits and '-', a letter or dig
 RATE_FORM: Final = "a rate such as 100/s: 1 to 1000000 items, and s, m, h or d"
 
 
+class Per(StrEnum):
+    """What a limit holds for: all items of the queue together, or those of each client."""
+
+    QUEUE = "queue"
+    CLIENT = "client"
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """At most so many items of the queue start in a time, or are in progress at once; give ``rate`` or ``busy``.
 
-    ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In every window of w seconds at most ``burst + rate * w``
-    items start, by the server's clock. A start is a claim that is not given back. ``burst``: 1 unless given, so that
-    starts are spread evenly. ``busy``: items in progress.
+    ``per``: ``"client"`` if each client has the limit of its own. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In every window of w seconds at most ``burst + rate * w`` items start,
+    by the server's clock. A start is a claim that is not given back. ``burst``: 1 unless given, so that starts are
+    spread evenly. ``busy``: items in progress.
     """
 
     name: str
     rate: str | None = None
     burst: int | None = None
     busy: int | None = None
+    per: Per | str = Per.QUEUE
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME_PATTERN, text("limits: name", self.name), re.ASCII):
             raise ValueError(f"limits: the name is {self.name!r}; give {NAME_FORM}")
         where = f"limits: {self.name}: "
+        object.__setattr__(self, "per", choice(where + "per", self.per, Per))
         if self.rate is not None:
             rate_of(where + "rate", self.rate)
         burst = optional_count(where + "burst", self.burst, least=1, most=HIGHEST)
         optional_count(where + "busy", self.busy, least=1, most=HIGHEST)
         if self.burst == 1:  # which is the same as none, and as it is stored
             object.__setattr__(self, "burst", None)
+        if self.busy is not None and self.per is Per.CLIENT:
+            raise ValueError(
+                f"limits: {self.name} has busy per client, which is not possible yet; give a rate"
+            )
         if (self.rate is None) == (self.busy is None):
             raise ValueError(f"limits: {self.name} has {self._both_or_none()}; give one of rate and busy")
         if burst is not None and self.rate is None:
@@ -60,17 +74,28 @@ class Limit:
         return "both rate and busy" if self.rate is not None else "neither rate nor busy"
 
     def __str__(self) -> str:
+        scope = "" if self.per is Per.QUEUE else f"per={self.per},"
         if self.rate is None:
-            return f"{self.name}:busy={self.busy}"
-        return f"{self.name}:rate={self.rate}" + (f",burst={self.burst}" if self.burst is not None else "")
+            return f"{self.name}:{scope}busy={self.busy}"
+        return f"{self.name}:{scope}rate={self.rate}" + (
+            f",burst={self.burst}" if self.burst is not None else ""
+        )
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two starts; 0 without a rate."""
+        if self.rate is None:
+            return 0.0
+        starts, period = rate_of("rate", self.rate)
+        return period / 1000 / starts
 
     @property
     def stored(self) -> str:
         """As the ``config`` hash has it."""
         if self.rate is None:
-            return f"{self.name} queue busy {self.busy}"
+            return f"{self.name} {self.per} busy {self.busy}"
         starts, period = rate_of("rate", self.rate)
-        return f"{self.name} queue rate {starts} {period} {self.burst or 1}"
+        return f"{self.name} {self.per} rate {starts} {period} {self.burst or 1}"
 
 
 Limits = tuple[Limit, ...]
@@ -96,19 +121,27 @@ class TemporaryLimit:
 
 @dataclass(frozen=True, slots=True)
 class LimitsNow:
-    """The limits of a queue at one instant. ``startable``: how many items may start; ``by_rate``: how many each rate
-    lets start. ``next_start_in``: seconds until a rate lets the next one start; None if one may start now, or only
-    after the end of another."""
+    """The limits of a queue at one instant. ``startable``: how many items may start; ``by_rate``: how many each rate,
+    and each limit per client, lets start. ``next_start_in``: seconds until the next one may start; None if one may
+    start now, or only after the end of another. ``clients``: how many have items in main, if a limit holds per client;
+    for many of them ``startable`` is an estimate."""
 
     limits: Limits
     startable: int
     next_start_in: float | None
     by_rate: Mapping[str, int] = field(default_factory=dict[str, int])
+    clients: int = 0
 
-    def useful_slots(self, service: float) -> float:
-        """On how many items workers can work at the same time, if an item takes so many seconds."""
-        most = [float(limit.busy) for limit in self.limits if limit.busy is not None]
-        by_rate = [service / interval for interval in self._intervals()]
+    def useful_slots(self, service: float, busy: int) -> float:
+        """On how many items workers can work at the same time, if an item takes so many seconds and so many are in
+        progress."""
+        most, by_rate = list[float](), list[float]()
+        for limit in self.limits:
+            times = self.clients if limit.per is Per.CLIENT else 1
+            if limit.rate is not None:
+                by_rate.append(times * service / limit.interval)
+            elif limit.busy is not None:
+                most.append(busy + self.startable if limit.per is Per.CLIENT else limit.busy)
         if by_rate:
             most.append(min(by_rate) + max(self.startable - 1, 0))
         return min(most)
@@ -119,23 +152,23 @@ class LimitsNow:
 
     def startable_by(self, limit: Limit, busy: int) -> int:
         """How many items one of the limits lets start while so many are in progress."""
-        return self.by_rate.get(limit.name, 0) if limit.busy is None else max(0, limit.busy - busy)
+        if limit.busy is None or limit.per is Per.CLIENT:
+            return self.by_rate.get(limit.name, 0)
+        return max(0, limit.busy - busy)
 
     @property
     def longest_interval(self) -> float:
         """Seconds between two starts of a queue whose items always wait."""
-        return max(self._intervals(), default=0.0)
-
-    def _intervals(self) -> list[float]:
-        rates = [rate_of("rate", limit.rate) for limit in self.limits if limit.rate is not None]
-        return [period / 1000 / starts for starts, period in rates]
+        return max((limit.interval for limit in self.limits), default=0.0)
 
 
 def limits_now(limits: Limits, startable: bytes, next_start_in: float | None) -> LimitsNow | None:
     """As the snapshot script returns them; None without a limit."""
-    number, *by_rate = startable.decode().split(" ")
+    if not (limits and startable):
+        return None
+    number, clients, *by_rate = startable.decode().split(" ")
     rates = dict(zip(by_rate[::2], map(int, by_rate[1::2]), strict=True))
-    return LimitsNow(limits, int(number), next_start_in, rates) if limits and number else None
+    return LimitsNow(limits, int(number), next_start_in, rates, int(clients))
 
 
 def rate_of(name: str, rate: object) -> tuple[int, int]:
@@ -181,10 +214,10 @@ def load_limits(stored: str) -> Limits:
 
 def _load(stored: str) -> Limit:
     match stored.split(" "):
-        case [name, "queue", "busy", most] if _is_number(most):
-            return Limit(name, busy=int(most))
-        case [name, "queue", "rate", starts, period, burst] if period in _UNITS and _is_number(burst):
-            return Limit(name, rate=f"{starts}/{_UNITS[period]}", burst=int(burst))
+        case [name, per, "busy", most] if _is_number(most):
+            return Limit(name, busy=int(most), per=per)
+        case [name, per, "rate", starts, period, burst] if period in _UNITS and _is_number(burst):
+            return Limit(name, rate=f"{starts}/{_UNITS[period]}", burst=int(burst), per=per)
         case _:
             raise ValueError(f"the config field limits has {stored!r}, which is no limit; set it again")
 
@@ -272,12 +305,20 @@ def _read(limit: str) -> Limit:
     values: dict[str, str] = {}
     for setting in settings.split(",") if colon else ():
         key, equals, value = setting.partition("=")
-        if key not in ("rate", "burst", "busy") or not equals:
-            raise ValueError(f"{setting!r} of {name} is no setting; write rate=100/s, burst=200 or busy=20")
+        if key not in ("rate", "burst", "busy", "per") or not equals:
+            raise ValueError(
+                f"{setting!r} of {name} is no setting; write rate=100/s, burst=200, busy=20 or per=client"
+            )
         if key in values:
             raise ValueError(f"{name} has {key} twice; give it once")
         values[key] = value
-    return Limit(name, values.get("rate"), _whole(values, "burst"), _whole(values, "busy"))
+    return Limit(
+        name,
+        values.get("rate"),
+        _whole(values, "burst"),
+        _whole(values, "busy"),
+        values.get("per", Per.QUEUE),
+    )
 
 
 def _whole(values: dict[str, str], key: str) -> int | None:

@@ -46,6 +46,7 @@ def test_limits_shows_what_each_lets_start(on: Claimq) -> None:
         "name": "licences",
         "startable": 2,
         "busy": 3,
+        "per": "queue",
         **dict.fromkeys(("rate", "burst", "until", "by", "reason")),
     }
     assert (document["startable"], document["waiting"], document["in_progress"]) == (2, 2, 1)

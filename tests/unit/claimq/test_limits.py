@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from claimq import Limit, Policy
-from claimq.limits import load_limits, read_limits, shown_limits, stored_limits
+from claimq.limits import LimitsNow, load_limits, read_limits, shown_limits, stored_limits
 
 LIMITS = (Limit("api", rate="100/s", burst=200), Limit("slow", rate="5/h"), Limit("licences", busy=20))
 
@@ -41,7 +41,7 @@ def test_the_config_has_milliseconds_and_a_burst_of_at_least_one() -> None:
         (lambda: Policy(limits=[Limit(f"l{i}", busy=1) for i in range(9)]), "has 9 limits; give at most 8"),
         (
             lambda: read_limits("api:rate"),
-            "'rate' of api is no setting; write rate=100/s, burst=200 or busy=20",
+            "'rate' of api is no setting; write rate=100/s, burst=200, busy=20 or per=client",
         ),
         (lambda: read_limits("api:speed=1"), "'speed=1' of api is no setting"),
         (lambda: read_limits("api:busy=1,busy=2"), "api has busy twice"),
@@ -64,3 +64,30 @@ def test_limits_are_a_list_of_limits() -> None:
         Policy(limits="api")  # type: ignore[arg-type]  # what it refuses
     with pytest.raises(TypeError, match="give Limits"):
         Policy(limits=["api"])  # type: ignore[list-item]  # what it refuses
+
+
+@pytest.mark.parametrize(
+    ("limits", "clients", "startable", "slots"),
+    [
+        ([Limit("a", rate="10/s", per="client")], 5, 3, 5 * 10 * 2 + 2),
+        ([Limit("a", rate="10/s", per="client"), Limit("b", rate="30/s")], 5, 3, 30 * 2 + 2),
+        ([Limit("a", rate="10/s", per="client"), Limit("b", busy=7)], 5, 3, 7),
+    ],
+)
+def test_limits_per_client_bound_the_slots_that_are_of_use(
+    limits: list[Limit], clients: int, startable: int, slots: float
+) -> None:
+    assert LimitsNow(tuple(limits), startable, None, {}, clients).useful_slots(2.0, 4) == slots
+
+
+def test_a_limit_per_client_is_written_and_stored_with_its_scope() -> None:
+    (limit,) = read_limits("api:per=client,rate=10/s,burst=3")
+    assert limit == Limit("api", rate="10/s", burst=3, per="client")
+    assert str(limit) == "api:per=client,rate=10/s,burst=3"
+    assert limit.stored == "api client rate 10 1000 3"
+    assert load_limits(limit.stored) == (limit,)
+
+
+def test_a_scope_that_no_limit_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="limits: api: per is 'key'; give one of: queue, client"):
+        Limit("api", rate="1/s", per="key")

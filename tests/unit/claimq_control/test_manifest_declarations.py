@@ -121,7 +121,12 @@ def test_every_default_is_within_its_bounds_and_is_what_the_parser_fills_in(fiel
     if parents[:2] == ["worker", "push"]:
         place["worker"]["delivery"] = "push"
     for parent in parents:
-        place = place.setdefault(parent, {})
+        below: dict[str, Any] = {}
+        if parent.endswith("[]"):
+            place[parent.removesuffix("[]")] = [below]
+            place = below
+        else:
+            place = place.setdefault(parent, below)
         _complete(place, parent)
     without = parse_manifest(document)
     place[last] = declared.default
@@ -133,6 +138,8 @@ def _complete(place: dict[str, Any], parent: str) -> None:
         place["name"] = "s"
     if parent == "sentinel":
         place["masterName"] = "m"
+    if parent == "limits[]":
+        place |= {"name": "a", "rate": "1/s"}
 
 
 def test_attributes_without_a_declaration_are_only_what_the_parser_fills_in() -> None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from math import isinf
 from typing import ClassVar, Final, cast
 
-from claimq.limits import HIGHEST, MOST_LIMITS, NAME_FORM, NAME_PATTERN, RATE_FORM, RATE_PATTERN, Limit
+from claimq.limits import HIGHEST, MOST_LIMITS, NAME_FORM, NAME_PATTERN, RATE_FORM, RATE_PATTERN, Limit, Per
 from claimq.policy import POLICY_FIELDS, Policy, PolicyFields, in_groups
 from claimq_control.manifest.declaring import (
     boolean,
@@ -188,6 +188,10 @@ class LimitSpec:
 
     name: str = text(
         "Name of the limit.", required=True, pattern=f"^{NAME_PATTERN}$", form=NAME_FORM, longest=63
+    )
+    per: Per = choice(
+        "`client`: each client has the limit of its own, and items without a client have none.",
+        Per.QUEUE,
     )
     rate: str | None = text(
         "How many items may start in a second (s), minute (m), hour (h) or day (d), such as 100/s. In every window "
@@ -388,5 +392,5 @@ def _policy_value(value: object) -> object:
         return value.lower()
     if isinstance(value, tuple):
         limits = cast("tuple[LimitSpec, ...]", value)
-        return tuple(Limit(limit.name, limit.rate, limit.burst, limit.busy) for limit in limits)
+        return tuple(Limit(limit.name, limit.rate, limit.burst, limit.busy, limit.per) for limit in limits)
     return None if isinstance(value, float) and isinf(value) else value

@@ -87,7 +87,9 @@ def demand(target: float, observation: Observation, estimates: Estimates) -> Dem
     )
     by_limits = useful
     if observation.limits is not None:
-        by_limits = math.ceil(observation.limits.useful_slots(service) / observation.slots - 1e-9)
+        by_limits = math.ceil(
+            observation.limits.useful_slots(service, observation.busy) / observation.slots - 1e-9
+        )
     is_limited = by_limits < min(useful, max(fewest + more, balance))
     return Demand(
         more, fewest, balance, min(useful, by_limits), service, rate, patience, is_limited=is_limited

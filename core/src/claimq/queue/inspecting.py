@@ -370,7 +370,7 @@ def read_snapshot(reply: Any) -> Snapshot:
 
 
 def _facts(state: State, reply: list[Any]) -> Facts:
-    now, raw, due, before, length, waiting, busy, hold, workers, is_free, token, item = reply
+    now, raw, due, before, length, waiting, busy, hold, limit, until, workers, is_free, token, item = reply
     located: Located = read_row(state, raw, b"", due)
     return Facts(
         located,
@@ -383,6 +383,8 @@ def _facts(state: State, reply: list[Any]) -> Facts:
         is_worker_free=bool(is_free),
         holder=token.decode("utf-8", "replace"),
         held_item=item.decode("utf-8", "replace"),
+        client_limit=limit.decode("ascii", "replace"),
+        client_until=instant_ms(until) / 1000 if until else None,
     )
 
 

@@ -16,6 +16,7 @@
                                above every instant, while it waits for its key
 ``delayed:clients``    hash    client -> how many of its items are in ``delayed``
 ``bytes``              hash    client -> items and bytes of it in main and in delayed, where bytes are bounded
+``starts``             hash    client -> levels of the rates that it has of its own
 ``busy:WORKER``        hash    token -> envelope
 ``leases``             zset    token -> end of the lease (ms)
 ``claims``             zset    call that claimed, "FIRST COUNT NONCE WORKER" -> when (ms)
@@ -53,6 +54,7 @@ TYPES = {
     "delayed": "zset",
     "delayed:clients": "hash",
     "bytes": "hash",
+    "starts": "hash",
     "leases": "zset",
     "claims": "zset",
     "workers": "zset",

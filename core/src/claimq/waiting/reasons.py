@@ -71,7 +71,8 @@ class Where:
 class Facts:
     """What a call has read of an item that waits. ``ahead`` as in :class:`Where`, ``waiting``: items of main, ``busy``:
     items in progress, ``workers``: those seen lately, ``is_worker_free``: whether one waits for an item, ``holder``:
-    the token of the claim that has the item's key, ``held_item``: its item, both may be empty."""
+    the token of the claim that has the item's key, ``held_item``: its item, both may be empty; ``client_limit`` and
+    ``client_until``: the limit at which its client is, if it is at one, and until when."""
 
     located: Located
     now: float
@@ -83,6 +84,8 @@ class Facts:
     is_worker_free: bool
     holder: str = ""
     held_item: str = ""
+    client_limit: str = ""
+    client_until: float | None = None
 
 
 class _Cause(NamedTuple):
@@ -135,6 +138,8 @@ def _key_busy(facts: Facts) -> _Cause | None:
 
 def _limit(facts: Facts) -> _Cause | None:
     limits = facts.hold.limits
+    if limits is not None and facts.client_limit:
+        return _limit_of_client(facts, limits)
     if limits is None or limits.startable:
         return None
     holding = limits.holding(facts.busy)
@@ -145,6 +150,20 @@ def _limit(facts: Facts) -> _Cause | None:
     when = "" if until is None else f"; the next item may start at {format_time(until)}"
     changes = changes_text(facts.hold.temporary, holding)
     return _Cause(f"{_named(holding)} of the queue is reached{when}{changes}", until)
+
+
+def _limit_of_client(facts: Facts, limits: LimitsNow) -> _Cause:
+    """The items of its client before it start before it, one after the other."""
+    limit = next((limit for limit in limits.limits if limit.name == facts.client_limit), None)
+    until = facts.client_until
+    if until is not None and limit is not None:
+        until += facts.ahead.least * limit.interval
+    when = "an item of it in progress ends" if until is None else f"about {format_time(until)}"
+    changes = changes_text(facts.hold.temporary, [limit] if limit else [])
+    client = facts.located.item.client
+    return _Cause(
+        f"the limit {facts.client_limit} of its client {client} is reached until {when}{changes}", until
+    )
 
 
 def _named(limits: Sequence[Limit]) -> str:

@@ -40,12 +40,12 @@ async def limits(
     \b
     claimq limits letters
     claimq limits letters set mail-api:rate=1/s,burst=5 --for 1h --reason "the API is slow"
-    claimq limits letters set licences:busy=3
+    claimq limits letters set each-customer:per=client,rate=20/m
     claimq limits letters remove mail-api
     claimq limits letters reset
 
-    With -o json: `{"queue", "limits": [{"name", "rate", "burst", "busy", "startable", "until", "by", "reason"}],
-    "startable", "next_start_in", "waiting", "in_progress"}`.
+    With -o json: `{"queue", "limits": [{"name", "per", "rate", "burst", "busy", "startable", "until", "by",
+    "reason"}], "startable", "next_start_in", "waiting", "in_progress"}`.
     """
     if action != "show" or limit:
         check_limit_change(action, limit)  # a wrong one ends the command before it connects
@@ -73,9 +73,8 @@ async def _state(admin: QueueAdmin) -> str:
 
 def _row(row: dict[str, Any]) -> list[str]:
     is_off = row["startable"] is None
-    limit = (
-        f"{row['name']}: off" if is_off else str(Limit(row["name"], row["rate"], row["burst"], row["busy"]))
-    )
+    names = ("name", "rate", "burst", "busy", "per")
+    limit = f"{row['name']}: off" if is_off else str(Limit(*(row[name] for name in names)))
     until = iso_instant(row["until"]) if row["until"] else "-"
     startable = "-" if is_off else f"{row['startable']:,}"
     return [limit, startable, until, row["by"] or "-", row["reason"] or "-"]

@@ -11,7 +11,8 @@
 -- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent
 --   again it changes no item twice.
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
--- include limits queue types counts sizes check_text walk touch close stored envelope levels shape reasons
+-- include limits queue types counts sizes check_text walk touch close stored envelope levels tags shape
+-- include reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LSET', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)
@@ -45,8 +46,13 @@ end
 
 local walk, look_at = walk_from(q, tonumber(ARGV[6]))
 local lists = lists_of(q, '-')
-for _, client in ipairs(redis.call('ZRANGE', q.clients, 0, 99, 'REV')) do
-  for _, list in ipairs(client ~= '-' and lists_of(q, client) or {}) do lists[#lists + 1] = list end
+for _, clients in ipairs({
+  redis.call('ZRANGE', q.clients, '(' .. whole(PARKED), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 100),
+  redis.call('ZRANGE', q.clients, '+inf', whole(PARKED), 'BYSCORE', 'REV', 'LIMIT', 0, 100),
+}) do
+  for _, client in ipairs(clients) do
+    for _, list in ipairs(client ~= '-' and lists_of(q, client) or {}) do lists[#lists + 1] = list end
+  end
 end
 for _, list in ipairs(lists) do
   look_at(math.min(limit, redis.call('LLEN', list)), function(i)

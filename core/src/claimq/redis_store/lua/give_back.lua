@@ -20,18 +20,46 @@ if again then return again end
 check_text(ARGV[5], ARGV[6])
 
 -- Takes the starts of items that come back before their app began out of the rates: as much of each as the
--- rate has not given to other items since.
+-- rate has not given to other items since. Returns the clients that may start more.
 local function return_starts(q, text, items)
   -- include start_limits
-  local texts = {string.sub(q.limits, 1, 1)}
-  for _, rate in ipairs(read_limits(q, text, 0)) do
-    for _, item in ipairs(items) do
-      local returned = item.number >= rate.from and math.min(rate.period, rate.low, rate.level) or 0
-      rate.level, rate.low = rate.level - returned, rate.low - returned
+  local function levels_after(rates, returned)
+    local texts = {}
+    for i, rate in ipairs(rates) do
+      for _, item in ipairs(returned) do
+        local more = item.number >= rate.from and math.min(rate.period, rate.low, rate.level) or 0
+        rate.level, rate.low = rate.level - more, rate.low - more
+      end
+      texts[i] = level_text(rate)
     end
-    texts[#texts + 1] = level_text(rate)
+    return table.concat(texts)
   end
-  q.limits, q.has_starts = table.concat(texts), true
+  local rates, of_client, names, words = limits_of(in_force(q, text), 'client'), {}, {}, {}
+  for _, item in ipairs(#rates > 0 and items or {}) do
+    if item.client ~= '-' then
+      if not of_client[item.client] then of_client[item.client], names[#names + 1] = {}, item.client end
+      table.insert(of_client[item.client], item)
+    end
+  end
+  local stored = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names)) or {}
+  for i, name in ipairs(names) do
+    for _, rate in ipairs(rates) do read_level(q, rate, stored[i]) end
+    words[2 * i - 1], words[2 * i] = name, levels_after(rates, of_client[name])
+  end
+  if #words > 0 then redis.call('HSET', q.base .. 'starts', unpack(words)) end
+  q.limits = string.sub(q.limits, 1, 1) .. levels_after(read_limits(q, text, 0), items) .. tail_of(q)
+  q.has_starts = true
+  return names
+end
+
+-- Gives those of the clients that are parked their turns back: the next claim looks at them.
+local function unpark_clients(q, names)
+  local scores = redis.call('ZMSCORE', q.clients, unpack(names))
+  for i, name in ipairs(names) do
+    if scores[i] and tonumber(scores[i]) >= PARKED then
+      redis.call('ZADD', q.clients, whole(next_tag(q)), name)
+    end
+  end
 end
 
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest
@@ -76,8 +104,9 @@ local function give_back(q, at, kind, error, detail, delay)
   table.sort(items, function(a, b) return a.number < b.number end)
   for i, item in ipairs(items) do decided[i] = item.verdict end
   local has_begun = not newest_first or error ~= ''
-  if policy.limits and q.limits and not has_begun then return_starts(q, policy.limits, items) end
+  local names = policy.limits and q.limits and not has_begun and return_starts(q, policy.limits, items) or {}
   place(q, policy, items, decided)
+  if #names > 0 then unpark_clients(q, names) end
   for _, group in ipairs(groups) do end_claims(q, group.busy, group.live) end
   if COUNTER[kind] then q.counts[kind == 'permanent' and 'fails' or COUNTER[kind]] = #items end
   return verdicts, true

@@ -10,8 +10,8 @@
 --   at
 -- Replies: {"OK", number of items counted, 5 of the next call, 1 if that call may find more, else 0}. Sent
 --   again it counts no item twice: the interruption is gone from the item's history.
--- Cost: O(limit log n); clients are looked for among the 100 next ones only; at most 2,000 items or 2 MiB in
---   a call
+-- Cost: O(limit log n); clients are looked for among the 100 next ones, and as many that are parked; at most
+--   2,000 items or 2 MiB in a call
 -- include limits queue types counts sizes check_text walk slices touch close wake stored delay
 -- include weigh_out leave_delayed envelope levels oldest forget enter_level tags lengths main expect_entry
 -- include settle_client removed shape reasons put_failed place_of head keys free_keys settle
@@ -35,10 +35,15 @@ local function interrupted(envelope)
   return item
 end
 
--- What was interrupted stands at the head, and a client that has items again has the next turn.
+-- What was interrupted stands at the head, and a client that has items again has the next turn, or is parked.
 local waiting_again, claims, clients = {}, {}, {'-'}
-for _, client in ipairs(redis.call('ZRANGE', q.clients, 0, 99)) do
-  if client ~= '-' then clients[#clients + 1] = client end
+for _, page in ipairs({
+  redis.call('ZRANGEBYSCORE', q.clients, '-inf', '(' .. whole(PARKED), 'LIMIT', 0, 100),
+  redis.call('ZRANGEBYSCORE', q.clients, whole(PARKED), '+inf', 'LIMIT', 0, 100),
+}) do
+  for _, client in ipairs(page) do
+    if client ~= '-' then clients[#clients + 1] = client end
+  end
 end
 local walk, look_at = walk_from(q, tonumber(ARGV[5]))
 local function found() if #waiting_again + #claims >= CALL_MOVES then q.bytes = CALL_BYTES end end

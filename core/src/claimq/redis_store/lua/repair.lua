@@ -4,10 +4,12 @@
 --   main its header, counts payloads that were taken for items, and ends leases that are too long. Sets
 --   the marks of queues with priorities and with keys, which a promise depends on. Counts the
 --   reasons of up to 256 failed items again if the counts are lost, and ends counts of delayed items while
---   none is delayed, and counts of bytes that cannot be right. damage.lua reports other damage to keys.
--- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), leases, claims,
---   workers, delayed, failed, ids (ZSET), failed:reasons, delayed:clients, busy:WORKER, config, levels,
---   keys, stats (HASH)
+--   none is delayed, and counts of bytes that cannot be right. Removes levels of clients that are at no
+--   limit, and gives clients that the ring has lost while it parked some their turns back. damage.lua
+--   reports other damage to keys.
+-- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, heads,
+--   leases, claims, workers, delayed, failed, ids (ZSET), failed:reasons, delayed:clients, busy:WORKER,
+--   config, levels, keys, starts, stats (HASH)
 -- ARGV: 1 limit of each kind of repair (at most 256); four times as many ids are removed
 -- Replies: {"OK", leases that ended too late and got a new end, 0|1 whether more claim calls may have
 --   ended, more ids are old, or more held items go on}
@@ -100,7 +102,47 @@ local function repair_held()
   return lost, release(q, free)
 end
 
+-- Levels of clients whose starts count no longer: one page after the other.
+local function old_starts()
+  -- include start_limits
+  local key, limits = q.base .. 'starts', redis.call('HGET', q.config, 'limits') or ''
+  if redis.call('HLEN', key) == 0 or string.find(limits, '|', 1, true) then return {}, '0' end
+  local from, rates, gone = redis.call('HGET', stats, 'repair_starts') or '0', limits_of(limits, 'client'), {}
+  local page = redis.call('HSCAN', key, string.match(from, '^%d+$') or '0', 'COUNT', whole(limit))
+  for i = 1, #page[2], 2 do
+    local level = 0
+    for _, rate in ipairs(rates) do
+      read_level(q, rate, page[2][i + 1])
+      level = level + rate.level
+    end
+    if level == 0 then gone[#gone + 1] = page[2][i] end
+  end
+  return gone, page[1], from
+end
+
+-- Clients that the ring has lost while it parked some: one page of the others after the other.
+local function lost_clients()
+  -- include tags
+  local size = redis.call('ZCARD', q.heads)
+  local in_ring = redis.call('ZCARD', q.clients) - (redis.call('ZSCORE', q.clients, '-') and 1 or 0)
+  if size <= in_ring then return {} end
+  local rank = q.seq % math.ceil(size / limit) * limit
+  local names, words = redis.call('ZRANGE', q.heads, whole(rank), whole(rank + limit - 1)), {}
+  local tags = #names > 0 and redis.call('ZMSCORE', q.clients, unpack(names))
+  for i, name in ipairs(names) do
+    if not tags[i] and count_in(q, name) > 0 then
+      words[#words + 1], words[#words + 2] = whole(next_tag(q)), name
+    end
+  end
+  return words
+end
+local gone, starts_at, starts_from = old_starts()
+local lost = q.limits and string.find(q.limits, '|', 1, true) and lost_clients() or {}
+
 -- All is read; now write.
+if #gone > 0 then redis.call('HDEL', q.base .. 'starts', unpack(gone)) end
+if starts_from and starts_at ~= starts_from then redis.call('HSET', stats, 'repair_starts', starts_at) end
+if #lost > 0 then redis.call('ZADD', q.clients, unpack(lost)) end
 sliced(ended, function(...) redis.call('ZREM', claims, ...) end)
 if next_rank ~= rank then redis.call('HSET', stats, 'repair_call', whole(next_rank)) end
 if recounts then
@@ -119,11 +161,12 @@ if adopted then
 end
 set_bound(q, bound)
 if has_lost_delayed then redis.call('DEL', q.base .. 'delayed:clients') end
-local lost, released, are_left = 0, 0, false
-if q.has_keys or has_lost_keys then lost, released, are_left = repair_held() end
-local repaired = lost + #too_late + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
+local unheld, released, are_left = 0, 0, false
+if q.has_keys or has_lost_keys then unheld, released, are_left = repair_held() end
+local repaired = unheld + #lost / 2 + #too_late + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
 if in_main + q.client_items + released > 0 and tokens_left == 0 then leave_wake_token(q) end
 if adopted or repaired + taken + released > 0 then
   close(q, {repaired = repaired, adopted = adopted and 1 or taken, client_items = q.more_client_items or 0})
 else touch(q) end
-return {'OK', #too_late, (#ended >= limit or #old_ids >= most_ids or are_left) and 1 or 0}
+return {'OK', #too_late, (#ended >= limit or #old_ids >= most_ids or are_left
+  or starts_at ~= '0' and #gone >= limit / 2) and 1 or 0}

@@ -42,7 +42,8 @@ local function head(q, line)
   if client ~= '-' then
     if line.is_new then
       local first = redis.call('ZRANGE', q.clients, 0, 0, 'WITHSCORES')[2]
-      redis.call('ZADD', q.clients, whole(number_in(first, -LAST_NUMBER, LAST_NUMBER) - 1), client)
+      first = math.min(number_in(first, -LAST_NUMBER, LAST_NUMBER), PARKED)
+      redis.call('ZADD', q.clients, whole(first - 1), client)
     end
     redis.call('ZADD', q.heads, enqueued_at(oldest_of(q, client)) or whole(q.now), client)
   end

@@ -70,22 +70,27 @@ end
 -- million claims in a second.
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
 
+-- Sets q.park, which knows how many items each client may start now.
+local function limit_clients(q, text)
+  -- include start_limits park
+  q.park = new_park(q, text)
+end
+
 -- How many items the limits let start now. Sets c.next_start (when a rate lets the next item start), c.free
 -- (how many more may be in progress; nil: no bound) and c.note_starts, which counts starts.
 local function within_limits(q, c, count)
   -- include start_limits
-  local rates, most, room, next_start = read_limits(q, c.limits, count)
+  local text = in_force(q, c.limits)
+  local rates, most, room, next_start = read_limits(q, text, count)
+  if string.find(text, ' client ', 1, true) then limit_clients(q, text) end
   c.next_start = next_start
   c.note_starts = function(started)
-    q.limits = q.is_full and '1' or '0'
+    local levels = q.is_full and '1' or '0'
     for i = 1, #rates do
-      local rate = rates[i]
-      if rate.level < rate.period or rate.low < rate.period then rate.low, rate.from = rate.full, q.first
-      elseif rate.level < rate.low then rate.low = rate.level end
-      rate.level = rate.level + started * rate.period
-      q.limits = q.limits .. level_text(rate)
+      add_starts(rates[i], started, q.first)
+      levels = levels .. level_text(rates[i])
     end
-    q.has_starts = true
+    q.limits, q.has_starts = levels .. tail_of(q), true
   end
   if most then
     c.free = math.max(0, most - math.max(c.leased - 1, 0) + (c.ending or 0))

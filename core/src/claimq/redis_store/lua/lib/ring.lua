@@ -14,9 +14,10 @@ end
 -- round the claim returns the items that it has.
 local function take_round(q, want, got)
   local clients = q.clients
-  local turn = redis.call('ZRANGE', clients, 0, whole(want - 1))
-  local lists, lengths, again, heads, gone, counted = {}, {}, {}, {}, {}, {}
-  local counts = q.has_levels and redis.call('HMGET', q.base .. 'levels', unpack(turn))
+  local turn, again = redis.call('ZRANGE', clients, 0, whole(want - 1)), {}
+  if q.park then turn = q.park.those_with_room(turn, again) end
+  local lists, lengths, heads, gone, counted = {}, {}, {}, {}, {}
+  local counts = q.has_levels and #turn > 0 and redis.call('HMGET', q.base .. 'levels', unpack(turn))
   for i = 1, #turn do
     if counts then lists[i], lengths[i], counts[i] = choose_list(q, turn[i], counts[i])
     else
@@ -48,9 +49,11 @@ local function take_round(q, want, got)
       if client ~= '-' then
         q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1
       end
+      if q.park then q.park.count(client, 1) end
     else q.lost_lists = q.lost_lists + 1 end
     if next_one then
-      again[#again + 1], again[#again + 2] = whole(next_tag(q)), client
+      local is_parked = q.park and q.park.room(client) < 1
+      again[#again + 1], again[#again + 2] = is_parked and q.park.score(client) or whole(next_tag(q)), client
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
     elseif client == '-' then redis.call('ZREM', clients, client)
     else gone[#gone + 1] = client end

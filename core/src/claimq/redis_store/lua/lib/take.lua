@@ -148,6 +148,32 @@ local function take_list(q, client, want)
   return {envelope}
 end
 
+-- Takes items of the only client that has a turn.
+local function take_of_one(q, client, want)
+  -- include tags oldest forget settle_client
+  local park, got, oldest = q.park, {}, true
+  if park then
+    park.look({client})
+    want = math.min(want, park.room(client))
+  end
+  if want > 0 then
+    got = take_list(q, client, want)
+    oldest = settle_client(q, client, #got)
+  end
+  if park then
+    park.count(client, #got)
+    if oldest and park.room(client) < 1 then redis.call('ZADD', q.clients, park.score(client), client) end
+  end
+  return got
+end
+
+-- No limit per client holds: all clients have turns. Returns how many have them now.
+local function unpark_all(q)
+  -- include tags parked unpark
+  unpark(q, 0, 2 * BAND)
+  return turns(q)
+end
+
 -- An item of a client costs three times as long as one of a list that is read alone: 1,000 of as many clients
 -- took 25 ms.
 local RING_ITEMS = 500
@@ -159,23 +185,29 @@ local function take_in_turns(q, want, ring, in_main)
   local clients, got = q.clients, {}
   q.lost_lists = q.lost_lists or 0  -- a call may take several times
   expect_zset(q.heads)
-  local only = redis.call('ZRANGE', clients, 0, 0)[1]
+  local only = read_last(q)
+  if q.park then ring = q.park.begin() elseif q.has_parked then ring = unpark_all(q) end
+  if q.has_parked then
+    only = redis.call('ZRANGE', clients, 0, 0)[1]
+    if ring == 0 then
+      got = in_main > 0 and take_list(q, '-', want) or got
+      return got, in_main - #got
+    end
+  end
   if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
     redis.call('ZADD', clients, whole(next_tag(q)), '-')
     ring = ring + 1
   end
   if ring == 1 and only ~= '-' then
-    got = take_list(q, only, want)
-    settle_client(q, only, #got)
-    return got, in_main
+    return take_of_one(q, only, want), in_main
   end
   q.are_plain, want = false, math.min(want, RING_ITEMS)
   while #got < want and ring > 0 and not q.stopped do
     take_round(q, math.min(want - #got, ring), got)
-    ring = redis.call('ZCARD', clients)
-    -- their entries are gone from the ring; the next call goes on
-    if q.lost_lists >= CALL_MOVES then q.stopped = true end
+    ring = turns(q)
+    -- these have no turn any more; the next call goes on
+    if q.lost_lists >= CALL_MOVES or q.park and q.park.parked >= CALL_MOVES then q.stopped = true end
   end
   return got, count_in(q, '-')
 end
@@ -196,6 +228,7 @@ local function take(q, want)
       adopt(q, q.past, kept, true)
       q.past = nil
     end
+    if q.park and #kept < #got then q.park.uncount(got, kept) end
     if q.overtaken or q.past then in_main, q.overtaken = count_in(q, '-'), nil end
     got = kept
   else
@@ -221,6 +254,12 @@ local function take_behind(q, count)
   return envelopes
 end
 
+-- When the first of the parked clients has a turn again.
+local function next_unparked(q)
+  -- include tags parked
+  return first_unparked(q)
+end
+
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
   q.first = next_number(q)
@@ -229,6 +268,8 @@ local function take_for(q, c, count)
   if c.paused then count = 0 elseif c.limits then count = within_limits(q, c, count) end
   local envelopes = count > 0 and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
+  if q.park then q.park.write() end
+  if q.has_parked and #envelopes == 0 then c.next_start = next_unparked(q) end
   if c.limits or q.limits then
     if count == 0 then q.left = q.client_items + count_in(q, '-') end
     -- Whether items wait for the end of a claim: each end then leaves a wake token; this call leaves none.

@@ -1,0 +1,40 @@
+-- What limits per client hold back. Reads only; start_limits, counts and levels come first.
+
+-- How many items the clients may start now by their limits: exact for the first SAMPLE clients that have
+-- turns, and for the others as many on the average. Also how many clients have items, and when the first of
+-- those that are parked may start one (nil: none is parked). text: the limits in force.
+local SAMPLE = 64
+local function client_room(q, text)
+  -- include tags parked
+  read_last(q)
+  local rates, room, seen = limits_of(text, 'client'), 0, 0
+  local clients, with_turns = redis.call('ZCARD', q.clients), turns(q)
+  local names = with_turns > 0 and redis.call('ZRANGE', q.clients, 0, whole(math.min(with_turns, SAMPLE) - 1))
+    or {}
+  local levels = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names))
+  for i, name in ipairs(names) do
+    if name == '-' then clients = clients - 1
+    else
+      local free = count_in(q, name)
+      for _, rate in ipairs(rates) do
+        read_level(q, rate, levels[i])
+        free = math.min(free, math.max(free_of(rate), 0))
+      end
+      room, seen = room + free, seen + 1
+    end
+  end
+  if with_turns > #names then room = math.floor(room / math.max(seen, 1) * with_turns) end
+  return room + count_in(q, '-'), clients, first_unparked(q), rates
+end
+
+-- The limit at which a client is, and when it may start an item again (ms); "" if it may now.
+local function client_limit(q, text, name)
+  local rates, limit, at = limits_of(text, 'client'), '', ''
+  local levels = #rates > 0 and name ~= '-' and redis.call('HGET', q.base .. 'starts', name)
+  for _, rate in ipairs(levels and rates or {}) do
+    read_level(q, rate, levels)
+    local start = free_of(rate) < 1 and start_of(rate)
+    if start and (at == '' or start > at) then limit, at = rate.name, start end
+  end
+  return limit, at == '' and at or whole(at)
+end

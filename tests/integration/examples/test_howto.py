@@ -158,7 +158,6 @@ def test_a_queue_has_the_limits_of_the_page(claimq_server: EmbeddedServer) -> No
     assert yaml.safe_load(block("limit-calls", "yaml"))["limits"] == [
         {"name": "mail-api", "rate": "100/s", "burst": 20},
         {"name": "licences", "busy": 5},
-        {"name": "each-customer", "per": "client", "rate": "20/m"},
     ]
     queue.enqueue_many(f"{number}" for number in range(30))
     assert len(queue.claim(30, wait=0)) == 5

@@ -371,9 +371,8 @@ def read_snapshot(reply: Any) -> Snapshot:
 
 def _facts(state: State, reply: list[Any]) -> Facts:
     now, raw, due, before, length, waiting, busy, hold, limit, until, workers, is_free, token, item = reply
-    located: Located = read_row(state, raw, b"", due)
     return Facts(
-        located,
+        read_row(state, raw, b"", due),
         int(now) / 1000,
         read_hold(hold, int(now)),
         ahead=Between(before, before),

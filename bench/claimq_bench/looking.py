@@ -110,13 +110,13 @@ def looks_of_queue(sizes: Sizes) -> dict[str, Look]:
             "items", "small", "main", "--limit", "100", "--offset", str(sizes.waiting - 100)
         ),
         "page waiting of a client": _page("small", "waiting", client="client-0", page="161"),
-        "find, unknown id": _command("find", "small", "unknown"),
-        "find, waiting near the end": _command("find", "small", f"id-{sizes.waiting - 1}"),
-        "find, busy": _command("find", "small", "busy-19000"),
+        "item show, unknown id": _command("item", "show", "small", "unknown"),
+        "item show, waiting near the end": _command("item", "show", "small", f"id-{sizes.waiting - 1}"),
+        "item show, busy": _command("item", "show", "small", "busy-19000"),
         "clients": _command("clients", "small"),
         "workers": _read("small", workers_of),
         "status NAME": _command("status", "small"),
-        "failed show": _command("failed", "show", "small", "failed-5"),
+        "item show, failed": _command("item", "show", "small", "failed-5"),
     }
     for name in ("small", "large"):
         looks |= {

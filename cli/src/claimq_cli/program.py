@@ -27,7 +27,6 @@ _COMMANDS = {
     "enqueue": "moving.enqueue:enqueue",
     "export": "moving.export_items:export_items",
     "failed": "reading.failed:failed",
-    "find": "reading.inspection:find",
     "flush": "changing.change:flush",
     "import": "moving.import_items:import_items",
     "item": "reading.item:item",

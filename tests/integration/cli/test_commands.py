@@ -208,18 +208,18 @@ def test_items_of_each_state_have_what_belongs_to_it(on: Claimq, queue_do: Queue
     assert on("items", "q", "lost").code == 2
 
 
-def test_find_returns_where_an_item_is(on: Claimq, queue_do: QueueDo) -> None:
+def test_item_show_returns_where_an_item_is(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a", "--id", "mine")
-    assert on("find", "q", "mine", "-o", "json").json["state"] == "main"
+    assert on("item", "show", "q", "mine", "-o", "json").json["state"] == "main"
     assert "waits:       no worker has asked for items lately" in on("item", "show", "q", "mine").out
     assert (
         "before it:   0 of its client and priority, 0 of all in main" in on("item", "show", "q", "mine").out
     )
     queue_do(lambda queue: queue.claim(1))
-    found = on("find", "q", "mine", "-o", "json").json
+    found = on("item", "show", "q", "mine", "-o", "json").json
     assert (found["state"], found["worker"]) == ("busy", "w")
-    assert "held by:     w" in on("find", "q", "mine").out
-    answer = on("find", "q", "other")
+    assert "held by:     w" in on("item", "show", "q", "mine").out
+    answer = on("item", "show", "q", "other")
     assert (answer.code, answer.err) == (
         1,
         "claimq: q has no item other: it is done, was removed, or never existed\n",
@@ -234,10 +234,9 @@ def test_failed_items_are_listed_and_shown_with_their_reason(on: Claimq, two_fai
     assert [
         one["item"]["id"] for one in on("failed", "list", "q", "--offset", "1", "-o", "json").json["items"]
     ] == two_failed[1:]
-    shown = on("failed", "show", "q", two_failed[0])
+    shown = on("item", "show", "q", two_failed[0])
     assert "last error:  it is broken" in shown.out
-    assert on("failed", "show", "q", two_failed[0], "-o", "json").json["item"]["given_up_count"] == 1
-    assert on("failed", "show", "q", "other").code == 1
+    assert on("item", "show", "q", two_failed[0], "-o", "json").json["item"]["given_up_count"] == 1
 
 
 def test_failed_items_go_back_by_id_and_what_is_missing_is_named(on: Claimq, two_failed: list[str]) -> None:

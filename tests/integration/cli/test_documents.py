@@ -38,8 +38,8 @@ def queue(valkey: Server) -> Iterator[Queue]:
     "command",
     [
         "queues", "status", "status q", "workers q", "clients q", "busy q", "peek q", "items q delayed", "items q busy",
-        "items q main", "items q failed", "find q main", "find q failed",
-        "failed list q", "failed show q failed", "failed removed q",
+        "items q main", "items q failed", "item show q main", "item show q failed",
+        "failed list q", "failed removed q",
         "policy q", "audit q", "item show q busy", "check", "doctor",
     ],
 )  # fmt: skip

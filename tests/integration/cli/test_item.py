@@ -169,7 +169,7 @@ def test_cancel_moves_an_item_to_failed_and_its_worker_loses_it(on: Claimq, queu
 def test_cancel_leaves_a_failed_item_as_it_is(on: Claimq, queue: Queue) -> None:
     bring(queue, "failed")
     answer = on("item", "cancel", "q", "x")
-    assert (answer.code, answer.err) == (1, "claimq: x has failed already; `claimq failed show` shows why\n")
+    assert (answer.code, answer.err) == (1, "claimq: x has failed already; `claimq item show` shows why\n")
     found = queue.failed_item("x")
     assert found is not None
     assert found.item.last_error == "broken"

@@ -13,9 +13,9 @@ Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 ON_A_QUEUE = [
-    ["status"], ["peek"], ["items", "main"], ["busy"], ["clients"], ["find", "id"], ["workers"], ["pause"],
+    ["status"], ["peek"], ["items", "main"], ["busy"], ["clients"], ["item", "show", "id"], ["workers"], ["pause"],
     ["resume"], ["flush", "--yes"], ["delete", "--yes"], ["release", "w"], ["failed", "list"],
-    ["failed", "show", "id"], ["failed", "requeue", "--all"], ["failed", "remove", "--all", "--yes"], ["policy"],
+    ["failed", "requeue", "--all"], ["failed", "remove", "--all", "--yes"], ["policy"],
     ["url"], ["web", "--listen", "127.0.0.1:0"],
 ]  # fmt: skip
 
@@ -26,7 +26,7 @@ def test_a_misspelled_queue_is_refused_with_the_one_that_is_meant(
 ) -> None:
     on("enqueue", "thumbnails", "a")
     before = valkey.call("KEYS", "*")
-    group = words[:2] if words[0] == "failed" else words[:1]
+    group = words[:2] if words[0] in ("failed", "item") else words[:1]
     answer = on(*group, "thumbnals", *words[len(group) :])
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (

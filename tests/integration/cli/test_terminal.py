@@ -54,8 +54,8 @@ def hostile(valkey: Server) -> str:
 
 LOOKS = [
     ["peek", "q"], ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
-    ["busy", "q"], ["clients", "q"], ["find", "q", "later"], ["failed", "list", "q"], ["status", "q"], ["workers", "q"],
-    ["find", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
+    ["busy", "q"], ["clients", "q"], ["item", "show", "q", "later"], ["failed", "list", "q"], ["status", "q"],
+    ["workers", "q"], ["item", "show", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
     ["export", "q", "--state", "main", "--state", "failed"], ["export", "q", "--format", "csv"],
     ["export", "q", "--format", "raw"], ["export", "q", "--to", EVIL.strip() + "/x"],
     ["import", "q", "--from", EVIL.strip()],
@@ -67,14 +67,14 @@ LOOKS = [
 def test_text_from_outside_reaches_a_terminal_escaped(hostile: str, look: list[str]) -> None:
     text = on_terminal(hostile, *look)
     assert OBEYED.search(text) is None
-    if look[0] in ("peek", "items", "busy", "find", "failed"):
+    if look[0] in ("peek", "items", "busy", "item", "failed"):
         assert SHOWN in text
 
 
 def test_the_whole_story_of_an_item_is_escaped(hostile: str) -> None:
     with claimq.blocking.connect(hostile) as server:
         (failed,) = server.queue("q").failed_items(9)
-    text = on_terminal(hostile, "failed", "show", "q", failed.item.id)
+    text = on_terminal(hostile, "item", "show", "q", failed.item.id)
     assert OBEYED.search(text) is None
     assert text.count(SHOWN) >= 3, "payload, last error, history"
 

@@ -126,7 +126,7 @@ async def act_on(admin: QueueAdmin, located: Located, claim: Claim | None, chang
     match change.action:
         case "cancel":
             if is_failed:
-                raise CommandError(f"{item_id} has failed already; `claimq failed show` shows why")
+                raise CommandError(f"{item_id} has failed already; `claimq item show` shows why")
             _check_settled(item_id, await queue.fail(claim or located.name, change.because, permanent=True))
             return f"{item_id} cancelled; it is in failed now"
         case "remove":
@@ -183,7 +183,7 @@ class InBoth(CommandError):
     def __init__(self, queue: claimq.ReliableQueue, target: claimq.ReliableQueue, item_id: str) -> None:
         super().__init__(
             f"{item_id} was enqueued in {target.name}, but changed its state in {queue.name} at the same time, so it "
-            f"may be in both; `claimq find {queue.name} {item_id}` shows whether it is still there"
+            f"may be in both; `claimq item show {queue.name} {item_id}` shows whether it is still there"
         )
 
 

@@ -158,7 +158,7 @@ class Inspecting(Listing):
                 total = sum(snapshot.lengths.values()) - snapshot.lengths[State.FAILED]
                 raise SearchEnded(
                     f"{item_id} is not among the first {_FIRST_ITEMS} items of {self.name} in each of busy, delayed "
-                    f"and main; search all {total:,} of them (`claimq find --all`)"
+                    f"and main; search all {total:,} of them (`claimq item show --all`)"
                 )
             if (await self.snapshot()).seq == snapshot.seq:
                 return None, None

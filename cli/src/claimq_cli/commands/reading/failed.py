@@ -1,22 +1,19 @@
-"""`claimq failed`: lists and shows failed items."""
+"""`claimq failed`: lists failed items."""
 
 from __future__ import annotations
 
 import click
 
 from claimq.model import State
-from claimq.waiting.reasons import Where
-from claimq_admin.errors import NOT_DONE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, first_matching
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.text import instant, payload
-from claimq_cli.commands.changing.failed_changes import COLUMNS, absent, move, remove, requeue, row_of
+from claimq_cli.commands.changing.failed_changes import COLUMNS, move, remove, requeue, row_of
 from claimq_cli.commands.moving.export_items import export_failed
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import queue_argument
-from claimq_cli.commands.reading.item_details import described
 from claimq_cli.commands.reading.item_selection import filters
 
 
@@ -128,22 +125,3 @@ async def list_removed(context: Context, name: str, number: int, offset: int) ->
         nothing=f"{name}: no item was removed or dropped",
         each="items",
     )
-
-
-@failed.command("show")
-@queue_argument
-@click.argument("id")
-@with_context
-async def show(context: Context, name: str, id: str) -> None:  # noqa: A002 - the name that click shows
-    """Show one failed item of the queue NAME with all details.
-
-    \b
-    claimq failed show thumbnails order-4711
-
-    With -o json: the fields of LOCATED and `queue`.
-    """
-    async with context.queue(name) as queue:
-        located = await queue.failed_item(id)
-    if located is None:
-        raise CommandError(absent(name, [id]), NOT_DONE)
-    context.answers.give({"queue": name, **documents.located(located)}, *described(Where(located)))

@@ -1,4 +1,4 @@
-"""Commands that only read: status, queues, peek, items, busy, clients, find, workers."""
+"""Commands that only read: status, queues, peek, items, busy, clients, workers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from claimq.model import ClientInfo, Located, Snapshot, State, WorkerInfo
-from claimq.waiting.reasons import WaitReason
-from claimq_admin.errors import NOT_DONE, USAGE, CommandError
+from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads import documents
-from claimq_admin.reads.decisions import needs_attention, waits_text
+from claimq_admin.reads.decisions import needs_attention
 from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, attention, has_problem, local_conditions, workers_of
 from claimq_admin.similar_names import in_order
 from claimq_admin.text import age, count, instant, payload, reasons_text, workers_text
@@ -20,7 +19,6 @@ from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
 from claimq_cli.commands.options.sources import Source
-from claimq_cli.commands.reading.item_details import described
 
 STATES = click.Choice([state.value for state in State])
 
@@ -228,7 +226,7 @@ async def busy(context: Context, name: str, number: int) -> None:
     """Show the claimed items of the queue NAME, longest claim first.
 
     Each item has its worker, how long it has been claimed, the end of its lease and its counters. `claimq items NAME
-    busy` has the same items ordered by lease end, and `claimq find NAME ID` all details of one.
+    busy` has the same items ordered by lease end, and `claimq item show NAME ID` all details of one.
 
     \b
     claimq busy thumbnails
@@ -314,35 +312,6 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
         nothing=f"{name}: no items in main" if client is None else f"{name}: no items of {client} in main",
         total=sum(info.length > 0 for info in infos),
     )
-
-
-@click.command()
-@queue_argument
-@click.argument("id")
-@click.option("--all", "everywhere", is_flag=True, help="Search all items, however many there are.")
-@with_context
-async def find(context: Context, name: str, id: str, everywhere: bool) -> int | None:  # noqa: A002 - the name that click shows
-    """Show where the item ID of queue NAME is, and why it waits.
-
-    Searches all failed items, and the first 500 in each other state. `claimq find` and `claimq item show` are the
-    same.
-
-    \b
-    claimq find thumbnails order-4711
-    claimq find thumbnails order-4711 --all
-    claimq item show thumbnails order-4711 -o json
-
-    With -o json: the fields of LOCATED, `queue`, and `waits`: `{"reason", "text", "until", "ahead", "ahead_of_all"}`
-    or null.
-    """
-    async with context.queue(name) as queue:
-        where = await queue.where(id, everywhere=everywhere)
-    if where is None:
-        raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
-    needs_cause = where.reason is WaitReason.NO_WORKER
-    text = waits_text(where, await context.decision(name) if needs_cause else {})
-    context.answers.give({"queue": name, **documents.where(where, text)}, *described(where, text))
-    return None
 
 
 @click.command()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 import click
 
+from claimq.waiting.reasons import WaitReason
 from claimq_admin.changes.item_actions import ItemChange
-from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.errors import NOT_DONE, USAGE, CommandError
+from claimq_admin.reads import documents
+from claimq_admin.reads.decisions import waits_text
 from claimq_cli.commands.changing.failed_changes import change_items
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
-from claimq_cli.commands.options.queue_argument import QueueArgument
-from claimq_cli.commands.reading.inspection import find
+from claimq_cli.commands.options.queue_argument import QueueArgument, queue_argument
+from claimq_cli.commands.reading.item_details import described
 from claimq_cli.commands.reading.item_selection import Selection, item_selection
 
 
@@ -25,9 +26,31 @@ def item() -> None:
     """
 
 
-show = copy(find)
-show.name = "show"
-item.add_command(show)
+@item.command("show")
+@queue_argument
+@click.argument("id")
+@click.option("--all", "everywhere", is_flag=True, help="Search all items, however many there are.")
+@with_context
+async def show(context: Context, name: str, id: str, everywhere: bool) -> None:  # noqa: A002 - the name that click shows
+    """Show where the item ID of queue NAME is, and why it waits.
+
+    Searches all failed items, and the first 500 in each other state.
+
+    \b
+    claimq item show thumbnails order-4711
+    claimq item show thumbnails order-4711 --all
+    claimq item show thumbnails order-4711 -o json
+
+    With -o json: the fields of LOCATED, `queue`, and `waits`: `{"reason", "text", "until", "ahead", "ahead_of_all"}`
+    or null.
+    """
+    async with context.queue(name) as queue:
+        where = await queue.where(id, everywhere=everywhere)
+    if where is None:
+        raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
+    needs_cause = where.reason is WaitReason.NO_WORKER
+    text = waits_text(where, await context.decision(name) if needs_cause else {})
+    context.answers.give({"queue": name, **documents.where(where, text)}, *described(where, text))
 
 
 @item.command("cancel")

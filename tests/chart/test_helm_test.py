@@ -57,6 +57,14 @@ def test_it_fails_when_no_worker_runs_and_says_where_to_look(valkey: Server, sec
     assert "kubectl describe reliablequeue q-test" in said.stdout
 
 
+def test_it_fails_in_one_line_when_no_server_answers(valkey: Server) -> None:
+    valkey.stop()
+    said = run(valkey, "1s")
+    assert said.returncode == 1
+    assert "Traceback" not in said.stderr
+    assert said.stderr.endswith("; see the pods and volumes of the server: kubectl get pods,pvc\n")
+
+
 def test_the_rendered_programs_are_the_files(chart: Chart) -> None:
     objects = chart.objects("valkey.enabled=true")
     (pod,), (queue,) = of_kind(objects, "Pod"), of_kind(objects, "ReliableQueue")

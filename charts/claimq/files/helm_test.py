@@ -36,4 +36,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except claimq.ClaimqError as error:
+        sys.exit(f"{error}; see the pods and volumes of the server: kubectl get pods,pvc")

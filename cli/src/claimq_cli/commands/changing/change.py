@@ -45,7 +45,7 @@ async def pause(context: Context, name: str, until: str, within: str, reason: st
         await interruptible(admin.pause(until, within, reason), lambda: _paused(name, admin))
         pause = (await admin.queue.snapshot()).pause
     if note and not (until or within):
-        terminal.say_error(f"warning: {name}{note} stays paused until `claimq resume {name}`")
+        terminal.say_error(f"warning: {name}{note} stays paused until `{context.command} resume {name}`")
     context.answers.give({"queue": name, "paused": True}, f"{name}: {pause_text(pause or Pause())}")
 
 

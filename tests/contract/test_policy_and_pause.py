@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 import claimq
-from claimq import FailedPolicy, Match, NewItem, OnExpiry, Policy, ReliableQueue, RetryDelay, StoreMisused
+from claimq import (
+    FailedPolicy,
+    KeyOrder,
+    Match,
+    NewItem,
+    OnExpiry,
+    Policy,
+    ReliableQueue,
+    RetryDelay,
+    StoreMisused,
+)
 from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
 from testkit.servers.patient import patient
 from testkit.servers.server import Server
@@ -17,6 +27,7 @@ ODD = Policy(
     requeue_limit=1,
     busy_expiry=2.5,
     on_expiry=OnExpiry.FAIL,
+    key_order=KeyOrder.STRICT,
     retry_delay=RetryDelay(initial=0.1, factor=1.5, max=7, jitter=0.25),
     claim_wait_timeout=0,
     max_payload=100,

@@ -65,7 +65,16 @@ if TYPE_CHECKING:
         Verdict,
         WorkerInfo,
     )
-    from claimq.policy import Durability, FailedPolicy, Match, MaxWaiting, OnExpiry, Policy, RetryDelay
+    from claimq.policy import (
+        Durability,
+        FailedPolicy,
+        KeyOrder,
+        Match,
+        MaxWaiting,
+        OnExpiry,
+        Policy,
+        RetryDelay,
+    )
     from claimq.queue.claiming import DEFAULT
     from claimq.queue.inspecting import MemoryUsage
     from claimq.queue.settling import Done
@@ -134,6 +143,7 @@ _HOMES = {
     "claimq.policy": (
         "Durability",
         "FailedPolicy",
+        "KeyOrder",
         "Match",
         "MaxWaiting",
         "OnExpiry",
@@ -173,6 +183,7 @@ __all__ = [
     "ItemOptions",
     "ItemOutOfReach",
     "ItemTooLarge",
+    "KeyOrder",
     "Later",
     "Limit",
     "Located",

@@ -40,6 +40,13 @@ _LONGEST = 100
 """Characters of a stored value; those that the scripts write are shorter."""
 
 
+class KeyOrder(StrEnum):
+    """Whether an item that waits for its retry, or is postponed, holds back the later items of its key."""
+
+    RELAXED = "relaxed"
+    STRICT = "strict"
+
+
 class OnExpiry(StrEnum):
     """Where an item goes when its lease has expired."""
 
@@ -150,6 +157,8 @@ class Policy:
     """Where an item goes when its lease has expired."""
     retry_delay: RetryDelay = RetryDelay()
     """The delay before a failed item is retried."""
+    key_order: Choice[KeyOrder] = Choice(KeyOrder.RELAXED)
+    """Whether the later items of a key go on (``RELAXED``) or wait (``STRICT``) while one is retried or postponed."""
     claim_wait_timeout: OptionalSeconds = OptionalSeconds(1.0, most=86_400.0)
     """How long a claim waits for an item by default. None: forever."""
     max_payload: Size = Size(1024 * 1024, least=1, most=LARGEST_PAYLOAD)
@@ -310,6 +319,7 @@ class PolicyFields(TypedDict, total=False):
     busy_expiry: Duration
     on_expiry: OnExpiry | str
     retry_delay: RetryDelay
+    key_order: KeyOrder | str
     claim_wait_timeout: Duration | None
     max_payload: int
     max_waiting: MaxWaiting

@@ -14,6 +14,7 @@ from claimq.policy import (
     POLICY_FIELDS,
     Durability,
     FailedPolicy,
+    KeyOrder,
     Match,
     MaxWaiting,
     OnExpiry,
@@ -82,7 +83,7 @@ def test_every_field_of_the_policy_is_in_the_config() -> None:
     """A field that is forgotten there would be ignored by the scripts."""
     different: dict[str, Any] = {
         "requeue_limit": 7, "max_postponed": 7, "busy_expiry": 7.0, "on_expiry": OnExpiry.DROP,
-        "retry_delay": RetryDelay(initial=7.0),
+        "retry_delay": RetryDelay(initial=7.0), "key_order": KeyOrder.STRICT,
         "claim_wait_timeout": 7.0, "max_payload": 7, "id_window": 7.0, "failed": FailedPolicy(max_items=7),
         "max_waiting": MaxWaiting(per_client_items=7),
         "durability": Durability.FSYNCED, "durability_replicas": 2, "appendfsync_always": True,

@@ -40,6 +40,13 @@ class ExpiryAction(StrEnum):
     FAIL = "Fail"
 
 
+class KeyOrderSpec(StrEnum):
+    """Whether a retry holds back the later items of its key."""
+
+    RELAXED = "Relaxed"
+    STRICT = "Strict"
+
+
 class MatchSpec(StrEnum):
     """Which of two filters an item must pass."""
 
@@ -98,10 +105,7 @@ class RequeueFailedSpec:
     HINTS: ClassVar[dict[str, str]] = {"after": "the field is called minAge"}
 
     min_age: float | None = duration(
-        "Time after which a failed item is sent back, as a duration.",
-        least="1s",
-        most="8760h",
-        absent="never",
+        "Time after which a failed item is sent back.", least="1s", most="8760h", absent="never"
     )
     max_fail_count: int | None = integer(
         "Items that have failed permanently more often than this are not sent back.",
@@ -190,8 +194,7 @@ class LimitSpec:
         "Name of the limit.", required=True, pattern=f"^{NAME_PATTERN}$", form=NAME_FORM, longest=63
     )
     per: Per = choice(
-        "`client`: each client has the limit of its own, and items without a client have none.",
-        Per.QUEUE,
+        "`client`: each client has the limit of its own, and items without a client have none.", Per.QUEUE
     )
     rate: str | None = text(
         "How many items may start in a second (s), minute (m), hour (h) or day (d), such as 100/s. In every window "
@@ -275,10 +278,11 @@ class QueueSpec:
     retry_delay: RetryDelaySpec = nested(
         "The delay before a failed item is retried.", RetryDelaySpec, absent="1s, doubling up to 5m"
     )
+    key_order: KeyOrderSpec = choice(
+        "Whether the later items of a key go on or wait while one of them is retried.", KeyOrderSpec.RELAXED
+    )
     failed_items: FailedItemsSpec = nested(
-        "Automatic handling of failed items.",
-        FailedItemsSpec,
-        absent="they stay until a user decides",
+        "Automatic handling of failed items.", FailedItemsSpec, absent="they stay until a user decides"
     )
     max_payload: int = size(
         "The largest payload that can be enqueued, in bytes. An item of 8 MiB blocks the server for up to 80 ms.",

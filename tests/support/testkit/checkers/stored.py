@@ -303,10 +303,14 @@ def _wrong_keys(stored: Stored) -> Iterator[str]:
         yield f"several items with the same key are busy: {several}"
     held = [(item.key, f"{item.key} {int(at):016}") for at, item in stored.delayed if at > LAST_MS]
     left = {entry[1:] for entry in stored.held if entry.startswith(" ")}
-    if sorted(stored.held) != sorted([entry for _, entry in held] + [f" {key}" for key in left]):
+    gates = [entry for entry in stored.held if entry.count(" ") == 2]
+    retried = {(item.key, int(at)) for at, item in stored.delayed}
+    if lost := [entry for entry in gates if (entry.split()[0], int(entry.split()[2])) not in retried]:
+        yield f"items wait behind others that do not wait: {lost}"
+    if sorted(stored.held) != sorted([*(entry for _, entry in held), *(f" {key}" for key in left), *gates]):
         yield f"held has {stored.held}, and the items that wait for their keys are {held}"
     waiting = {item.key for items in stored.lists.values() for item in items}
-    if stuck := {key for key, _ in held} - set(busy) - waiting - left:
+    if stuck := {key for key, _ in held} - set(busy) - waiting - left - {entry.split()[0] for entry in gates}:
         yield f"items wait for keys that no other item has: {stuck}"
 
 

@@ -35,7 +35,7 @@ local function take_its_key(envelope)
   local others = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
   others[#others + 1] = ''
   q.keys, q.others = {[key] = 1}, table.concat(others, ' ')
-  if place then redis.call('ZREM', q.base .. 'held', held_entry(key, place)) end
+  if place then leave_held(q, key, place) end
 end
 
 local envelope, place = found_near(q, id, state, client, tonumber(ARGV[11]))

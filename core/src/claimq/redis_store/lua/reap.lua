@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted
---   after the server was replaced), then delayed items that are due to the tail of main.
+--   after the server was replaced), then delayed items that are due to the tail of main, or to the head if
+--   others of their keys wait behind them.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
 --   leases, present, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons, delayed:clients,
 --   config, levels, stats (HASH)
@@ -64,7 +65,6 @@ local due = read_within(q, limit - #ended, function(skip, count)
   for _, envelope in ipairs(page) do
     local item = parse(q, envelope, '0')
     expect_entry(q, item)
-    restart_wait(item, q.now)
     arrived[#arrived + 1] = item
     bytes = bytes + #envelope * (weight_of('delayed') - 1)
   end
@@ -76,10 +76,25 @@ if not room then found.away, found.more = {}, true end  -- claims of these may b
 note_looks(q, found)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. worker_of(token), {token}) end
 sliced(due, function(...) redis.call('ZREM', q.delayed, ...) end)
+
+-- Whether others of its key wait behind the item; now it is not in their way any more.
+local function had_gate(item)
+  -- include keys
+  local meta = item.meta
+  local key = meta.place and meta.options and meta.options.key
+  return key and leave_held(q, key, meta.place)
+end
+
+local ahead = {}
 for i, item in ipairs(arrived) do
   leave_delayed(q, item.client, due[i])
-  tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
+  if q.has_keys and had_gate(item) then ahead[#ahead + 1] = item
+  else
+    restart_wait(item, q.now)
+    tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
+  end
 end
+to_heads(q, ahead)
 if q.entering then enter_ring(q) end
 if #arrived > 0 then leave_wake_token(q) end
 local crashes = is_lost and 0 or #items

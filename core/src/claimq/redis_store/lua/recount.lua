@@ -98,7 +98,7 @@ for i, item in ipairs(waiting_again) do
   else
     redis.call('ZREM', q.delayed, item.envelope)
     local key = item.meta.options and item.meta.options.key
-    if key and item.meta.place then redis.call('ZREM', q.base .. 'held', held_entry(key, item.meta.place)) end
+    if key and item.meta.place then leave_held(q, key, item.meta.place) end
     leave_delayed(q, item.client, item.envelope)
   end
   verdicts[i] = settle(q, policy, item, 'crash', cause, worker)

@@ -10,15 +10,18 @@ local function key_of_plain(envelope)
 end
 
 -- Whether a held item of the key comes before this one. Then that one is put at the head of its list
--- (q.overtaken), and this one is held.
+-- (q.overtaken) unless it waits for its time, and this one is held.
 local function is_behind(q, key, envelope)
   if q.has_held == nil then q.has_held = redis.call('ZCARD', q.base .. 'held') > 0 end
-  local first = q.has_held and first_held(q, key)
+  if not q.has_held then return false end
+  local first, is_gate = first_held(q, key)
   if not first then return false end
   local place = place_of(envelope)
   if place and held_entry(key, place) < first then return false end
-  q.overtaken = q.overtaken or {}
-  q.overtaken[#q.overtaken + 1] = key
+  if not is_gate then
+    q.overtaken = q.overtaken or {}
+    q.overtaken[#q.overtaken + 1] = key
+  end
   return true
 end
 

@@ -6,13 +6,31 @@
 --
 -- An item whose key is busy is held: it is in delayed, with its place (lib/head.lua) as its score, a number
 -- above every instant. cq:{NAME}:held has "KEY PLACE" for it, so that the first one of a key is found at
--- once. (docs/decisions/keys.md)
+-- once. "KEY PLACE UNTIL" is a gate: behind it the items of the key wait for the one of this place, which is
+-- in delayed until then (ms), in a queue with strict order. (docs/decisions/keys.md)
 local function held_entry(key, place) return key .. ' ' .. format_text('%016d', place) end
 
--- The entry of the first held item of a key, or nil.
-local function first_held(q, key)
-  local from, to = '[' .. key .. ' ', '(' .. key .. '!'
-  return redis.call('ZRANGE', q.base .. 'held', from, to, 'BYLEX', 'LIMIT', 0, 1)[1]
+-- The first entry of a key, and whether it is a gate; nil without one. It passes over gates whose item has
+-- left delayed, and adds them to `ended`.
+local function first_held(q, key, ended)
+  local from, to, passed = '[' .. key .. ' ', '(' .. key .. '!', 0
+  while true do
+    local entry = redis.call('ZRANGE', q.base .. 'held', from, to, 'BYLEX', 'LIMIT', whole(passed), 1)[1]
+    local ends = entry and tonumber(string.match(entry, '^%S+ %d+ (%d+)$'))
+    if not ends then return entry, false end
+    local next_due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
+    if next_due and tonumber(next_due) < ends + 1 then return entry, true end
+    passed = passed + 1
+    if ended then ended[passed] = entry end
+  end
+end
+
+-- Removes what held has for the item of this place; returns whether it had a gate.
+local function leave_held(q, key, place)
+  local held, entry = q.base .. 'held', held_entry(key, place)
+  local gates = redis.call('ZRANGE', held, '[' .. entry .. ' ', '(' .. entry .. '!', 'BYLEX')
+  redis.call('ZREM', held, entry, unpack(gates))
+  return #gates > 0
 end
 
 -- The key in the header of an envelope, or nil.

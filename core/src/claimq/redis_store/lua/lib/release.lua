@@ -9,17 +9,19 @@ local function release(q, keys)
   -- include weigh_out leave_delayed envelope place_of head
   local held, lines, of_list, left = q.base .. 'held', {}, {}, {}
 
-  -- The first held item of a key; entries without an item end.
+  -- The first held item of a key, or nil behind a gate; entries without an item end.
   local function next_item(key)
-    local entry = first_held(q, key)
-    while entry do
+    local ended = {}
+    local entry, is_gate = first_held(q, key, ended)
+    if #ended > 0 then redis.call('ZREM', held, unpack(ended)) end
+    while entry and not is_gate do
       local place = string.sub(entry, #key + 2)
       local envelope = redis.call('ZRANGE', q.delayed, place, place, 'BYSCORE')[1]
       if envelope then
         return {meta = {place = tonumber(place)}, stored = envelope, entry = entry, key = key}
       end
       redis.call('ZREM', held, entry)
-      entry = first_held(q, key)
+      entry, is_gate = first_held(q, key)
     end
   end
 

@@ -31,6 +31,7 @@ TEXTS_OF = {
     "explain.lua": {"at", "write_weights(q)"},
     "free_keys.lua": {"table.concat(live, ' ')"},
     "keys.lua": {"to"},
+    "lease.lua": {"q.limits"},
     "park.lua": {"q.limits"},
     "release.lua": {"place"},
     "repair.lua": {"has_more and last or '0'", "starts_at"},

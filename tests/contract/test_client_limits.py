@@ -107,7 +107,7 @@ async def test_one_worker_waits_for_the_client_that_is_next(
     assert await starts(queue, 1) == "a"
     await move_clock(queue, 0.05)
     assert await starts(queue, 2) == "b"
-    waits = [(await worker._claim(1, 0)) for worker in (queue, other_worker)]
+    waits = [await worker._claim_once(1, None) for worker in (queue, other_worker)]
     assert [wait.next_due_in for wait in waits] == [0.05, None]
     assert all(wait.is_held_back for wait in waits)
 

@@ -125,12 +125,13 @@ async def test_one_worker_at_a_time_waits_for_the_next_start(
     await filled(queue, Limit("api", rate="10/s"))
     assert await starts(queue) == 1
     waits = [
-        (await claims_of._claim(1, 0)).next_due_in for claims_of in (queue, other_worker, queue, other_worker)
+        (await claims_of._claim_once(1, None)).next_due_in
+        for claims_of in (queue, other_worker, queue, other_worker)
     ]
     assert waits == [0.1, None, 0.1, None]
     await move_clock(queue, 0.1)
     assert await starts(queue) == 1
-    assert (await other_worker._claim(1, 0)).next_due_in == 0.1
+    assert (await other_worker._claim_once(1, None)).next_due_in == 0.1
 
 
 async def test_items_given_back_before_their_app_began_give_their_starts_back(queue: ReliableQueue) -> None:
@@ -274,7 +275,7 @@ async def test_the_next_start_is_not_a_millisecond_late_by_rounding(
     await filled(queue, Limit("api", rate="4/m", burst=210))
     now = round((await queue.snapshot()).now * 1000)
     server.call("HSET", "cq:{q}:stats", "limits", f"0;api 12545304 {now} 0 0 60000 210")
-    assert (await queue._claim(1, 0)).next_due_in == 1.326  # (12545304 - 209 * 60000) / 4 ms
+    assert (await queue._claim_once(1, None, 2.0)).next_due_in == 1.326  # (12545304 - 209 * 60000) / 4 ms
 
 
 @pytest.mark.parametrize("limit", [Limit("api", rate="1/h"), Limit("licences", busy=1)], ids=str)
@@ -366,3 +367,13 @@ async def test_after_a_loss_of_the_data_a_rate_begins_again(queue: ReliableQueue
     assert (await starts(queue), await starts(queue)) == (2, 0)
     server.call("HDEL", "cq:{q}:stats", "limits")
     assert (await starts(queue), await starts(queue)) == (2, 0)
+
+
+async def test_a_claim_that_does_not_wait_leaves_the_wait_to_another(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await filled(queue, Limit("api", rate="10/s"))
+    assert await starts(queue) == 1
+    assert (await queue._claim(1, 0)).next_due_in is None
+    assert (await queue._claim_once(1, None, 0.05)).next_due_in is None
+    assert (await other_worker._claim_once(1, None)).next_due_in == 0.1

@@ -61,10 +61,6 @@ class Limit:
         optional_count(where + "busy", self.busy, least=1, most=HIGHEST)
         if self.burst == 1:  # which is the same as none, and as it is stored
             object.__setattr__(self, "burst", None)
-        if self.busy is not None and self.per is Per.CLIENT:
-            raise ValueError(
-                f"limits: {self.name} has busy per client, which is not possible yet; give a rate"
-            )
         if (self.rate is None) == (self.busy is None):
             raise ValueError(f"limits: {self.name} has {self._both_or_none()}; give one of rate and busy")
         if burst is not None and self.rate is None:

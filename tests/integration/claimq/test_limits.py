@@ -8,7 +8,8 @@ import claimq
 from claimq import Item, Limit, ReliableQueue
 from claimq.consuming import claims_ahead
 from claimq.consuming.engine import chunk_size
-from testkit.plugin import ServerFactory
+from testkit.plugin import ProxyFactory, ServerFactory
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 from testkit.workers.handlers import Seen, fill
@@ -137,3 +138,16 @@ async def test_a_claim_asks_before_the_instant_of_the_next_start_until_it_comes(
         return _calls(valkey.call("INFO", "commandstats")) - before > 2
 
     await eventually(asked_again)
+
+
+async def test_a_removal_of_a_limit_whose_reply_was_lost_is_repeated_without_an_error(
+    valkey: Server, start_proxy: ProxyFactory
+) -> None:
+    proxy = start_proxy(valkey)
+    async with claimq.connect(settings=patient(proxy.url)) as store:
+        queue = store.queue("q")
+        await queue.update_policy(limits=[Limit("api", rate="20/s"), Limit("licences", busy=1)])
+        fault = proxy.drop_reply(matching=lambda request: b"limits_before" in request.words)
+        await queue.remove_limit("api")
+        assert fault.hit is not None
+        assert (await queue.policy()).limits == (Limit("licences", busy=1),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,6 +31,7 @@ _TIMER_STEP = 0.11
 _SLEEP_STEP = 0.002
 """A sleep ends up to a millisecond late, and the server counts whole ones. So a claim asks from a little before the
 instant on: without a burst, a rate would lose each delay."""
+_LONGEST_WAIT = 86_400.0
 _NONCE_BYTES, _NONCE, _MARK = 6, 8, 3
 
 _log = logging.getLogger(__name__)
@@ -91,7 +93,10 @@ class Claiming(QueuePart):
         pause: float | None = None
         reaped = False
         while True:
-            claimed = await self._claim_once(count, pause)
+            waits: float | None = None
+            if wait is not DEFAULT:
+                waits = math.inf if limit is None else started + limit - time.monotonic() - (pause or 0.0)
+            claimed = await self._claim_once(count, pause, waits)
             if claimed.claims:
                 return claimed
             longest = claimed.wait if wait is DEFAULT else limit
@@ -112,10 +117,12 @@ class Claiming(QueuePart):
                     await asyncio.sleep(pause - _SLEEP_STEP)
                     pause = None
 
-    async def _claim_once(self, count: int, pause: float | None) -> Claimed:
-        """Claims once, after a wake token or ``pause`` seconds if that is given."""
+    async def _claim_once(self, count: int, pause: float | None, waits: float | None = None) -> Claimed:
+        """Claims once, after a wake token or ``pause`` seconds if that is given. ``waits``: for how many seconds more
+        the caller waits for an item; None: as long as the policy says."""
         keys, unused_pause = [self._keys.main], pause
-        limit = self._limit()
+        waits_ms: Arg = "" if waits is None else round(min(max(waits, 0.0), _LONGEST_WAIT) * 1000)
+        limit = [*(self._limit() or [""]), waits_ms]
 
         async def call(words: list[Arg]) -> list[Any]:
             nonlocal unused_pause

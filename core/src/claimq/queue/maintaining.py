@@ -124,12 +124,15 @@ class Maintaining(QueuePart):
     async def _change_limits(self, change: Callable[[str, float], str]) -> None:
         """Sets the limits to ``change`` of the present ones and the time of the server. Repeats that if another call
         has changed them in between."""
-        is_set = False
+        is_set, after = False, ""
         while not is_set:
             with self._reading("limits") as read:
                 reply = await read.reply(self._connection.run("snapshot", [self._keys.main], [0]))
                 before, now = reply[9][-1], number_of_reply(reply[0], LAST_MS) / 1000
-            after = change(before.decode("utf-8", "replace"), now)
+            stored = before.decode("utf-8", "replace")
+            if after and stored == after:  # the reply of the first call was lost
+                break
+            after = change(stored, now)
             is_set = await self._configure("limits", after, "limits_before", before)
         await self._wake()
 

@@ -17,6 +17,7 @@
 ``delayed:clients``    hash    client -> how many of its items are in ``delayed``
 ``bytes``              hash    client -> items and bytes of it in main and in delayed, where bytes are bounded
 ``starts``             hash    client -> levels of the rates that it has of its own
+``in_progress``        hash    client -> number of its items in progress, while a limit on these holds per client
 ``busy:WORKER``        hash    token -> envelope
 ``leases``             zset    token -> end of the lease (ms)
 ``claims``             zset    call that claimed, "FIRST COUNT NONCE WORKER" -> when (ms)
@@ -55,6 +56,7 @@ TYPES = {
     "delayed:clients": "hash",
     "bytes": "hash",
     "starts": "hash",
+    "in_progress": "hash",
     "leases": "zset",
     "claims": "zset",
     "workers": "zset",

@@ -85,6 +85,7 @@ class Stored:
     """How many items of a client are in delayed."""
     weights: dict[str, str] = field(default_factory=dict[str, str])
     starts: dict[str, str] = field(default_factory=dict[str, str])
+    in_progress: dict[str, str] = field(default_factory=dict[str, str])
     """Items and bytes of a client in main and in delayed, where bytes are bounded."""
     busy: dict[str, StoredItem] = field(default_factory=dict[str, StoredItem])
     holders: dict[str, str] = field(default_factory=dict[str, str])
@@ -190,6 +191,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "delayed:clients": ("hash", "delayed_clients", _texts),
     "bytes": ("hash", "weights", _texts),
     "starts": ("hash", "starts", _texts),
+    "in_progress": ("hash", "in_progress", _texts),
     "levels": ("hash", "passed", _texts),
     "keys": ("hash", "keys", _texts),
     "held": ("zset", "held", lambda value: [raw.decode() for raw, _ in value]),

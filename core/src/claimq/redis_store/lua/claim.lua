@@ -7,7 +7,8 @@
 --   delayed:clients, config, levels, keys, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with
 --   every call, 7 the incarnation of the queue's data that the caller knows, or "" before its first reply, 8
---   the bytes of the largest item that it can take (no limit without)
+--   the bytes of the largest item that it can take ("": no limit), 9 how long it waits for an item (ms; "":
+--   as long as the policy says)
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}, with its bytes as a
 --   number in place of an envelope that is larger; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if
 --   there is something to reap, 2 more if there is something to repair, and 4 more if the queue limits how
@@ -39,7 +40,9 @@ if #envelopes == 0 then
     close(q, counts_of(q, envelopes, {}))
   else touch(q) end
   if q.stopped or q.past or q.waiting then return {'AGAIN'} end
-  if c.next_start and q.left > 0 then
+  local wait = c.wait == '' and '' or whole(setting(c.wait, 1000, 0, 86400000))
+  local waits = tonumber(ARGV[9]) or tonumber(wait) or math.huge
+  if c.next_start and q.left > 0 and c.next_start - q.now <= waits then
     -- One worker waits for the instant when a rate lets the next item start. Its claim leaves a wake token.
     -- The others sleep as if nothing waited, so that they do not all come at that instant.
     local at, waiter = string.match(redis.call('HGET', q.stats, 'limits_waiter') or '', '^(%d+) (.*)$')
@@ -49,7 +52,6 @@ if #envelopes == 0 then
       c.due = whole(math.min(tonumber(c.due) or c.next_start, c.next_start))
     end
   end
-  local wait = c.wait == '' and '' or whole(setting(c.wait, 1000, 0, 86400000))
   local reason = c.paused and 1 or c.limits and (q.is_full or q.left > 0) and 2 or 0
   return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,
     redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf')}

@@ -33,6 +33,7 @@ if counts and (not string.find(q.bound, '^%d+ %d+ %d+ %d+ %d+ %d+$')
   q.weighs = false
 end
 local bound = bound_for(q, function(field) return redis.call('HGET', q.config, field) or '' end)
+local has_old_counts = busy_count(q) == 0 and redis.call('HLEN', q.base .. 'in_progress') > 0
 local has_lost_delayed = redis.call('ZCARD', q.delayed) == 0
   and redis.call('HLEN', q.base .. 'delayed:clients') > 0
 local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.base .. 'wake')
@@ -160,6 +161,7 @@ if adopted then
   note_size(q, #adopted)
 end
 set_bound(q, bound)
+if has_old_counts then redis.call('DEL', q.base .. 'in_progress') end
 if has_lost_delayed then redis.call('DEL', q.base .. 'delayed:clients') end
 local unheld, released, are_left = 0, 0, false
 if q.has_keys or has_lost_keys then unheld, released, are_left = repair_held() end

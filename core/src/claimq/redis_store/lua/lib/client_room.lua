@@ -7,15 +7,18 @@ local SAMPLE = 64
 local function client_room(q, text)
   -- include tags parked
   read_last(q)
-  local rates, room, seen = limits_of(text, 'client'), 0, 0
+  local rates, most = limits_of(text, 'client')
+  local room, seen = 0, 0
   local clients, with_turns = redis.call('ZCARD', q.clients), turns(q)
   local names = with_turns > 0 and redis.call('ZRANGE', q.clients, 0, whole(math.min(with_turns, SAMPLE) - 1))
     or {}
   local levels = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names))
+  local busy = most and #names > 0 and redis.call('HMGET', q.base .. 'in_progress', unpack(names))
   for i, name in ipairs(names) do
     if name == '-' then clients = clients - 1
     else
       local free = count_in(q, name)
+      if busy then free = math.max(0, math.min(free, most - setting(busy[i], 0, 0, most))) end
       for _, rate in ipairs(rates) do
         read_level(q, rate, levels[i])
         free = math.min(free, math.max(free_of(rate), 0))
@@ -24,12 +27,16 @@ local function client_room(q, text)
     end
   end
   if with_turns > #names then room = math.floor(room / math.max(seen, 1) * with_turns) end
-  return room + count_in(q, '-'), clients, first_unparked(q), rates
+  return room + count_in(q, '-'), clients, first_unparked(q)
 end
 
--- The limit at which a client is, and when it may start an item again (ms); "" if it may now.
+-- The limit at which a client is, and when it may start an item again (ms; "": when one of its items ends).
 local function client_limit(q, text, name)
   local rates, limit, at = limits_of(text, 'client'), '', ''
+  for full, most in string.gmatch(text, '([%w-]+) client busy (%d+)') do
+    local busy = name ~= '-' and redis.call('HGET', q.base .. 'in_progress', name)
+    if setting(busy, 0, 0, LAST_NUMBER) >= tonumber(most) then return full, '' end
+  end
   local levels = #rates > 0 and name ~= '-' and redis.call('HGET', q.base .. 'starts', name)
   for _, rate in ipairs(levels and rates or {}) do
     read_level(q, rate, levels)

@@ -1,8 +1,18 @@
+-- Ends claims that are done: while limits hold per client, their clients may start items again.
+local function free_of_groups(q, busy, tokens)
+  -- include free_clients
+  check_writes(q.base, {'ZADD'})
+  free_clients(q, busy, tokens)
+end
+
 -- Ends the claims of the groups that are held. Returns 'done' or 'lost' for each, and how many are lost. All
 -- claims are removed at once, since to remove one that is not held changes nothing. Where a claim has no
 -- lease they are removed one by one: the items in busy show which claims were held.
 local function end_held(q, groups)
   local verdicts, lost = {}, 0
+  if q.limits and string.find(q.limits, ' client busy ', 1, true) then
+    for _, group in ipairs(groups) do free_of_groups(q, group.busy, group.tokens) end
+  end
   for _, group in ipairs(groups) do
     local busy, tokens, before = group.busy, group.tokens, #verdicts
     local are_leased = #tokens > 0 and redis.call('ZREM', q.leases, unpack(tokens)) == #tokens

@@ -76,7 +76,10 @@ end
 
 -- Removes what was planned; returns how many items that were.
 local function flush(q, plan)
-  -- include weights
+  -- include weights slices count_ends
+  if q.limits and string.find(q.limits, ' client busy ', 1, true) and not plan.is_last then
+    for _, claim in ipairs(plan.claims) do pcall(count_ends, q, claim.busy, {claim.token}) end
+  end
   for _, claim in ipairs(plan.claims) do
     redis.pcall('HDEL', claim.busy, claim.token)
     redis.call('ZREM', q.leases, claim.token)
@@ -96,7 +99,8 @@ local function flush(q, plan)
       redis.call('UNLINK', q.base .. 'busy:' .. worker)
     end
     for _, key in ipairs({q.clients, q.heads, q.leases, q.base .. 'claims', q.base .. 'removed',
-      q.base .. 'wake', q.base .. 'ids', q.base .. 'levels', q.base .. 'keys', q.base .. 'bytes'}) do
+      q.base .. 'wake', q.base .. 'ids', q.base .. 'levels', q.base .. 'keys', q.base .. 'bytes',
+      q.base .. 'in_progress'}) do
       redis.call('UNLINK', key)
     end
   end

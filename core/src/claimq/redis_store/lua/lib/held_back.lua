@@ -8,8 +8,10 @@ local PAUSE_BYTES = 1600
 -- The same as read_limits() for the limits per client, and how many clients have items.
 local function read_client_limits(q, text, names)
   -- include client_room
-  local room, clients, first, rates = client_room(q, text)
-  for i = 1, #rates do names[#names + 1] = format_text(' %s %d', rates[i].name, room) end
+  local room, clients, first = client_room(q, text)
+  for name in string.gmatch(text, '([%w-]+) client ') do
+    names[#names + 1] = format_text(' %s %d', name, room)
+  end
   return room, clients, room == 0 and first
 end
 

@@ -71,9 +71,15 @@ end
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
 
 -- Sets q.park, which knows how many items each client may start now.
-local function limit_clients(q, text)
+local function limit_clients(q, text, worker)
   -- include start_limits park
-  q.park = new_park(q, text)
+  q.park = new_park(q, text, worker)
+end
+
+-- No limit per client holds: what stats has of them ends.
+local function end_park(q)
+  q.limits = string.match(q.limits, '^[^|]*')
+  redis.call('HSET', q.stats, 'limits', q.limits)
 end
 
 -- How many items the limits let start now. Sets c.next_start (when a rate lets the next item start), c.free
@@ -82,7 +88,7 @@ local function within_limits(q, c, count)
   -- include start_limits
   local text = in_force(q, c.limits)
   local rates, most, room, next_start = read_limits(q, text, count)
-  if string.find(text, ' client ', 1, true) then limit_clients(q, text) end
+  if string.find(text, ' client ', 1, true) then limit_clients(q, text, c.worker) end
   c.next_start = next_start
   c.note_starts = function(started)
     local levels = q.is_full and '1' or '0'

@@ -4,19 +4,48 @@
 -- the rates of each client, as stats has those of the queue (lib/start_limits.lua). An item without a client
 -- counts for no limit per client.
 --
+-- For limits on items in progress the hash `in_progress` counts them by client, while such a limit holds. At
+-- that limit a client is parked for FAR_MS, and gets its turn back when one of its items ends.
+--
 -- Behind "|" the field `limits` of stats has the band (0 or 1) in which clients are parked, "+" while the
 -- other one may have some, and the limits by which they were parked. Where other limits hold, clients are
--- parked in the other band from then on, and those of the band before get their turns back.
+-- parked in the other band from then on, and those of the band before get their turns back. "=WORKER" is
+-- there while the items in progress are counted for a new limit: those of the workers up to this name are. No
+-- client starts an item until all are.
+local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
-local function new_park(q, text)
+local function new_park(q, text, worker)
   -- include tags parked unpark client_of
-  local rates = limits_of(text, 'client')
+  local rates, most = limits_of(text, 'client')
   local texts, park, key = {}, {clients = {}, parked = 0}, q.base .. 'starts'
   for limit in string.gmatch(text, '[^;]+ client [^;]+') do texts[#texts + 1] = limit end
   text = table.concat(texts, ';')
-  local band, moving, before = string.match(q.limits or '', '|([01])(%+?) (.*)$')
+  local band, moving, counting, before = string.match(q.limits or '', '|([01])(%+?)(=?%S*) (.*)$')
   band = tonumber(band) or 0
+  local in_progress = q.base .. 'in_progress'
+  local function is_counted(name) return counting == '' or name <= string.sub(counting or '=', 2) end
+
+  -- Counts the items that are in progress, of as many workers as a call may read.
+  local function count_workers()
+    local last, names, counts = string.sub(counting, 2), {}, {}
+    for _, name in ipairs(redis.call('ZRANGE', q.workers, 0, -1)) do
+      if name > last then names[#names + 1] = name end
+    end
+    table.sort(names)
+    for _, name in ipairs(names) do
+      if not has_room(q, 0) then break end
+      local claims = redis.call('HGETALL', q.base .. 'busy:' .. name)
+      for i = 2, #claims, 2 do
+        local client = client_of(claims[i])
+        if client ~= '-' then counts[client] = (counts[client] or 0) + 1 end
+        has_room(q, #claims[i] + 1000)
+      end
+      last = name
+    end
+    for client, count in pairs(counts) do redis.call('HINCRBY', in_progress, client, whole(count)) end
+    counting = last ~= (names[#names] or last) and '=' .. last or ''
+  end
 
   -- Gives clients their turns back. Returns how many clients have turns.
   park.begin = function()
@@ -26,20 +55,31 @@ local function new_park(q, text)
     end
     local is_moving = moving == '+' and has_more()
     if text ~= before and not is_moving then
-      band, before = 1 - band, text
+      if most and not string.find(before or '', ' client busy ', 1, true) then
+        redis.call('DEL', in_progress)
+        counting = '='
+      end
+      band, before, counting = 1 - band, text, most and counting or ''
       is_moving = has_more()
     end
-    local tail = '|' .. band .. (is_moving and '+ ' or ' ') .. before
+    if string.sub(counting or '', 1, 1) == '=' then count_workers() end
+    local tail = '|' .. band .. (is_moving and '+' or '') .. (counting or '') .. ' ' .. before
     if tail ~= tail_of(q) then
       q.limits = string.match(q.limits or '0', '^[^|]*') .. tail
       redis.call('HSET', q.stats, 'limits', q.limits)
+    end
+    if most and (before ~= text or counting ~= '') then
+      q.stopped = true
+      return 0
     end
     if q.has_parked then unpark(q, band * BAND, band * BAND + q.now) end
     return turns(q)
   end
 
-  local function read(levels)
-    local client = {rates = {}, free = math.huge, started = 0, is_fresh = true}
+  local function read(levels, busy)
+    busy = setting(busy, 0, 0, LAST_NUMBER)
+    local client = {rates = {}, free = most and most - busy or math.huge, started = 0, is_fresh = true,
+      busy = busy}
     for i = 1, #rates do
       local of = rates[i]
       local rate = {name = of.name, spec = of.spec, starts = of.starts, period = of.period, full = of.full}
@@ -56,8 +96,10 @@ local function new_park(q, text)
     for _, name in ipairs(clients) do
       if name ~= '-' and not park.clients[name] then names[#names + 1] = name end
     end
-    local stored = #names > 0 and redis.call('HMGET', key, unpack(names))
-    for i = 1, #names do park.clients[names[i]] = read(stored[i]) end
+    if #names == 0 then return end
+    local stored = #rates > 0 and redis.call('HMGET', key, unpack(names)) or {}
+    local busy = most and redis.call('HMGET', in_progress, unpack(names)) or {}
+    for i = 1, #names do park.clients[names[i]] = read(stored[i], busy[i]) end
   end
 
   -- How many items a client may start now.
@@ -73,7 +115,8 @@ local function new_park(q, text)
 
   -- The score of a client that may start no item now.
   park.score = function(name)
-    local client, at = park.clients[name], q.now
+    local client = park.clients[name]
+    local at = most and most - client.busy - client.started < 1 and q.now + FAR_MS or q.now
     for i = 1, #rates do
       local rate = client.rates[i]
       if free_of(rate, client.started) < 1 then at = math.max(at, start_of(rate, client.started)) end
@@ -118,10 +161,13 @@ local function new_park(q, text)
 
   -- Writes the starts that were counted.
   park.write = function()
-    local words, fresh = {}, {}
+    local words, fresh, busy = {}, {}, {}
     for name, client in pairs(park.clients) do
       local started = client.started
-      if started > 0 then
+      if started > 0 and most and is_counted(worker) then
+        busy[#busy + 1], busy[#busy + 2] = name, whole(client.busy + started)
+      end
+      if started > 0 and #rates > 0 then
         local levels = client.is_fresh and fresh[started]
         if not levels then
           levels = ''
@@ -135,8 +181,10 @@ local function new_park(q, text)
       end
     end
     sliced(words, function(...) redis.call('HSET', key, ...) end)
+    sliced(busy, function(...) redis.call('HSET', in_progress, ...) end)
   end
 
   expect_hash(key)
+  expect_hash(in_progress)
   return park
 end

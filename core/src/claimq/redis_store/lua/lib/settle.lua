@@ -8,6 +8,7 @@ local function policy_of(q)
     'limits', 'max_postponed', 'key_order')
   expect_list(q.base .. 'wake'); expect_zset(q.delayed); expect_zset(q.base .. 'failed'); expect_hash(q.base
     .. 'failed:items'); expect_hash(q.base .. 'failed:reasons'); expect_list(q.base .. 'removed')
+  if q.limits then expect_hash(q.base .. 'in_progress') end
   if q.has_keys then expect_hash(q.base .. 'keys'); expect_zset(q.base .. 'held') end
   local refused = refused_read(q.base)
   if refused then refuse(q.base, refused) end

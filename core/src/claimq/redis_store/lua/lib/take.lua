@@ -187,13 +187,11 @@ local function take_in_turns(q, want, ring, in_main)
   expect_zset(q.heads)
   local only = read_last(q)
   if q.park then ring = q.park.begin() elseif q.has_parked then ring = unpark_all(q) end
-  if q.has_parked then
-    only = redis.call('ZRANGE', clients, 0, 0)[1]
-    if ring == 0 then
-      got = in_main > 0 and take_list(q, '-', want) or got
-      return got, in_main - #got
-    end
+  if ring == 0 then
+    got = in_main > 0 and take_list(q, '-', want) or got
+    return got, in_main - #got
   end
+  if q.has_parked then only = redis.call('ZRANGE', clients, 0, 0)[1] end
   if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
     redis.call('ZADD', clients, whole(next_tag(q)), '-')
@@ -266,6 +264,7 @@ local function take_for(q, c, count)
   q.last = q.first + count - 1
   if q.has_keys then has_room(q, CALL_BYTES / 2) end  -- an item that is held takes twice as long
   if c.paused then count = 0 elseif c.limits then count = within_limits(q, c, count) end
+  if q.limits and not q.park and string.find(q.limits, '|', 1, true) then end_park(q) end
   local envelopes = count > 0 and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   if q.park then q.park.write() end

@@ -1,0 +1,175 @@
+"""Limits per client on items in progress: every end of a claim frees its client."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from claimq import Done, Limit, NewItem, ReliableQueue
+from claimq.internals.next_claims import next_claims
+from claimq.model import Claim
+from testkit.queues.clock import move_clock
+from testkit.servers.server import Server
+
+pytestmark = pytest.mark.frozen_clock(True)
+
+
+async def filled(queue: ReliableQueue, *limits: Limit, clients: str = "ab", count: int = 10) -> None:
+    await queue.update_policy(limits=limits)
+    await queue.enqueue_many(
+        NewItem(f"{client}{number}", client=client) for number in range(count) for client in clients
+    )
+
+
+async def starts(queue: ReliableQueue, count: int = 100) -> str:
+    """The clients whose items start, in order."""
+    return "".join(claim.item.client or "-" for claim in await queue.claim(count, wait=0))
+
+
+def in_progress(server: Server) -> dict[bytes, bytes]:
+    reply = server.call("HGETALL", "cq:{q}:in_progress")
+    assert isinstance(reply, list)
+    flat = [word for word in reply if isinstance(word, bytes)]
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+async def test_no_more_items_of_a_client_are_in_progress_than_its_bound(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await filled(queue, Limit("slots", busy=2, per="client"))
+    claims = await queue.claim(100, wait=0)
+    assert (len(claims), await starts(queue)) == (4, "")
+    assert in_progress(server) == {b"a": b"2", b"b": b"2"}
+    await queue.done([claim for claim in claims if claim.item.client == "a"][:1])
+    assert (await starts(queue), await starts(queue)) == ("a", "")
+
+
+async def end_by_lease(queue: ReliableQueue) -> None:
+    await move_clock(queue, 31)
+    await queue.reap()
+
+
+async def flush(queue: ReliableQueue) -> None:
+    await queue.flush()
+    await queue.enqueue_many(NewItem("again", client="a") for _ in range(9))
+
+
+BUSY_ENDS: dict[str, Callable[[ReliableQueue, list[Claim]], Awaitable[object]]] = {
+    "done": lambda queue, claims: queue.done(claims),
+    "done, and enqueue": lambda queue, claims: queue.done(
+        [Done(claim, [NewItem("next", client="a")]) for claim in claims]
+    ),
+    "fail": lambda queue, claims: queue.fail(claims, "no"),
+    "fail for good": lambda queue, claims: queue.fail(claims, "no", permanent=True),
+    "drop": lambda queue, claims: queue.drop(claims, "no"),
+    "unclaim": lambda queue, claims: queue.unclaim(claims),
+    "requeue": lambda queue, claims: queue.requeue(claims),
+    "release": lambda queue, _: queue.release_worker("w1"),
+    "lease": lambda queue, _: end_by_lease(queue),
+    "flush": lambda queue, _: flush(queue),
+}
+
+
+@pytest.mark.parametrize("end", list(BUSY_ENDS))
+async def test_every_end_frees_the_client_and_wakes_a_waiting_claim(
+    queue: ReliableQueue, server: Server, end: str
+) -> None:
+    await filled(queue, Limit("slots", busy=3, per="client"), clients="a", count=9)
+    claims = await queue.claim(100, wait=0)
+    assert (len(claims), await starts(queue)) == (3, "")
+    server.call("DEL", "cq:{q}:wake")
+    await BUSY_ENDS[end](queue, claims)
+    assert server.call("LLEN", "cq:{q}:wake") == 1
+    assert (await starts(queue), await starts(queue)) == ("aaa", "")
+
+
+async def test_done_and_claim_frees_the_client(queue: ReliableQueue, server: Server) -> None:
+    await filled(queue, Limit("slots", busy=1, per="client"), clients="ab")
+    claims = await queue.claim(2, wait=0)
+    await next_claims(queue).done_and_claim(claims, 2)
+    assert await starts(queue) == "ab"
+    assert in_progress(server) == {b"a": b"1", b"b": b"1"}
+
+
+async def test_items_in_progress_before_the_limit_count(queue: ReliableQueue, server: Server) -> None:
+    await filled(queue)
+    claims = await queue.claim(6, wait=0)
+    await queue.update_policy(limits=[Limit("slots", busy=4, per="client")])
+    assert await starts(queue) == "ab"
+    await queue.done(claims)
+    assert await starts(queue) == "ababab"
+    await queue.update_policy(limits=[])
+    assert len(await starts(queue, 2)) == 2
+    await queue.update_policy(limits=[Limit("slots", busy=6, per="client")])
+    await starts(queue)
+    assert in_progress(server) == {b"a": b"6", b"b": b"6"}
+
+
+async def test_items_in_progress_are_counted_in_several_calls(
+    queue: ReliableQueue, other_worker: ReliableQueue, server: Server
+) -> None:
+    payload = "x" * 900_000
+    await queue.enqueue_many(NewItem(payload, client="a") for _ in range(6))
+    first, second = await queue.claim(3, wait=0), await other_worker.claim(3, wait=0)
+    while len(first) < 3:
+        first += await queue.claim(3 - len(first), wait=0)
+    while len(second) < 3:
+        second += await other_worker.claim(3 - len(second), wait=0)
+    await queue.update_policy(limits=[Limit("slots", busy=6, per="client")])
+    await queue.enqueue_many(NewItem("x", client="a") for _ in range(3))
+    reply = await queue._connection.run("claim", ["cq:{q}:main"], await words(queue))
+    assert reply[0] == b"AGAIN"
+    assert in_progress(server) == {b"a": b"3"}
+    await queue.done(first[0])
+    await other_worker.done(second[0])
+    assert await starts(queue) == "aa"
+    assert in_progress(server) == {b"a": b"6"}
+
+
+async def words(queue: ReliableQueue) -> list[str | int]:
+    """Of a claim call of this worker."""
+    lane = queue._connection.take_lane()
+    return [*lane, queue.worker, 5, "nonce000", queue._connection.incarnations["cq:{q}:main"]]
+
+
+async def test_after_a_claim_by_id_a_client_may_be_over_its_bound(queue: ReliableQueue) -> None:
+    await queue.enqueue("chosen", id="chosen", client="a")
+    await filled(queue, Limit("slots", busy=2, per="client"), clients="a")
+    claims = await queue.claim(2, wait=0)
+    await queue.enqueue("later", id="later", client="a")
+    chosen = await queue.claim_item("later")
+    assert chosen is not None
+    await queue.done(claims[0])
+    assert await starts(queue) == ""
+    await queue.done(claims[1])
+    assert await starts(queue) == "a"
+
+
+async def test_a_client_whose_end_was_not_seen_is_looked_at_again(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await filled(queue, Limit("slots", busy=1, per="client"), clients="a")
+    await queue.claim(1, wait=0)
+    server.call("DEL", "cq:{q}:in_progress")
+    assert await starts(queue) == ""
+    await move_clock(queue, 30)
+    assert await starts(queue) == "a"
+
+
+async def test_where_names_the_bound_of_the_client(queue: ReliableQueue) -> None:
+    await filled(queue, Limit("slots", busy=1, per="client"), clients="a", count=1)
+    await queue.claim(1, wait=0)
+    item = (await queue.enqueue("waits", client="a")).id
+    seen = await queue.where(item)
+    assert seen is not None
+    text = "the limit slots of its client a is reached until an item of it in progress ends"
+    assert (seen.reason, seen.text, seen.until) == ("limit", text, None)
+    now = (await queue.snapshot()).limits
+    assert now is not None
+    assert (now.startable, now.useful_slots(1.0, 1)) == (0, 1)
+
+
+async def test_a_claim_that_a_call_names_twice_ends_once(queue: ReliableQueue, server: Server) -> None:
+    await filled(queue, Limit("slots", busy=3, per="client"), clients="a")
+    claims = await queue.claim(3, wait=0)
+    await queue.done([claims[0], claims[0]])
+    assert in_progress(server) == {b"a": b"2"}

@@ -19,6 +19,11 @@ def test_the_numbers_of_a_decision_are_listed() -> None:
     ]
 
 
+def test_a_tiny_estimate_is_rounded() -> None:
+    demand = {"arrivalsPerSecond": 7.49e-29, "arrivalsPerSecondError": 0.00012}
+    assert decision_rows({"demand": demand}) == [["arrivals per second", "0.0", "0.0001"]]
+
+
 @pytest.mark.parametrize(
     "odd", ["many", None, [1], {"a": 1}, True, 1e300, float("nan"), float("inf"), -1e16, 10**400]
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from claimq.model import COUNTERS, ServerReport, ServerWarning, Snapshot, State, WorkerInfo
+from claimq.model import COUNTERS, Pause, ServerReport, ServerWarning, Snapshot, State, WorkerInfo
 from claimq.policy import FailedPolicy, MaxWaiting, Policy
 from claimq_admin.errors import CommandError
 from claimq_cli.commands.checking.cluster_checks import (
@@ -251,6 +251,7 @@ def queue(
     age: float | None = None,
     failed_items: int = 0,
     paused: bool = False,
+    pause: Pause | None = None,
     workers: tuple[WorkerInfo, ...] = (),
     reasons: dict[str, int] | None = None,
     enqueued: int = 0,
@@ -268,6 +269,7 @@ def queue(
         dict.fromkeys(COUNTERS, 0) | {"enqueued": enqueued},
         None,
         paused,
+        pause=pause,
         waiting_bytes=waiting_bytes,
     )
     return queue_checks(
@@ -336,6 +338,11 @@ def test_a_paused_queue_is_a_problem_only_if_items_wait() -> None:
     paused = queue(2, age=1.0, paused=True, workers=(LIVE,))[0]
     assert (paused.state, paused.fix) == ("problem", "claimq -n shop resume q; or set spec.suspend to false")
     assert "no item is claimed; 2 items in main" in paused.message
+
+
+def test_a_pause_by_hand_is_one_problem_whose_fix_is_its_end() -> None:
+    claims, oldest, *_ = queue(2, age=3600.0, paused=True, pause=Pause(by="ann"), workers=(LIVE,))
+    assert (claims.fix, oldest.state) == ("claimq -n shop resume q", "ok")
 
 
 def test_items_that_wait_without_a_live_worker_become_a_problem() -> None:

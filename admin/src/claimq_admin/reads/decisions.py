@@ -109,8 +109,13 @@ def decision_rows(decision: Mapping[str, Any]) -> list[list[str]]:
         rows.insert(1, ["age of the oldest item", readable_duration(inputs["oldestAge"]), ""])
     for name, text in _ESTIMATES.items():
         if name in demand and f"{name}Error" in demand:
-            rows.append([text, f"{demand[name]:,}", f"{demand[f'{name}Error']:,}"])
+            rows.append([text, _rounded(demand[name]), _rounded(demand[f"{name}Error"])])
     return rows + [[text, f"{demand[name]:,}", ""] for name, text in _RULES.items() if name in demand]
+
+
+def _rounded(number: float) -> str:
+    """An estimate without an exponent, however small it is."""
+    return f"{round(number, 4):,}"
 
 
 def _numbers(values: object) -> dict[str, float]:

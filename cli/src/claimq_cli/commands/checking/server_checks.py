@@ -147,7 +147,8 @@ def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
         make = problem if waiting else warning
         why = pause_text(snapshot.pause) if snapshot.pause else "suspended"
         text = f"the queue is {why}, so no item is claimed; {count(waiting)} in main"
-        suspend = "; or set spec.suspend to false" if commands.kubectl else ""
+        may_be_suspended = commands.kubectl and not snapshot.pause
+        suspend = "; or set spec.suspend to false" if may_be_suspended else ""
         return make(check, text, f"{commands.claimq} resume {name}{suspend}")
     if not waiting or live:
         return ok(check, f"not paused, {count(waiting)} in main, {count(len(live), 'live worker')}")
@@ -165,7 +166,7 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
     check, oldest = f"queue {name}: oldest item", snapshot.ages[State.MAIN]
     if sentence := standstill(snapshot, f"{commands.claimq} drain {name}"):
         return problem(check, *sentence.split("; ", 1))
-    if oldest is None or oldest <= LATE_SECONDS:
+    if oldest is None or oldest <= LATE_SECONDS or snapshot.paused:
         return ok(check, "no item waits" if oldest is None else f"has waited {age(oldest)} in main")
     if held := held_back_note(snapshot):
         return warning(check, f"has waited {age(oldest)} in main: {held}", f"{commands.claimq} limits {name}")

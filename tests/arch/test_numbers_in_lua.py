@@ -4,9 +4,8 @@ Where a command takes a number (an index, a count, a score, a value of a hash), 
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from testkit.repository.tree import shown, tracked_files
 
@@ -78,20 +77,25 @@ def places_of_numbers(words: list[str]) -> list[int]:
     return [place for place in places if place < len(words)]
 
 
-@pytest.mark.parametrize("path", LUA, ids=shown)
-def test_a_command_gets_its_numbers_as_digits(path: Path) -> None:
-    text = re.sub(r"--[^\n]*", "", path.read_text())
-    wrong = list[str]()
+def code_of(path: Path) -> str:
+    return re.sub(r"--[^\n]*", "", path.read_text())
+
+
+def other_numbers(path: Path) -> Iterator[str]:
+    """The words of commands that are numbers and not written as digits."""
+    text = code_of(path)
     for call in re.finditer(r"redis\.p?call\(", text):
         words = words_of(text, call.end())
         for place in places_of_numbers(words):
             word = words[place]
             if not DIGITS.fullmatch(word) and word not in TEXTS | TEXTS_OF.get(path.name, set()):
-                wrong.append(f"{words[0]}: write whole({word})")
-    assert wrong == []
+                yield f"{shown(path)}: {words[0]}: write whole({word})"
 
 
-@pytest.mark.parametrize("path", LUA, ids=shown)
-def test_a_number_is_joined_to_a_text_as_digits(path: Path) -> None:
-    lines = re.sub(r"--[^\n]*", "", path.read_text()).splitlines()
-    assert [line.strip() for line in lines if JOINED.search(line) and "error({" not in line] == []
+def test_a_command_gets_its_numbers_as_digits() -> None:
+    assert [problem for path in LUA for problem in other_numbers(path)] == []
+
+
+def test_a_number_is_joined_to_a_text_as_digits() -> None:
+    lines = [(shown(path), line) for path in LUA for line in code_of(path).splitlines()]
+    assert [line for line in lines if JOINED.search(line[1]) and "error({" not in line[1]] == []

@@ -105,7 +105,7 @@ class RequeueFailedSpec:
     HINTS: ClassVar[dict[str, str]] = {"after": "the field is called minAge"}
 
     min_age: float | None = duration(
-        "Time after which a failed item is sent back.", least="1s", most="8760h", absent="never"
+        "Age at which a failed item is sent back, as a duration.", least="1s", most="8760h", absent="never"
     )
     max_fail_count: int | None = integer(
         "Items that have failed permanently more often than this are not sent back.",

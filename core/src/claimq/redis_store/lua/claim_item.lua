@@ -29,7 +29,7 @@ if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, 
 
 -- Notes that the item takes its key, busy or not, and is held no longer.
 local function take_its_key(envelope)
-  -- include keys
+  -- include keys leave_held
   local key, place = key_of_item(envelope), place_of(envelope)
   if not key then return end
   local others = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))

@@ -79,7 +79,7 @@ sliced(due, function(...) redis.call('ZREM', q.delayed, ...) end)
 
 -- Whether others of its key wait behind the item; now it is not in their way any more.
 local function had_gate(item)
-  -- include keys
+  -- include keys leave_held
   local meta = item.meta
   local key = meta.place and meta.options and meta.options.key
   return key and leave_held(q, key, meta.place)

@@ -110,6 +110,14 @@ class Bed:
         self.server.start()
         self.control = self.client()
 
+    @classmethod
+    def of(cls, server: Server) -> "Bed":
+        """One for a server that runs, and which another one ends."""
+        bed = cls.__new__(cls)
+        bed.persistent, bed.server = False, server
+        bed.control = bed.client()
+        return bed
+
     @property
     def url(self) -> str:
         return self.server.url

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from claimq_bench import (
     blocking,
     client_rates,
+    cluster_calls,
     consuming,
     cycle,
     enqueueing,
+    idling,
     latency,
     looking,
     pushing,
@@ -391,8 +393,13 @@ _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "stream": lambda report, bed, plan: streaming.report(report, bed, items=plan.stream_items),
     "languages": lambda report, bed, plan: client_rates.report(report, bed, items=plan.stream_items // 5),
     "push": lambda report, bed, plan: pushing.report(report, bed, items=plan.push_items),
+    "idle": lambda report, bed, plan: idling.report(report, bed, rounds=plan.scale_rounds),
+    "cluster": lambda report, _, plan: cluster_calls.report(
+        report, items=plan.single_items // 5, rounds=plan.consume_rounds
+    ),
     "blocking": _blocking,
     "looking": _looking,
 }
-PARTS = tuple(part for part in _PARTS if part not in ("blocking", "looking"))
+_ON_REQUEST = ("idle", "cluster", "blocking", "looking")
+PARTS = tuple(part for part in _PARTS if part not in _ON_REQUEST)
 """What runs without `--only`."""

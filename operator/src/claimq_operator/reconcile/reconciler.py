@@ -17,7 +17,7 @@ from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.finalizer import Finalizer
 from claimq_process.log_lines import LogEvent
 
-_QUIET_PERIODS = 6
+QUIET_PERIODS = 6
 """Periods of an idle queue from one pass to the next while looks at many queues find it unchanged."""
 PASS_TIMEOUT = 120.0
 """Each step of a pass has a shorter timeout, so only a defect exceeds this one."""
@@ -40,7 +40,7 @@ class Reconciler:
             context.wall_clock,
             busy_period=context.settings.busy_period,
             idle_period=context.settings.idle_period,
-            quiet_period=_QUIET_PERIODS * context.settings.idle_period,
+            quiet_period=QUIET_PERIODS * context.settings.idle_period,
         )
         self._parsed: tuple[Json, QueueResource] | None = None
         self._shown = f"{key[0]}/{key[1]}"

@@ -15,8 +15,11 @@
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
 local LONG_MS, LONG_BYTES = 60000, 65536
 local q = open(KEYS[1], {})
-local in_main, leases = count_in(q, '-'), q.leases
-local since = redis.call('ZRANGE', q.heads, 0, 0, 'WITHSCORES')[2] or ''
+-- The first score of a set of this many members, or "". Most sets of most queues are empty.
+local function first_score(key, size)
+  return size > 0 and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or ''
+end
+local in_main, since = count_in(q, '-'), first_score(q.heads, q.client_items)
 local oldest = in_main > 0 and enqueued_at(oldest_of(q, '-') or '')
 if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
 local held, busy_since, oldest_claim, oldest_item = busy_count(q), '', '', ''
@@ -29,12 +32,13 @@ if held > 0 then
     oldest_item = string.match(envelope or '', '^cq1[ !](%S+)') or ''
   end
 end
-local failed = redis.call('ZRANGE', q.base .. 'failed', 0, 0, 'WITHSCORES')[2] or ''
-local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2] or ''
+local failed_count, delayed_count = redis.call('ZCARD', q.base .. 'failed'), redis.call('ZCARD', q.delayed)
+local failed, due = first_score(q.base .. 'failed', failed_count), first_score(q.delayed, delayed_count)
 if due ~= '' and tonumber(due) > LAST_MS then due = 'inf' end  -- that of an item that is held for its key
-local soon = redis.call('ZCOUNT', q.delayed, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
-local for_keys = q.has_keys and redis.call('ZCOUNT', q.delayed, '(' .. whole(LAST_MS), '+inf') or 0
-return {whole(q.now), in_main + q.client_items, held, redis.call('ZCARD', q.delayed),
-  redis.call('ZCARD', q.base .. 'failed'),
-  since, busy_since, failed, due, held_back(q, held), soon, oldest_claim, oldest_item, for_keys,
+local soon = due == '' and 0
+  or redis.call('ZCOUNT', q.delayed, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
+local for_keys = due ~= '' and q.has_keys
+  and redis.call('ZCOUNT', q.delayed, '(' .. whole(LAST_MS), '+inf') or 0
+return {whole(q.now), in_main + q.client_items, held, delayed_count, failed_count, since, busy_since, failed,
+  due, held_back(q, held), soon, oldest_claim, oldest_item, for_keys,
   unpack(redis.call('HGETALL', q.stats))}

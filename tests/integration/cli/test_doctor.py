@@ -59,12 +59,14 @@ def test_a_server_that_evicts_and_a_paused_queue_are_problems(on: Claimq, valkey
     assert problems[1]["fix"] == "claimq resume q"
 
 
-def test_without_a_name_the_problems_of_all_queues_are_found(on: Claimq) -> None:
+def test_without_a_name_the_problems_of_all_queues_are_found(on: Claimq, valkey: Server) -> None:
     for name in ("good", "paused", "stopped"):
         on("enqueue", name, "a")
     on("pause", "paused")
+    valkey.call("CONFIG", "RESETSTAT")
     answer = on("doctor", "-o", "json")
     assert (answer.code, answer.err) == (1, "")
+    assert b"cmdstat_info:calls=2," in valkey.call("INFO", "commandstats"), "INFO is read for each queue"
     states = {
         check["check"]: check["state"]
         for check in answer.json["checks"]

@@ -120,6 +120,17 @@ async def test_the_page_shows_the_target_and_what_the_operator_decided(
             assert ("3 workers are ready, 1 more than the 2 wanted." in text) == bool(status)
 
 
+async def test_the_commands_on_a_page_name_the_namespace_and_the_object(
+    valkey: Server, tmp_path: Path
+) -> None:
+    async with owned(valkey, "media.thumbs", MINE) as queue, page_of(object_of(valkey), tmp_path) as queues:
+        await queue.pause()
+        site = Site(queues, None, may_act=False)
+        text = (await page_at(site, "/queues/media.thumbs"))[1]
+        assert "to end it now: claimq --namespace media resume thumbs<" in text
+        assert "<code>claimq --namespace media why thumbs</code>" in text
+
+
 @pytest.mark.parametrize(
     "status",
     [

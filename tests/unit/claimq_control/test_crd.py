@@ -218,6 +218,9 @@ def test_columns_and_the_scale_subresource_show_what_there_is() -> None:
     known = {path for path, _ in FIELDS}
     shown = [column["jsonPath"].removeprefix(".") for column in VERSION["additionalPrinterColumns"]]
     scale = [value.removeprefix(".") for value in VERSION["subresources"]["scale"].values()]
+    assert "Reason" in [
+        column["name"] for column in VERSION["additionalPrinterColumns"] if "priority" not in column
+    ]
     for path in [*shown, *scale]:
         if not path.startswith("metadata."):
             assert re.sub(r"\[\?\([^)]*\)\]", "", path) in known

@@ -251,7 +251,8 @@ class Site:
             if sample is None:
                 raise no_queue(name)
             decision = self._queues.decisions().get(name, {})
-            return await queue_pages.summary(name, queue, sample, self.sampler.samples.ring(name), decision)
+            ring, command = self.sampler.samples.ring(name), partial(self._queues.command, name)
+            return await queue_pages.summary(queue, sample, ring, decision, command)
 
         values = await self._reads.read(name, request.state.session, read)
         status = self._queues.status(name)
@@ -349,6 +350,7 @@ class Site:
         ]
         values |= {"may_read": may_read, "may_act": may_change}
         values |= {"may_suspend": may_suspend, "may_drain": may_drain}
+        values |= {"command": partial(self._queues.command, name)}
         return self._page(request, template, name=name, tab=tab, **values)
 
     def _page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:

@@ -56,12 +56,12 @@ def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
     return [worker for worker in workers if worker.busy or worker.last_seen_at > now - LIVE_SECONDS]
 
 
-def attention(name: str, snapshot: Snapshot, command: str = "claimq") -> str:
+def attention(snapshot: Snapshot, command: Callable[[str], str]) -> str:
     """What a user should know about a queue beside its numbers, as a sentence; empty if there is nothing.
-    ``command``: how the user's own commands begin."""
+    ``command``: makes the user's command of a verb, such as ``resume``."""
     return (
-        standstill(snapshot, f"{command} drain {name}")
-        or pause_note(snapshot, f"{command} resume {name}")
+        standstill(snapshot, command("drain"))
+        or pause_note(snapshot, command("resume"))
         or held_back_note(snapshot)
     )
 

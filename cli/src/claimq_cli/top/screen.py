@@ -72,7 +72,7 @@ def _queue(view: View, row: QueueRow, console: Console) -> RenderableType:
         f"done {row.rate('done'):,.1f}/s",
         f"workers {row.workers_text}",
     ]
-    note = attention(row.name, row.snapshot, view.command)
+    note = attention(row.snapshot, lambda verb: f"{view.command} {verb} {row.name}")
     notes = [
         (note, "yellow"),
         (reasons_text(view.reasons) and f"failed: {reasons_text(view.reasons)}", "red"),

@@ -86,6 +86,12 @@ def _columns() -> list[dict[str, Any]]:
             '.status.conditions[?(@.type=="Ready")].status',
             "Whether the queue is working.",
         ),
+        _column(
+            "Reason",
+            "string",
+            '.status.conditions[?(@.type=="Ready")].reason',
+            "Why it is ready or not: Working, or what a user should know.",
+        ),
         _column("Main", "integer", ".status.items.main", "Waiting items."),
         _column("Busy", "integer", ".status.items.busy", "Items in progress."),
         _column("Failed", "integer", ".status.items.failed", "Items that failed permanently."),
@@ -94,13 +100,6 @@ def _columns() -> list[dict[str, Any]]:
         _column("Delayed", "integer", ".status.items.delayed", "Items that are not due yet.", priority=1),
         _column(
             "Rule", "string", ".status.scaling.rule", "The rule behind the number of workers.", priority=1
-        ),
-        _column(
-            "Reason",
-            "string",
-            '.status.conditions[?(@.type=="Ready")].reason',
-            "Reason of the condition Ready.",
-            priority=1,
         ),
         _column("Age", "date", ".metadata.creationTimestamp", "Time since this object was created."),
     ]

@@ -40,6 +40,7 @@ def test_a_queue_is_full_near_its_bound_until_a_fifth_is_free(
     assert ("Full" in conditions) == is_full
     if is_full:
         assert "(spec.maxWaiting.items: 100), so new ones are refused" in conditions["Full"].message
+    assert (conditions["Ready"].reason == "MaxWaiting") == is_full
     assert "Full" not in types_of(observed(seen=seen))
 
 

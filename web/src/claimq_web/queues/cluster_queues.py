@@ -176,6 +176,11 @@ class ClusterQueues:
             for page in (dict(rows[begin : begin + _TOGETHER]) for begin in range(0, len(rows), _TOGETHER)):
                 yield [*page], partial(self._owners.snapshots, self._servers[settings], page)
 
+    def command(self, name: str, verb: str) -> str:
+        """The command, with the namespace of the ReliableQueue and its name there."""
+        namespace, _, object_name = name.partition(".")
+        return f"claimq --namespace {namespace} {verb} {object_name}"
+
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error, if it shows that the server has accepted the queue's user; otherwise one text for all causes.
 

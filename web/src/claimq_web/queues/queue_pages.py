@@ -26,11 +26,15 @@ _RECENT_SECONDS = 300.0
 
 
 async def summary(
-    name: str, queue: claimq.ReliableQueue, sample: Sample, ring: Ring | None, decision: Json
+    queue: claimq.ReliableQueue,
+    sample: Sample,
+    ring: Ring | None,
+    decision: Json,
+    command: Callable[[str], str],
 ) -> Json:
-    """Lengths, rates, times, plots, workers and the scaling decision."""
+    """Lengths, rates, times, plots, workers and the scaling decision. ``command``: as for :func:`attention`."""
     snapshot, workers = await status_of(queue)
-    sentence = attention(name, snapshot)
+    sentence = attention(snapshot, command)
     samples = samples_of(sample, ring)
     last_minutes = [earlier for earlier in samples if earlier.at >= sample.at - _RECENT_SECONDS]
     target = target_of(decision)

@@ -50,6 +50,10 @@ class Queues(Protocol):
         raises ClaimqError; it returns None for a queue that does not exist."""
         ...
 
+    def command(self, name: str, verb: str) -> str:
+        """The command of a user about a queue."""
+        ...
+
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error of a queue's server as users of the page may see it."""
         ...
@@ -98,6 +102,10 @@ class QueuesWithoutObjects:
     def together(self, names: Sequence[str]) -> Iterable[Group]:  # noqa: ARG002 - as the protocol has it
         """None: each is read alone."""
         return ()
+
+    def command(self, name: str, verb: str) -> str:
+        """The command, without the options that choose the server: the user knows them."""
+        return f"claimq {verb} {name}"
 
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error itself: the server is the user's own."""

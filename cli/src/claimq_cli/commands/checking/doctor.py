@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
 import claimq
-from claimq.errors import RightMissing, ScriptsRefused, StoreMisused
+from claimq.errors import RightMissing, ScriptsRefused
 from claimq.internals.operations import internals
 from claimq.model import State
 from claimq_admin.cluster.server_settings import ClusterQueue
@@ -41,6 +42,7 @@ from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
 from claimq_process.release import RELEASE
 
 Json = dict[str, Any]
+_Look = Callable[[str, claimq.ReliableQueue], Awaitable[list[Check]]]
 _MOST_QUEUES = 100
 _PERMISSIONS = "docs/acl.md lists the permissions"
 _WORKERS = f"--selector={QUEUE_LABEL}{{}},{COMPONENT_LABEL}={WORKER_COMPONENT}"
@@ -193,21 +195,26 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
         checks = await _checked(subject, _report(subject, server))
         checks += await _checked(f"scripts on the {subject}", _scripts(subject, some_queue))
         checks += await _checked(f"clock of the {subject}", _clock(subject, some_queue))
-        checks += await _checked(f"memory of the {subject}", _memory(subject, some_queue))
+        memory_check, most = await _memory(subject, some_queue)
+        checks.append(memory_check)
+        look = partial(_queue, server, commands, most)
         if name:
-            checks += await _checked(f"queue {name}", _queue(name, server, some_queue, commands))
+            checks += await _checked(f"queue {name}", look(name, some_queue))
         else:
-            checks += await _checked(f"queues on the {subject}", _queues(subject, server, chosen, commands))
+            queues = _queues(subject, server, chosen, commands, look)
+            checks += await _checked(f"queues on the {subject}", queues)
     return checks
 
 
-async def _queues(subject: str, server: claimq.Server, chosen: Chosen, commands: Commands) -> list[Check]:
+async def _queues(
+    subject: str, server: claimq.Server, chosen: Chosen, commands: Commands, look: _Look
+) -> list[Check]:
     """What is not ok of the queues on a server: those of local mode or of ReliableQueues, else those in its list."""
     names = list(chosen.queues) or await server.queues()
     checks: list[Check] = []
     for name in names[:_MOST_QUEUES]:
         queue = server.queue(chosen.queue_name(name))
-        checks += await _checked(f"queue {name}", _if_it_exists(name, server, queue, commands))
+        checks += await _checked(f"queue {name}", _if_it_exists(name, queue, look))
     rest = len(names) - _MOST_QUEUES
     summary = ok(f"queues on the {subject}", f"{count(len(names[:_MOST_QUEUES]), 'queue')} checked")
     if rest > 0:
@@ -215,10 +222,8 @@ async def _queues(subject: str, server: claimq.Server, chosen: Chosen, commands:
     return [summary, *(check for check in checks if check.state is not CheckState.OK)]
 
 
-async def _if_it_exists(
-    name: str, server: claimq.Server, queue: claimq.ReliableQueue, commands: Commands
-) -> list[Check]:
-    return await _queue(name, server, queue, commands) if await queue.exists() else []
+async def _if_it_exists(name: str, queue: claimq.ReliableQueue, look: _Look) -> list[Check]:
+    return await look(name, queue) if await queue.exists() else []
 
 
 async def _checked(check: str, checks: Awaitable[list[Check]]) -> list[Check]:
@@ -252,23 +257,17 @@ async def _keys(name: str, queue: claimq.ReliableQueue) -> list[Check]:
     return server_checks.damage_checks(name, await internals(queue).damage())
 
 
-async def _memory(subject: str, queue: claimq.ReliableQueue) -> list[Check]:
+async def _memory(subject: str, queue: claimq.ReliableQueue) -> tuple[Check, int]:
+    """The check, and what the server may use in bytes: 0 without a limit, or if it cannot be read."""
     try:
-        return [server_checks.memory_check(subject, await queue.memory_share())]
-    except StoreMisused as error:  # INFO is hidden from the user, or does not have the memory
-        return [not_checked(f"memory of the {subject}", error, _PERMISSIONS)]
-
-
-async def _max_memory(queue: claimq.ReliableQueue) -> int:
-    """What the server may use, in bytes; 0 without a limit, or if it cannot be read."""
-    try:
-        return (await queue.server_memory())[1]
-    except StoreMisused:
-        return 0
+        used, most = await queue.server_memory()
+    except EXPECTED as error:  # such as INFO that is hidden from the user, or does not have the memory
+        return not_checked(f"memory of the {subject}", error, _PERMISSIONS), 0
+    return server_checks.memory_check(subject, used / most if most else None), most
 
 
 async def _queue(
-    name: str, server: claimq.Server, queue: claimq.ReliableQueue, commands: Commands
+    server: claimq.Server, commands: Commands, memory: int, name: str, queue: claimq.ReliableQueue
 ) -> list[Check]:
     try:
         await check_exists(server, queue)
@@ -283,7 +282,6 @@ async def _queue(
     snapshot = await queue.snapshot()
     policy, workers = await queue.policy(), await workers_of(queue)
     reasons = await queue.failed_reasons() if snapshot.lengths[State.FAILED] else {}
-    memory = await _max_memory(queue)
     observed = server_checks.ObservedQueue(snapshot, workers, policy, reasons, memory)
     keys = await _checked(f"queue {name}: keys", _keys(name, queue))
     return [*server_checks.queue_checks(name, observed, commands), *keys]

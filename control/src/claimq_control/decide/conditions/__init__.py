@@ -26,9 +26,10 @@ def all_conditions(view: View) -> tuple[Condition, ...]:
     redis, workers = redis_reachable(view), workers_available(view)
     is_stalled, is_suspended = stalled(view), suspended(view)
     conflict, progress = operator_conflict(view), progressing(view, redis, workers, is_suspended)
-    optional = (conflict, pause_forgotten(view), full(view))
+    bound = full(view)
+    optional = (conflict, pause_forgotten(view), bound)
     conditions = (
-        ready(redis, workers, is_stalled, is_suspended, progress, conflict),
+        ready(redis, workers, is_stalled, is_suspended, progress, conflict, bound),
         redis,
         workers,
         progress,

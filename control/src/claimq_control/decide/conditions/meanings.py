@@ -16,8 +16,8 @@ class Meaning:
 MEANINGS = {
     "Ready": Meaning(
         "A summary of the other conditions. It is True with `Working`, `WorkersStarting`, `SpecSuspend`, "
-        "`PausedByHand`, `RolloutBlocked`, `NoProgress` and `OperatorConflict`, and otherwise has the reason of "
-        "the condition that is the cause."
+        "`PausedByHand`, `RolloutBlocked`, `NoProgress`, `MaxWaiting` and `OperatorConflict`, and otherwise has the "
+        "reason of the condition that is the cause. `kubectl get rq` shows the reason."
     ),
     "RedisReachable": Meaning(
         "Whether the server can be used. True: `Reachable`, `ReachableWithWarnings`, `Full`. Unknown: "

@@ -16,6 +16,7 @@ def ready(
     suspended: Condition,
     progress: Condition,
     conflict: Condition | None = None,
+    bound: Condition | None = None,
 ) -> Condition:
     """True when the server is reachable and the desired workers are ready or starting; else the first cause.
 
@@ -36,6 +37,8 @@ def ready(
         return Condition(TYPE, TRUE, ROLLOUT_BLOCKED, workers.message)
     if progress.reason == NO_PROGRESS:
         return Condition(TYPE, TRUE, NO_PROGRESS, progress.message)
+    if bound is not None:
+        return Condition(TYPE, TRUE, bound.reason, bound.message)
     if conflict is not None:
         return Condition(TYPE, TRUE, conflict.type, conflict.message)
     return Condition(TYPE, TRUE, "Working", "the server is reachable and the desired workers are available")

@@ -144,7 +144,7 @@ async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresh
         snapshot = await queue.snapshot()
         if thresholds["memory"].are_set:
             share = await queue.memory_share()
-    words = attention(snapshot, lambda verb: f"{context.command} {verb} {name}")
+    words = attention(snapshot, context.commands_about(name))
     is_intended = bool(snapshot.pause and snapshot.pause.until) or words == held_back_note(snapshot)
     return finding_of(
         name,

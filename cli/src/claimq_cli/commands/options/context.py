@@ -58,6 +58,10 @@ class Context:
         command = f"claimq --data {shlex.quote(str(self.data))}" if self.data else "claimq"
         return "claimq --redis URL" if self.url else command
 
+    def commands_about(self, queue: str) -> Callable[[str], str]:
+        """Makes the user's own command about a queue of its verb."""
+        return lambda verb: f"{self.command} {verb} {queue}"
+
     async def servers(self, queue: str | None) -> list[Chosen]:
         """The server of a queue; for None the server of no particular queue, or those of all ReliableQueues of the
         namespace (for each that cannot be used it prints an error). CommandError if none can be found."""

@@ -56,10 +56,7 @@ async def status(context: Context, name: str | None) -> None:
         return [(queue_name, *answer) for queue_name, answer in zip(names, answers, strict=True)]
 
     answers = await context.from_sources(name, read)
-    sentences = {
-        queue: attention(snapshot, lambda verb, queue=queue: f"{context.command} {verb} {queue}")
-        for queue, snapshot, _ in answers
-    }
+    sentences = {queue: attention(snapshot, context.commands_about(queue)) for queue, snapshot, _ in answers}
     texts = {queue: [text] if text else [] for queue, text in sentences.items()}
     texts |= {queue: [*needs_attention(conditions[queue])] for queue in conditions}
     answers.sort(key=lambda answer: (not (texts[answer[0]] or has_problem(answer[1])), in_order(answer[0])))

@@ -10,7 +10,7 @@ from testkit.servers.cluster import RedisCluster
 from testkit.servers.server import Server
 
 
-async def report(to: Report, *, items: int, rounds: int) -> None:
+async def report(to: Report, *, rounds: int, items: int = 1_000) -> None:
     to.heading(
         f"A Redis Cluster of three beside a single server: {items:,} items one by one, {rounds} rounds"
     )

@@ -49,8 +49,8 @@ class Sizes:
     queues: int
 
 
-FULL = Sizes(waiting=1_000_000, busy=20_000, failed=100_000, queues=10_000)
-QUICK = Sizes(waiting=10_000, busy=20_000, failed=100_000, queues=1_000)
+_FULL = Sizes(waiting=1_000_000, busy=20_000, failed=100_000, queues=10_000)
+_QUICK = Sizes(waiting=10_000, busy=20_000, failed=100_000, queues=1_000)
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,9 @@ async def fill(queue: ReliableQueue, sizes: Sizes, payload: bytes) -> None:
         )
 
 
-async def report(to: Report, bed: Bed, sizes: Sizes) -> None:
+async def report(to: Report, bed: Bed, *, is_quick: bool) -> None:
     """A table of all looks, and the worst of each kind as a figure."""
+    sizes = _QUICK if is_quick else _FULL
     costs: dict[str, Cost] = {}
     to.heading(
         f"Looking at {sizes.waiting:,} waiting items of {_CLIENTS:,} clients, {sizes.busy:,} busy and "

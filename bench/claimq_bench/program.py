@@ -366,12 +366,8 @@ async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
     contents, rounds = (blocking.QUICK, 2) if plan is QUICK else (blocking.FULL, 3)
     bed.control.config_set("appendonly", "no")  # gigabytes that need not be written
     await blocking.report(report, bed, contents, rounds)
-    await _looking(report, bed, plan)
+    await looking.report(report, bed, is_quick=plan is QUICK)
     bed.control.config_set("appendonly", "yes")
-
-
-async def _looking(report: Report, bed: Bed, plan: Plan) -> None:
-    await looking.report(report, bed, looking.QUICK if plan is QUICK else looking.FULL)
 
 
 _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
@@ -394,12 +390,9 @@ _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "languages": lambda report, bed, plan: client_rates.report(report, bed, items=plan.stream_items // 5),
     "push": lambda report, bed, plan: pushing.report(report, bed, items=plan.push_items),
     "idle": lambda report, bed, plan: idling.report(report, bed, rounds=plan.scale_rounds),
-    "cluster": lambda report, _, plan: cluster_calls.report(
-        report, items=plan.single_items // 5, rounds=plan.consume_rounds
-    ),
+    "cluster": lambda report, _, plan: cluster_calls.report(report, rounds=plan.consume_rounds),
     "blocking": _blocking,
-    "looking": _looking,
+    "looking": lambda report, bed, plan: looking.report(report, bed, is_quick=plan is QUICK),
 }
-_ON_REQUEST = ("idle", "cluster", "blocking", "looking")
-PARTS = tuple(part for part in _PARTS if part not in _ON_REQUEST)
+PARTS = tuple(part for part in _PARTS if part not in ("idle", "cluster", "blocking", "looking"))
 """What runs without `--only`."""

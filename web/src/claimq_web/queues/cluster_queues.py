@@ -83,6 +83,12 @@ class _Known:
         return None if self.named is None else self.named.settings
 
 
+def command_of(name: str, verb: str) -> str:
+    """The command of a user about a queue, with the namespace of its ReliableQueue and the name there."""
+    namespace, _, object_name = name.partition(".")
+    return f"claimq --namespace {namespace} {verb} {object_name}"
+
+
 class ClusterQueues:
     """Reads the ReliableQueues every 10 seconds, and connects to the servers of those that may be used.
 
@@ -93,6 +99,7 @@ class ClusterQueues:
     """
 
     when_empty = "There is no ReliableQueue that you may see."
+    command = staticmethod(command_of)
 
     def __init__(
         self,
@@ -175,11 +182,6 @@ class ClusterQueues:
             rows = [*of_server.items()]
             for page in (dict(rows[begin : begin + _TOGETHER]) for begin in range(0, len(rows), _TOGETHER)):
                 yield [*page], partial(self._owners.snapshots, self._servers[settings], page)
-
-    def command(self, name: str, verb: str) -> str:
-        """The command, with the namespace of the ReliableQueue and its name there."""
-        namespace, _, object_name = name.partition(".")
-        return f"claimq --namespace {namespace} {verb} {object_name}"
 
     def shown(self, error: ClaimqError) -> ClaimqError:
         """The error, if it shows that the server has accepted the queue's user; otherwise one text for all causes.

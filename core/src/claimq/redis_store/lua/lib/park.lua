@@ -18,7 +18,11 @@ local FAR_MS = 30000
 local function new_park(q, text, worker)
   -- include tags parked unpark client_of
   local rates, most = limits_of(text, 'client')
-  local texts, park, key = {}, {clients = {}, parked = 0}, q.base .. 'starts'
+  local texts, key = {}, q.base .. 'starts'
+  local park = {rooms = {}, started = {}, fresh = {}, busy = {}, parked = 0}
+  for i = 1, #rates do
+    rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
+  end
   for limit in string.gmatch(text, '[^;]+ client [^;]+') do texts[#texts + 1] = limit end
   text = table.concat(texts, ';')
   local band, moving, counting, before = string.match(q.limits or '', '|([01])(%+?)(=?%S*) (.*)$')
@@ -76,50 +80,60 @@ local function new_park(q, text, worker)
     return turns(q)
   end
 
-  local function read(levels, busy)
-    busy = setting(busy, 0, 0, LAST_NUMBER)
-    local client = {rates = {}, free = most and most - busy or math.huge, started = 0, is_fresh = true,
-      busy = busy}
-    for i = 1, #rates do
-      local of = rates[i]
-      local rate = {name = of.name, spec = of.spec, starts = of.starts, period = of.period, full = of.full}
-      read_level(q, rate, levels)
-      client.rates[i], client.is_fresh = rate, client.is_fresh and rate.level == 0
-      client.free = math.min(client.free, free_of(rate))
+  -- Notes what a client may start, and the levels of its rates: a table for each client would cost too much.
+  local function read(name, levels, busy)
+    local room, is_fresh = math.huge, true
+    if most then
+      park.busy[name] = setting(busy, 0, 0, LAST_NUMBER)
+      room = most - park.busy[name]
     end
-    return client
+    for i = 1, #rates do
+      local rate = rates[i]
+      read_level(q, rate, levels)
+      if rate.level > 0 then
+        is_fresh = false
+        rate.levels[name], rate.lows[name], rate.froms[name] = rate.level, rate.low, rate.from
+        if rate.at ~= q.now then rate.ats[name] = rate.at end
+      end
+      room = math.min(room, free_of(rate))
+    end
+    park.rooms[name], park.fresh[name] = room, is_fresh
+  end
+
+  local function level_of(rate, name)
+    rate.level, rate.low, rate.from = rate.levels[name] or 0, rate.lows[name] or 0, rate.froms[name] or 0
+    rate.at = rate.ats[name] or q.now
   end
 
   -- Reads the levels of these clients.
   park.look = function(clients)
     local names = {}
     for _, name in ipairs(clients) do
-      if name ~= '-' and not park.clients[name] then names[#names + 1] = name end
+      if name ~= '-' and not park.rooms[name] then names[#names + 1] = name end
     end
     if #names == 0 then return end
     local stored = #rates > 0 and redis.call('HMGET', key, unpack(names)) or {}
     local busy = most and redis.call('HMGET', in_progress, unpack(names)) or {}
-    for i = 1, #names do park.clients[names[i]] = read(stored[i], busy[i]) end
+    for i = 1, #names do read(names[i], stored[i], busy[i]) end
   end
 
   -- How many items a client may start now.
-  park.room = function(name)
-    local client = park.clients[name]
-    return client and client.free - client.started or math.huge
-  end
+  park.room = function(name) return park.rooms[name] or math.huge end
 
   park.count = function(name, started)
-    local client = park.clients[name]
-    if client then client.started = client.started + started end
+    if park.rooms[name] then
+      park.rooms[name] = park.rooms[name] - started
+      park.started[name] = (park.started[name] or 0) + started
+    end
   end
 
   -- The score of a client that may start no item now.
   park.score = function(name)
-    local client = park.clients[name]
-    local at = most and most - client.busy - client.started < 1 and q.now + FAR_MS or q.now
+    local started = park.started[name] or 0
+    local at = most and most - park.busy[name] - started < 1 and q.now + FAR_MS or q.now
     for i = 1, #rates do
-      local rate = client.rates[i]
-      if free_of(rate, client.started) < 1 then at = math.max(at, start_of(rate, client.started)) end
+      level_of(rates[i], name)
+      if free_of(rates[i], started) < 1 then at = math.max(at, start_of(rates[i], started)) end
     end
     q.has_parked, park.parked = true, park.parked + 1
     return whole(PARKED + band * BAND + at)
@@ -148,7 +162,7 @@ local function new_park(q, text, worker)
     count_each(got, -1)
     count_each(kept, 1)
     for name, more in pairs(counts) do
-      if more < 0 and park.clients[name] then
+      if more < 0 and park.rooms[name] then
         park.count(name, more)
         local score = park.room(name) >= 1 and redis.call('ZSCORE', q.clients, name)
         if score and tonumber(score) >= PARKED then
@@ -162,20 +176,20 @@ local function new_park(q, text, worker)
   -- Writes the starts that were counted.
   park.write = function()
     local words, fresh, busy = {}, {}, {}
-    for name, client in pairs(park.clients) do
-      local started = client.started
+    for name, started in pairs(park.started) do
       if started > 0 and most and is_counted(worker) then
-        busy[#busy + 1], busy[#busy + 2] = name, whole(client.busy + started)
+        busy[#busy + 1], busy[#busy + 2] = name, whole(park.busy[name] + started)
       end
       if started > 0 and #rates > 0 then
-        local levels = client.is_fresh and fresh[started]
+        local levels = park.fresh[name] and fresh[started]
         if not levels then
           levels = ''
           for i = 1, #rates do
-            add_starts(client.rates[i], started, q.first)
-            levels = levels .. level_text(client.rates[i])
+            level_of(rates[i], name)
+            add_starts(rates[i], started, q.first)
+            levels = levels .. level_text(rates[i])
           end
-          if client.is_fresh then fresh[started] = levels end
+          if park.fresh[name] then fresh[started] = levels end
         end
         words[#words + 1], words[#words + 2] = name, levels
       end

@@ -41,6 +41,17 @@ end
 -- Sets the level of a rate now, from a text that has levels.
 local function read_level(q, rate, levels)
   rate.level, rate.at, rate.low, rate.from = 0, q.now, 0, 0
+  if not levels then return end
+  -- most levels are by the rate that holds now, and in the past
+  rate.form = rate.form
+    or ';' .. string.gsub(rate.name, '%-', '%%-') .. ' (%d+) (%d+) (%d+) (%d+) ' .. rate.spec
+  local stored, since, lowest, number = string.match(levels, rate.form)
+  local past = stored and #stored < 17 and q.now - since
+  if past and past >= 0 then
+    stored = stored - past * rate.starts
+    if stored > 0 then rate.level, rate.low, rate.from = stored, tonumber(lowest), tonumber(number) end
+    return
+  end
   local _, place = string.find(levels or '', ';' .. rate.name .. ' ', 1, true)
   if not place then return end
   local level, at, low, from, before = string.match(levels, '^(%d+) (%d+) (%d+) (%d+) ([%d ]+)', place + 1)

@@ -19,7 +19,6 @@ from testkit.servers.contents import Contents, changes, contents
 from testkit.servers.patient import patient
 from testkit.servers.server import Server
 
-pytestmark = pytest.mark.servers("valkey", "redis7", "redis8")
 USER = "limited"
 OTHER_KEYS = "~cq:{other}:*"
 

@@ -14,7 +14,6 @@ from claimq.redis_store.scripts import script
 from testkit.repository.lua import NAMES, code_of, declared_writes
 from testkit.servers.server import Server
 
-pytestmark = pytest.mark.servers("valkey", "redis7", "redis8")
 KEY = "cq:{q}:"
 PROBE = re.compile(r"\b(?:acl_check_cmd|check_permission)\((?P<words>[^()]*)\)")
 DEFINITIONS = {"base, command, ...", "command, base, ...", "base, commands[i], base, base"}

@@ -5,7 +5,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
-from zlib import crc32
 
 import pytest
 
@@ -21,9 +20,8 @@ from testkit.servers.server import Server
 
 FLAVOURS = ("valkey", "redis7")
 """What a test that asks for `server` runs on."""
-NEWEST = ("valkey", "redis8")
-"""What every second contract test runs on, so that each script runs on both Redis. `make test-servers` runs all tests
-on each server."""
+NEWEST = "redis8"
+"""What the contract tests run on besides."""
 ServerFactory = Callable[..., Server]
 ProxyFactory = Callable[[Server], FaultProxy]
 OwnServer = TypeVar("OwnServer", Server, NotedServer)
@@ -84,8 +82,8 @@ def redis7(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Server:
-    """An empty server, shared like `valkey`: the test runs on Valkey 9 and on Redis 7, every second contract test on
-    the newest Redis instead. With `--servers NAME,...` it runs on those instead."""
+    """An empty server, shared like `valkey`: the test runs on Valkey 9 and on Redis 7, a contract test also on the
+    newest Redis. With `--servers NAME,...` it runs on those instead."""
     return _shared(request, request.param)
 
 
@@ -213,8 +211,7 @@ def _flavours_of(test: pytest.Item) -> Sequence[str]:
         return str(chosen).split(",")
     if marker:
         return tuple(map(str, marker.args))
-    is_second = "contract" in test.path.parts and crc32(test.name.encode()) % 2
-    return NEWEST if is_second else FLAVOURS
+    return (*FLAVOURS, NEWEST) if "contract" in test.path.parts else FLAVOURS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

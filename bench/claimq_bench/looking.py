@@ -126,11 +126,13 @@ def looks_of_queue(sizes: Sizes) -> dict[str, Look]:
             f"page delayed, {name}": _page(name, "delayed"),
             f"page failed, {name}": _page(name, "failed"),
             f"top NAME, {name}": _top(name),
-            f"busy --limit 100, {name}": _command("busy", name, "--limit", "100"),
             f"items busy, {name}": _command("items", name, "busy", "--limit", "100"),
+            f"items busy --offset 0, {name}": _command(
+                "items", name, "busy", "--limit", "100", "--offset", "0"
+            ),
             f"items delayed, {name}": _command("items", name, "delayed", "--limit", "100"),
-            f"failed list, {name}": _command("failed", "list", name, "--limit", "100"),
-            f"peek, {name}": _command("peek", name, "--limit", "100"),
+            f"items failed, {name}": _command("items", name, "failed", "--limit", "100"),
+            f"items main, {name}": _command("items", name, "main", "--limit", "100"),
         }
     return looks
 

@@ -17,7 +17,6 @@ from claimq_cli.output import terminal
 
 _COMMANDS = {
     "audit": "reading.audit:audit",
-    "busy": "reading.inspection:busy",
     "check": "checking.check:check",
     "clients": "reading.inspection:clients",
     "completion": "completion:completion",
@@ -30,10 +29,9 @@ _COMMANDS = {
     "flush": "changing.change:flush",
     "import": "moving.import_items:import_items",
     "item": "reading.item:item",
-    "items": "reading.inspection:items",
+    "items": "reading.items:items",
     "limits": "changing.limits:limits",
     "pause": "changing.change:pause",
-    "peek": "reading.inspection:peek",
     "policy": "changing.policy:policy",
     "queues": "reading.inspection:queues",
     "release": "changing.change:release",

@@ -37,10 +37,10 @@ def test_a_queue_is_found_by_its_reliable_queue(world: World) -> None:
     world.queue("videos", queueName=f"{world.namespace}.films")
     assert len(result(world, "enqueue", "videos", "a", "b")["ids"]) == 2
     assert result(world, "status", "videos")["lengths"]["main"] == 2
-    assert [item["text"] for item in result(world, "peek", "videos")["items"]] == ["a", "b"]
+    assert [row["item"]["text"] for row in result(world, "items", "videos", "main")["items"]] == ["a", "b"]
     shown = {one["queue"]: one["lengths"]["main"] for one in result(world, "status")["queues"]}
     assert shown == {"thumbs": 0, "videos": 2}
-    assert result(world, "failed", "list", "videos")["length"] == 0
+    assert result(world, "items", "videos", "failed")["length"] == 0
     films = world.claimq("status", f"{world.namespace}.films", "--redis", world.redis.tcp_url, "-o", "json")
     assert json.loads(films.stdout)["lengths"]["main"] == 2
 

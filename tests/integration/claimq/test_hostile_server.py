@@ -13,7 +13,7 @@ from claimq import ReadBounds, ReadTooLarge, RedisSettings, ReliableQueue
 from claimq.errors import ClaimqError
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from claimq.model import Reason
+from claimq.model import Reason, State
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.tokens import make_token
 from claimq_admin.changes.queue_admin import admin_of
@@ -235,7 +235,7 @@ async def walked(queue: ReliableQueue) -> None:
 
 
 LOOPS: dict[str, Call] = {
-    "failed items that match": lambda queue: first_matching(queue, lambda _: False, 10, 0),
+    "items that match": lambda queue: first_matching(queue, State.FAILED, lambda _: False, 10, 0),
     "run": walked,
 }
 

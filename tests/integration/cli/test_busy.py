@@ -1,4 +1,4 @@
-"""`claimq busy`: the items that are claimed now, the longest claim first."""
+"""`claimq items NAME busy`: the items that are claimed now, the longest claim first."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,16 +32,16 @@ def three_busy(on: Claimq, valkey: Server) -> None:
 
 
 def test_busy_items_are_shown_with_the_longest_claim_first(on: Claimq, three_busy: None) -> None:
-    found = on("busy", "q", "-o", "json").json
+    found = on("items", "q", "busy", "-o", "json").json
     assert (found["queue"], found["state"]) == ("q", "busy")
     shown = [(one["item"]["id"], one["worker"]) for one in found["items"]]
     assert shown == [("a", "w0"), ("b", "w1"), ("c", "w2")]
-    assert found["items"] == on("items", "q", "busy", "-o", "json").json["items"][::-1]
+    assert found["items"] == on("items", "q", "busy", "--offset", "0", "-o", "json").json["items"][::-1]
     assert all(one["claimed_at"] <= found["now"] < one["lease_until"] for one in found["items"])
 
 
 def test_the_table_of_busy_items_has_worker_lease_and_counters(on: Claimq, three_busy: None) -> None:
-    heading, _, first, *others = on("busy", "q", "--limit", "2").out.splitlines()
+    heading, _, first, *others = on("items", "q", "busy", "--limit", "2").out.splitlines()
     assert heading.split()[:6] == ["id", "worker", "busy", "for", "lease", "until"]
     assert heading.split()[6:] == ["requeued", "failed", "crashed", "interrupted", "payload"]
     assert first.split()[:2] == ["a", "w0"]
@@ -61,14 +61,14 @@ def test_the_longest_claim_is_found_behind_hundreds_of_others(on: Claimq, valkey
             return longest.item.id
 
     longest = asyncio.run(work())
-    by_lease = on("items", "q", "busy", "--limit", "699", "-o", "json").json["items"]
+    by_lease = on("items", "q", "busy", "--offset", "0", "--limit", "699", "-o", "json").json["items"]
     assert longest not in [one["item"]["id"] for one in by_lease]
-    assert [one["item"]["id"] for one in on("busy", "q", "--limit", "1", "-o", "json").json["items"]] == [
-        longest
-    ]
+    assert [
+        one["item"]["id"] for one in on("items", "q", "busy", "--limit", "1", "-o", "json").json["items"]
+    ] == [longest]
 
 
 def test_a_queue_without_claims_has_no_busy_items(on: Claimq) -> None:
     on("enqueue", "q", "a")
-    assert on("busy", "q").out == "q: no items in busy\n"
-    assert on("busy", "q", "-o", "json").json["items"] == []
+    assert on("items", "q", "busy").out == "q: no items in busy\n"
+    assert on("items", "q", "busy", "-o", "json").json["items"] == []

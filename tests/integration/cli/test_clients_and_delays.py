@@ -20,15 +20,15 @@ def test_a_delayed_item_is_reported_with_the_time_when_it_is_due(on: Claimq) -> 
 def test_the_items_of_one_client_are_shown_and_removed(on: Claimq) -> None:
     on("enqueue", "q", "a1", "a2", "--client", "a")
     on("enqueue", "q", "b1", "--client", "b")
-    shown = on("peek", "q", "--client", "a", "--limit", "1", "-o", "json").json
-    assert (shown["client"], shown["length"], [one["text"] for one in shown["items"]]) == ("a", 2, ["a1"])
+    shown = on("items", "q", "main", "--client", "a", "--limit", "1", "-o", "json").json
+    assert (shown["length"], [row["item"]["text"] for row in shown["items"]]) == (2, ["a1"])
     refused = on("flush", "q", "--client", "a")
     assert (refused.code, refused.err) == (
         2,
         "claimq: this removes all items of the client a in main of q permanently; confirm it with --yes\n",
     )
     assert on("flush", "q", "--client", "a", "--yes").out == "q: 2 items removed\n"
-    assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["b1"]
+    assert [one["item"]["text"] for one in on("items", "q", "main", "-o", "json").json["items"]] == ["b1"]
 
 
 def test_clients_are_listed_with_their_items_most_items_first(on: Claimq) -> None:

@@ -40,7 +40,7 @@ def test_arguments_become_items_in_their_order(on: Claimq) -> None:
     assert answer.code == 0
     found = answer.json
     assert (found["queue"], found["length"], found["duplicates"], len(found["ids"])) == ("q", 3, [], 3)
-    items = on("peek", "q", "--output", "json").json["items"]
+    items = [row["item"] for row in on("items", "q", "main", "--output", "json").json["items"]]
     assert [one["id"] for one in items] == found["ids"]
     assert [one.get("text", one.get("payload")) for one in items] == ["a", "b", {"c": 1}]
 
@@ -51,12 +51,12 @@ def test_a_payload_may_be_any_bytes(on: Claimq, tmp_path: Path) -> None:
         on("enqueue", "q", "--file", str(tmp_path / "payload")).out
         == "q: 1 item enqueued, 1 in main (a new queue)\n"
     )
-    assert on("peek", "q", "-o", "json").json["items"][0]["payload_base64"] == "/wAK"
+    assert on("items", "q", "main", "-o", "json").json["items"][0]["item"]["payload_base64"] == "/wAK"
 
 
 def test_an_argument_that_is_not_utf8_stays_as_it_is(on: Claimq) -> None:
     on("enqueue", "q", "caf\udce9")
-    assert on("peek", "q", "-o", "json").json["items"][0]["payload_base64"] == "Y2Fm6Q=="
+    assert on("items", "q", "main", "-o", "json").json["items"][0]["item"]["payload_base64"] == "Y2Fm6Q=="
 
 
 def test_each_line_is_an_item_and_empty_lines_are_left_out(on: Claimq, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_each_line_is_an_item_and_empty_lines_are_left_out(on: Claimq, tmp_path:
     )
     (tmp_path / "names").write_bytes(b"with\nnewline\0other\0")
     on("enqueue", "q", "--lines", str(tmp_path / "names"), "--null")
-    texts = [one["text"] for one in on("peek", "q", "-o", "json").json["items"]]
+    texts = [one["item"]["text"] for one in on("items", "q", "main", "-o", "json").json["items"]]
     assert texts == ["one", "two", "three", "with\nnewline", "other"]
 
 
@@ -80,7 +80,10 @@ def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) ->
         eventually_sync(lambda: '"main": 1' in on("status", "q", "-o", "json").out)
         out, _ = slow.communicate("ond\n", timeout=PATIENCE)
     assert out == "q: 2 items enqueued, 2 in main (a new queue)\n"
-    assert [one["text"] for one in on("peek", "q", "-o", "json").json["items"]] == ["first", "second"]
+    assert [one["item"]["text"] for one in on("items", "q", "main", "-o", "json").json["items"]] == [
+        "first",
+        "second",
+    ]
 
 
 def test_the_same_id_is_not_queued_twice(on: Claimq) -> None:
@@ -227,12 +230,12 @@ def test_item_show_returns_where_an_item_is(on: Claimq, queue_do: QueueDo) -> No
 
 
 def test_failed_items_are_listed_and_shown_with_their_reason(on: Claimq, two_failed: list[str]) -> None:
-    found = on("failed", "list", "q", "-o", "json").json
+    found = on("items", "q", "failed", "-o", "json").json
     assert found["length"] == 2
     assert [one["item"]["id"] for one in found["items"]] == two_failed
     assert {one["item"]["last_error"] for one in found["items"]} == {"it is broken"}
     assert [
-        one["item"]["id"] for one in on("failed", "list", "q", "--offset", "1", "-o", "json").json["items"]
+        one["item"]["id"] for one in on("items", "q", "failed", "--offset", "1", "-o", "json").json["items"]
     ] == two_failed[1:]
     shown = on("item", "show", "q", two_failed[0])
     assert "last error:  it is broken" in shown.out
@@ -245,7 +248,7 @@ def test_failed_items_go_back_by_id_and_what_is_missing_is_named(on: Claimq, two
         1,
         {"queue": "q", "requeued": 1, "missing": ["other"], "problems": []},
     )
-    assert answer.err == "claimq: q has no failed item other; see `claimq failed list q`\n"
+    assert answer.err == "claimq: q has no failed item other; see `claimq items q failed`\n"
     assert on("status", "q", "-o", "json").json["lengths"] == {
         "main": 1,
         "busy": 0,
@@ -261,7 +264,7 @@ def test_all_failed_items_go_back_as_far_as_the_filters_let_them(on: Claimq, two
 
 def test_sending_back_stops_at_its_limit(on: Claimq, two_failed: list[str]) -> None:
     assert on("failed", "requeue", "q", "--all", "--limit", "1").out == "q: 1 item requeued\n"
-    left = on("failed", "list", "q", "-o", "json").json["items"]
+    left = on("items", "q", "failed", "-o", "json").json["items"]
     assert [one["item"]["id"] for one in left] == two_failed[1:]
     assert on("failed", "requeue", "q", "--limit", "1", two_failed[1]).code == 2
 
@@ -283,7 +286,7 @@ def test_failed_items_are_removed_by_id_or_by_filter(on: Claimq, two_failed: lis
         == "q: 0 items removed\n"
     )
     assert on("failed", "remove", "q", "--all", "--yes").out == "q: 1 item removed\n"
-    assert on("failed", "list", "q").out == "q: no failed items\n"
+    assert on("items", "q", "failed").out == "q: no items in failed\n"
 
 
 @pytest.mark.parametrize("verb", ["requeue", "remove"])
@@ -306,7 +309,10 @@ def test_what_a_dead_worker_held_is_given_back(on: Claimq, queue_do: QueueDo) ->
     assert found == {
         "queue": "q", "worker": "w", "requeued": 2, "delayed": 0, "failed": 0, "unclaimed": 0, "total": 2,
     }  # fmt: skip
-    assert on("peek", "q", "--limit", "1", "-o", "json").json["items"][0]["last_error"] == "its power failed"
+    assert (
+        on("items", "q", "main", "--limit", "1", "-o", "json").json["items"][0]["item"]["last_error"]
+        == "its power failed"
+    )
     again = on("release", "q", "w")
     assert (again.code, again.out) == (0, "q: 0 items given back\n")
     assert "w holds no claim; `claimq workers q` lists the workers" in again.err
@@ -316,7 +322,7 @@ def test_an_interruption_is_not_counted(on: Claimq, queue_do: QueueDo) -> None:
     on("enqueue", "q", "a")
     queue_do(lambda queue: queue.claim(1))
     assert on("release", "q", "w", "--interrupted").out == "q: 1 item given back (1 unclaimed)\n"
-    item = on("peek", "q", "-o", "json").json["items"][0]
+    item = on("items", "q", "main", "-o", "json").json["items"][0]["item"]
     assert (item["crash_count"], item["interrupted_count"]) == (0, 1)
 
 

@@ -76,7 +76,7 @@ def test_bash_completes_commands_and_names(on: Claimq, three_queues: None, tmp_p
         )
         return done.stdout.split()
 
-    assert reply("pe") == ["peek"]
+    assert reply("au") == ["audit"]
     eventually_sync(lambda: reply("status", "thumb") == ["thumbnails", "thumbs"])
 
 
@@ -85,7 +85,7 @@ def test_names_come_from_the_server_of_the_options(three_queues: None, valkey: S
     no_server = {"CLAIMQ_REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
     eventually_sync(
         lambda: (
-            completed("failed", "list", "--redis", url, "thumb", **no_server)
+            completed("failed", "reasons", "--redis", url, "thumb", **no_server)
             == (["thumbnails", "thumbs"], "")
         )
     )

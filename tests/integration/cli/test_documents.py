@@ -37,9 +37,9 @@ def queue(valkey: Server) -> Iterator[Queue]:
 @pytest.mark.parametrize(
     "command",
     [
-        "queues", "status", "status q", "workers q", "clients q", "busy q", "peek q", "items q delayed", "items q busy",
+        "queues", "status", "status q", "workers q", "clients q", "items q delayed", "items q busy",
         "items q main", "items q failed", "item show q main", "item show q failed",
-        "failed list q", "failed removed q",
+        "items q failed --error no", "items q main --client ann", "failed removed q",
         "policy q", "audit q", "item show q busy", "check", "doctor",
     ],
 )  # fmt: skip

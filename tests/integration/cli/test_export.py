@@ -104,7 +104,7 @@ def test_failed_export_takes_out_only_what_it_has_written(on: Claimq, failures: 
     assert sorted(one.id for one in staying) == sorted(f"i{n}" for n in range(0, 300, 3))
     assert failures.audit_log()[0].target == "failed: client acme"
     on("import", "again", "--from", "old.jsonl")
-    assert sorted(on("peek", "again", "--limit", "300", "-o", "name").out.split()) == sorted(
+    assert sorted(on("items", "again", "main", "--limit", "300", "-o", "name").out.split()) == sorted(
         f"i{n}" for n in range(300) if n % 3
     )
 
@@ -162,7 +162,7 @@ def test_items_are_moved_to_a_file_and_back(on: Claimq, filled: BlockingQueue) -
     assert answer.out == "q: 6 items exported and removed\n"
     assert filled.length() == 0
     on("import", "again", "--from", "old.jsonl")
-    shown = on("peek", "again", "-o", "name").out.split()
+    shown = on("items", "again", "main", "-o", "name").out.split()
     assert shown == [f"i{number}" for number in range(len(PAYLOADS))]
 
 

@@ -78,7 +78,7 @@ def test_only_the_items_that_pass_every_filter_are_requeued(on: Claimq, queue: Q
 def test_items_are_chosen_by_their_reason_and_by_their_payload(on: Claimq, queue: Queue) -> None:
     queue.enqueue_many([NewItem(f'{{"order": {{"country": "{land}"}}}}', id=land) for land in ("DE", "FR")])
     queue.fail(queue.claim(2, wait=0), "Timeout: 17 s", permanent=True)
-    by_reason = ["failed", "list", "q", "--reason", "Timeout: # s", "--limit", "100", "-o", "name"]
+    by_reason = ["items", "q", "failed", "--reason", "Timeout: # s", "--limit", "100", "-o", "name"]
     assert len(on(*by_reason).out.split()) == 12
     assert on(*by_reason, "--json", "$.order").out.split() == ["DE", "FR"]
     assert on("failed", "export", "q", "--json", "$.order.country=FR", "--format", "raw").out.startswith(
@@ -88,7 +88,7 @@ def test_items_are_chosen_by_their_reason_and_by_their_payload(on: Claimq, queue
     assert [item.id for item in queue.peek(9)] == ["DE"]
     (entry,) = [one for one in queue.audit_log() if one.count]
     assert entry.target == "payload has $.order.country=DE"
-    refused = on("failed", "list", "q", "--json", "order")
+    refused = on("items", "q", "failed", "--json", "order")
     assert (refused.code, "is not a JSONPath; write for instance $.order.id" in refused.err) == (2, True)
 
 

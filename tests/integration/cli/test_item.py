@@ -95,7 +95,7 @@ def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> N
         "k",
     )
     headers = {"tenant": "acme", "note": "a = b"}
-    assert on("peek", "q", "-o", "json").json["items"][3]["headers"] == headers
+    assert on("items", "q", "main", "-o", "json").json["items"][3]["item"]["headers"] == headers
     assert "headers:     tenant: acme\n             note: a = b\n" in on("item", "show", "q", "x").out
     on("enqueue", "other", "something", "--id", "y", "--expires-in", "1h")
     assert on("item", "move", "q", "other", "l").code == 0
@@ -108,8 +108,8 @@ def test_headers_are_set_shown_selected_and_moved(on: Claimq, queue: Queue) -> N
     assert on("item", "move", "q", "other", "x").code == 0
     on("item", "cancel", "other", "x", "y")
     for words, ids in (("tenant", "x\n"), ("note=a = b", "x\n"), ("tenant=acm", ""), ("none", "")):
-        assert on("failed", "list", "other", "--header", words, "-o", "name").out == ids
-    (row,) = on("failed", "list", "other", "--header", "tenant", "-o", "json").json["items"]
+        assert on("items", "other", "failed", "--header", words, "-o", "name").out == ids
+    (row,) = on("items", "other", "failed", "--header", "tenant", "-o", "json").json["items"]
     assert row["item"]["headers"] == headers
 
 
@@ -276,10 +276,20 @@ def test_several_items_are_changed_and_errors_leave_the_others(on: Claimq, queue
 
 
 def test_the_names_that_a_list_prints_can_be_acted_on(on: Claimq, queue: Queue) -> None:
-    names = on("peek", "q", "-o", "name").out
+    names = on("items", "q", "main", "-o", "name").out
     assert names == "a\nb\n"
     assert on("item", "cancel", "q", *names.split(), "-o", "name").out == names
-    assert on("failed", "list", "q", "-o", "name").out == names
+    assert on("items", "q", "failed", "-o", "name").out == names
+
+
+def test_items_that_have_not_failed_are_listed_by_filters(on: Claimq, queue: Queue) -> None:
+    (claim,) = queue.claim(1, wait=0)
+    queue.enqueue("x", id="x", client="ann", headers={"tenant": "acme"})
+    queue.enqueue("y", id="y", client="ann", headers={"tenant": "acme"}, delay=3600)
+    assert on("items", "q", "main", "--header", "tenant", "--client", "ann", "-o", "name").out == "x\n"
+    assert on("items", "q", "delayed", "--client", "ann", "-o", "name").out == "y\n"
+    assert on("items", "q", "busy", "--min-age", "0s", "-o", "name").out == f"{claim.item.id}\n"
+    assert on("items", "q", "main", "--min-age", "1h").out == "q: no item in main passes the filters\n"
 
 
 def test_failed_items_are_listed_by_error_client_and_age(on: Claimq, queue: Queue) -> None:
@@ -289,7 +299,7 @@ def test_failed_items_are_listed_by_error_client_and_age(on: Claimq, queue: Queu
     while claims := queue.claim(100, wait=0):
         queue.fail(claims, "refused", permanent=True)
     lines = [
-        on("failed", "list", "q", *words, "-o", "name").out.split()
+        on("items", "q", "failed", *words, "-o", "name").out.split()
         for words in (
             ["--error", "TIMEOUT", "--limit", "1000"],
             ["--error", "refused", "--limit", "5", "--offset", "1"],
@@ -302,7 +312,7 @@ def test_failed_items_are_listed_by_error_client_and_age(on: Claimq, queue: Queu
     assert lines[1] == everything[301:306]
     assert set(lines[0]) == set(everything[:300])
     assert all(int(name[1:]) % 2 for name in lines[2])
-    assert on("failed", "list", "q", "--min-age", "1h").out == "q: no failed item passes the filters\n"
+    assert on("items", "q", "failed", "--min-age", "1h").out == "q: no item in failed passes the filters\n"
 
 
 def test_an_item_of_a_paused_queue_can_be_removed(on: Claimq, queue: Queue) -> None:

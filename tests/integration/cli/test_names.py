@@ -13,8 +13,8 @@ Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 ON_A_QUEUE = [
-    ["status"], ["peek"], ["items", "main"], ["busy"], ["clients"], ["item", "show", "id"], ["workers"], ["pause"],
-    ["resume"], ["flush", "--yes"], ["delete", "--yes"], ["release", "w"], ["failed", "list"],
+    ["status"], ["items", "main"], ["clients"], ["item", "show", "id"], ["workers"], ["pause"],
+    ["resume"], ["flush", "--yes"], ["delete", "--yes"], ["release", "w"], ["failed", "reasons"],
     ["failed", "requeue", "--all"], ["failed", "remove", "--all", "--yes"], ["policy"],
     ["url"], ["web", "--listen", "127.0.0.1:0"],
 ]  # fmt: skip
@@ -81,7 +81,7 @@ def test_the_url_of_a_server_that_does_not_answer_is_printed(on: Claimq, valkey:
 
 def test_a_queue_of_a_cluster_is_meant_by_its_bare_name(on: Claimq) -> None:
     on("enqueue", "team.checksums", "a")
-    assert "did you mean team.checksums?" in on("peek", "checksums").err
+    assert "did you mean team.checksums?" in on("items", "checksums", "main").err
 
 
 def test_queues_are_listed_and_those_that_are_gone_are_forgotten(

@@ -53,13 +53,13 @@ def hostile(valkey: Server) -> str:
 
 
 LOOKS = [
-    ["peek", "q"], ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
-    ["busy", "q"], ["clients", "q"], ["item", "show", "q", "later"], ["failed", "list", "q"], ["status", "q"],
-    ["workers", "q"], ["item", "show", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
+    ["items", "q", "main"], ["items", "q", "busy"], ["items", "q", "delayed"], ["items", "q", "failed"],
+    ["clients", "q"], ["item", "show", "q", "later"], ["status", "q"], ["workers", "q"],
+    ["item", "show", "q", EVIL.strip()], ["failed", "requeue", "q", EVIL.strip()],
     ["export", "q", "--state", "main", "--state", "failed"], ["export", "q", "--format", "csv"],
     ["export", "q", "--format", "raw"], ["export", "q", "--to", EVIL.strip() + "/x"],
     ["import", "q", "--from", EVIL.strip()],
-    ["peek", EVIL.strip()], ["check", EVIL.strip()], ["check", "q", "--" + EVIL.strip()], ["--" + EVIL.strip()],
+    ["status", EVIL.strip()], ["check", EVIL.strip()], ["check", "q", "--" + EVIL.strip()], ["--" + EVIL.strip()],
 ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ LOOKS = [
 def test_text_from_outside_reaches_a_terminal_escaped(hostile: str, look: list[str]) -> None:
     text = on_terminal(hostile, *look)
     assert OBEYED.search(text) is None
-    if look[0] in ("peek", "items", "busy", "item", "failed"):
+    if look[0] in ("items", "item", "failed"):
         assert SHOWN in text
 
 
@@ -80,15 +80,15 @@ def test_the_whole_story_of_an_item_is_escaped(hostile: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "look", [["peek", "q"], ["failed", "list", "q"], ["status", "q"]], ids=lambda look: look[0]
+    "look", [["items", "q", "main"], ["items", "q", "failed"], ["status", "q"]], ids=lambda look: look[-1]
 )
 def test_json_is_escaped_in_its_own_way_and_is_the_same_document(hostile: str, look: list[str]) -> None:
     text = on_terminal(hostile, *look, "-o", "json")
     assert OBEYED.search(text) is None
     document = json.loads(text)
-    if look[0] == "peek":
-        assert document["items"][0]["text"] == EVIL
-    if look[0] == "failed":
+    if look[-1] == "main":
+        assert document["items"][0]["item"]["text"] == EVIL
+    if look[-1] == "failed":
         assert document["items"][0]["item"]["last_error"] == EVIL
 
 
@@ -103,7 +103,7 @@ def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) 
     status = on_terminal(valkey.url, "status", name, columns=columns)
     assert "2,999" in status
     assert name in status
-    peeked = on_terminal(valkey.url, "peek", name, columns=columns)
+    peeked = on_terminal(valkey.url, "items", name, "main", columns=columns)
     busy = on_terminal(valkey.url, "items", name, "busy", columns=columns)
     assert all(one in peeked for one in done.ids[1:11])
     assert "a-client-with-a-long-name" in peeked
@@ -127,10 +127,10 @@ def test_a_text_that_is_cut_comes_with_the_way_to_read_its_end(valkey: Server) -
         queue.enqueue("x")
         queue.fail(queue.claim(1), "the customer has no address: complete the form", permanent=True)
     hint = "-o wide shows the texts that end in …"
-    text = on_terminal(valkey.url, "failed", "list", "q", columns=80)
+    text = on_terminal(valkey.url, "items", "q", "failed", columns=80)
     assert max(map(len, text.splitlines())) <= 80 + len("\x1b[1m\x1b[0m")
     assert (hint in text, "complete the form" in text) == (True, False)
-    text = on_terminal(valkey.url, "failed", "list", "q", "-o", "wide", columns=80)
+    text = on_terminal(valkey.url, "items", "q", "failed", "-o", "wide", columns=80)
     assert (hint in text, "complete the form" in text) == (False, True)
 
 

@@ -76,7 +76,7 @@ def test_items_are_worked_on_by_workers_that_come_and_go(
     up.until_says(r"-> 0 workers \(Idle\): idle for 1 s or longer")
     up.until_pids("app", 0)
     up.until_pids("sidecar", 0)
-    (failed,) = claimq("failed", "list", "trial", "-o", "json").json["items"]
+    (failed,) = claimq("items", "trial", "failed", "-o", "json").json["items"]
     assert (failed["item"]["text"], failed["item"]["requeue_count"]) == ("broken", 1)
     assert "it is broken" in failed["item"]["last_error"]
 
@@ -383,7 +383,7 @@ def test_an_item_that_kills_its_app_reaches_failed_with_the_cause(
     assert claimq("enqueue", "trial", "poison").code == 0
 
     def cause() -> str:
-        items = claimq("failed", "list", "trial", "-o", "json").json["items"]
+        items = claimq("items", "trial", "failed", "-o", "json").json["items"]
         return str(items[0]["item"]["last_error"]) if items else ""
 
     eventually_sync(lambda: cause() == "its app was killed by SIGKILL")

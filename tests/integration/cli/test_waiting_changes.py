@@ -134,7 +134,7 @@ def test_bare_payloads_are_left_alone(on: Claimq, queue: Queue, valkey: Server) 
     assert dry["matching"] == 30
     assert on("item", "cancel", "q", "--all", "--state", "main").out == "q: 30 items cancelled\n"
     assert [item.payload for item in queue.peek(9)] == [b"bare"]
-    assert on("peek", "q").out.splitlines()[2].split() == ["bare-", "-", "-", "0", "bare"]
+    assert on("items", "q", "main").out.splitlines()[2].split() == ["bare-", "-", "-", "0", "bare"]
 
 
 def test_filters_of_waiting_items_need_a_state_and_no_ids(on: Claimq, queue: Queue) -> None:

@@ -38,7 +38,9 @@ def test_a_queue_of_local_mode_shows_why_it_has_its_workers(
     text = claimq("why", "trial").out
     assert text.startswith("trial: 1 worker (MaxReplicas), since ")
     assert re.search(r"^limited: .*maxReplicas is 1", text, re.MULTILINE), text
-    waits = claimq("item", "show", "trial", claimq("peek", "trial", "-o", "json").json["items"][0]["id"]).out
+    waits = claimq(
+        "item", "show", "trial", claimq("items", "trial", "main", "-o", "json").json["items"][0]["item"]["id"]
+    ).out
     assert re.search(r"^waits: +no worker .*: .*maxReplicas is 1", waits, re.MULTILINE), waits
     status = claimq("status", "trial")
     assert "trial: too few workers: " in status.out, status.out

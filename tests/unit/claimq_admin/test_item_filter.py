@@ -12,7 +12,7 @@ import pytest
 import claimq_web
 from claimq.model import Item, Located, State
 from claimq_admin.selection.item_filter import FILTERS, PAGE_FILTERS, ItemFilter, fields_of
-from claimq_cli.commands.reading.failed import failed
+from claimq_cli.commands.reading.items import items
 from claimq_web.changes.filter_forms import filter_of
 
 ROOT = Path(__file__).parents[3]
@@ -72,10 +72,9 @@ def test_no_filter_has_an_empty_value() -> None:
 
 def test_flags_forms_and_docs_have_the_filters_of_the_table() -> None:
     assert {one.name for one in fields(ItemFilter)} == NAMES
-    command = failed.commands["list"]
     flags = {
         parameter.opts[0]: parameter
-        for parameter in command.params
+        for parameter in items.params
         if isinstance(parameter, click.Option) and (parameter.name or "").startswith("only_")
     }
     assert {one.name for one in flags.values()} == {f"only_{name}" for name in NAMES}

@@ -139,14 +139,14 @@ async def page_of(
 
 
 async def first_matching(
-    queue: claimq.ReliableQueue, matches: Callable[[Located], bool], number: int, offset: int
+    queue: claimq.ReliableQueue, state: State, matches: Callable[[Located], bool], number: int, offset: int
 ) -> list[Located]:
-    """The failed items that match, oldest failure first, after the first ``offset`` of these. Items that leave failed
-    during the search can hide others."""
+    """The items of a state that match, in the order of :meth:`claimq.ReliableQueue.items`, after the first ``offset``
+    of these. Items that leave the state during the search can hide others."""
     matching: list[Located] = []
     start = 0
-    with reading(queue, "failed items that match"):
-        while len(matching) < offset + number and (page := await page_of(queue, State.FAILED, start)):
+    with reading(queue, "items that match"):
+        while len(matching) < offset + number and (page := await page_of(queue, state, start)):
             matching += filter(matches, page)
             start += len(page)
     return matching[offset : offset + number]

@@ -78,6 +78,6 @@ def items_failed(observed: Observed, state: EventState) -> list[Change]:
     state.failed = now
     if before is None or now <= before:
         return []
-    command = observed.workers.command("failed list")
+    command = f"{observed.workers.command('items')} failed"
     message = f"{counted(now - before, 'item')} moved to failed; list them with `{command}`"
     return [Change("ItemsFailed", message, warning=True)]

@@ -221,4 +221,4 @@ def row_of(located: Located) -> list[str]:
 
 def absent(name: str, ids: list[str]) -> str:
     """The error for ids of items that are not in failed."""
-    return f"{name} has no failed item {', '.join(ids)}; see `claimq failed list {name}`"
+    return f"{name} has no failed item {', '.join(ids)}; see `claimq items {name} failed`"

@@ -200,7 +200,7 @@ def _failed_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
     check, total = f"queue {name}: failed items", queue.snapshot.lengths[State.FAILED]
     if not total:
         return ok(check, "none")
-    fix = f"{commands.claimq} failed list {name}; "
+    fix = f"{commands.claimq} items {name} failed; "
     fix += f"once the cause is gone: {commands.claimq} failed requeue {name} --all"
     text, most = f"{count(total)}: {reasons_text(queue.reasons)}", queue.policy.failed.max_items
     if most is not None and total >= most:

@@ -1,65 +1,28 @@
-"""`claimq failed`: lists failed items."""
+"""`claimq failed`: counts and changes failed items."""
 
 from __future__ import annotations
 
 import click
 
-from claimq.model import State
 from claimq_admin.reads import documents
-from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, first_matching
-from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.text import instant, payload
-from claimq_cli.commands.changing.failed_changes import COLUMNS, move, remove, requeue, row_of
+from claimq_cli.commands.changing.failed_changes import move, remove, requeue
 from claimq_cli.commands.moving.export_items import export_failed
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option, offset_option
 from claimq_cli.commands.options.queue_argument import queue_argument
-from claimq_cli.commands.reading.item_selection import filters
 
 
 @click.group()
 def failed() -> None:
-    """List, count, requeue, move or remove failed items."""
+    """Count, requeue, move or remove failed items.
+
+    `claimq items NAME failed` lists them.
+    """
 
 
 for _command in (requeue, remove, move, export_failed):
     failed.add_command(_command)
-
-
-@failed.command("list")
-@queue_argument
-@number_option(20)
-@offset_option
-@filters()
-@with_context
-async def list_failed(context: Context, name: str, number: int, offset: int, selector: ItemFilter) -> None:
-    """List the failed items of the queue NAME, oldest failure first.
-
-    With -o name only their ids are printed, for other commands:
-
-    \b
-    claimq failed list thumbnails --error timeout --limit 1000 -o name | xargs claimq failed requeue thumbnails
-
-    With -o json: `{"queue", "length", "items": [LOCATED...]}`.
-    """
-    async with context.queue(name) as queue:
-        snapshot = await queue.snapshot()
-        if selector == ItemFilter():
-            items = await queue.items(State.FAILED, number, offset=offset, payload_limit=SHOWN_PAYLOAD)
-        else:
-            items = await first_matching(
-                queue, lambda located: selector.passes(located, snapshot.now), number, offset
-            )
-        total = snapshot.lengths[State.FAILED]
-    is_filtered = total and selector != ItemFilter()
-    context.answers.give_table(
-        {"queue": name, "length": total, "items": [documents.located(located) for located in items]},
-        COLUMNS[State.FAILED],
-        [row_of(located) for located in items],
-        nothing=f"{name}: " + ("no failed item passes the filters" if is_filtered else "no failed items"),
-        each="items",
-        total=0 if is_filtered else total,
-    )
 
 
 @failed.command()

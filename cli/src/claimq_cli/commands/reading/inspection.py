@@ -1,4 +1,4 @@
-"""Commands that only read: status, queues, peek, items, busy, clients, workers."""
+"""Commands that only read: status, queues, clients, workers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from typing import Any
 
 import click
 
-from claimq.model import ClientInfo, Located, Snapshot, State, WorkerInfo
+from claimq.model import ClientInfo, Snapshot, State, WorkerInfo
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import needs_attention
-from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, attention, has_problem, local_conditions, workers_of
+from claimq_admin.reads.queue_reads import attention, has_problem, local_conditions, workers_of
 from claimq_admin.similar_names import in_order
-from claimq_admin.text import age, count, instant, payload, reasons_text, workers_text
+from claimq_admin.text import age, count, instant, reasons_text, workers_text
 from claimq_cli.commands.options.context import Context, with_context
-from claimq_cli.commands.options.option_types import number_option, offset_option
+from claimq_cli.commands.options.option_types import number_option
 from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
 from claimq_cli.commands.options.sources import Source
-
-STATES = click.Choice([state.value for state in State])
 
 
 @click.command()
@@ -139,144 +137,6 @@ def _status_row(name: str, snapshot: Snapshot, workers: list[WorkerInfo]) -> lis
 
 @click.command()
 @queue_argument
-@number_option(10)
-@click.option("--client", metavar="CLIENT", help="Only the items of this client.")
-@with_context
-async def peek(context: Context, name: str, number: int, client: str | None) -> None:
-    """Show the items of the queue NAME that are claimed next.
-
-    \b
-    claimq peek thumbnails
-    claimq peek thumbnails --client acme --limit 100
-
-    With -o json: `{"queue", "client", "length", "items": [ITEM...]}`.
-    """
-    async with context.queue(name) as queue:
-        items = await queue.items(State.MAIN, number, client=client, payload_limit=SHOWN_PAYLOAD)
-        length = await (queue.length() if client is None else queue.client_length(client))
-    context.answers.give_table(
-        {
-            "queue": name,
-            "client": client,
-            "length": length,
-            "items": [documents.located(located)["item"] for located in items],
-        },
-        ["id", "client", "enqueued", ">requeued", "~payload"],
-        [_item_row(located) for located in items],
-        nothing=f"{name}: no items in main",
-        each="items",
-        total=length,
-    )
-
-
-def _item_row(located: Located) -> list[str]:
-    item = located.item
-    return [item.id, item.client or "-", instant(item.enqueued_at), str(item.requeue_count), payload(located)]
-
-
-@click.command()
-@queue_argument
-@click.argument("state", type=STATES)
-@number_option(20)
-@offset_option
-@with_context
-async def items(context: Context, name: str, state: str, number: int, offset: int) -> None:
-    """List the items of the queue NAME that are in STATE.
-
-    Items in main are in claim order, busy ones ordered by lease end, delayed ones by due time, failed ones by the time
-    of the failure.
-
-    \b
-    claimq items thumbnails delayed
-    claimq items thumbnails main --limit 100 --offset 200 -o ndjson
-
-    With -o json: `{"queue", "state", "items": [LOCATED...]}`.
-    """
-    async with context.queue(name) as queue:
-        items = await queue.items(state, number, offset=offset, payload_limit=SHOWN_PAYLOAD)
-        total = await queue.length(state)
-    context.answers.give_table(
-        {"queue": name, "state": state, "items": [documents.located(located) for located in items]},
-        ["id", "since", "until", "worker", ">requeued", ">crashed", "~payload"],
-        [_located_row(located) for located in items],
-        nothing=f"{name}: no items in {state}",
-        each="items",
-        total=total,
-    )
-
-
-def _located_row(located: Located) -> list[str]:
-    since = located.failed_at or located.claimed_at or located.item.enqueued_at
-    return [
-        located.name if located.state is State.FAILED else located.item.id,
-        instant(since),
-        instant(located.lease_until or located.due_at),
-        located.worker or "-",
-        str(located.item.requeue_count),
-        str(located.item.crash_count),
-        payload(located),
-    ]
-
-
-@click.command()
-@queue_argument
-@number_option(20)
-@with_context
-async def busy(context: Context, name: str, number: int) -> None:
-    """Show the claimed items of the queue NAME, longest claim first.
-
-    Each item has its worker, how long it has been claimed, the end of its lease and its counters. `claimq items NAME
-    busy` has the same items ordered by lease end, and `claimq item show NAME ID` all details of one.
-
-    \b
-    claimq busy thumbnails
-    claimq busy thumbnails --limit 5 --output json
-
-    With -o json: `{"queue", "state", "now", "items": [LOCATED...]}`.
-    """
-    async with context.queue(name) as queue:
-        snapshot = await queue.snapshot()
-        claims = await queue.longest_claims(number, payload_limit=SHOWN_PAYLOAD)
-    context.answers.give_table(
-        {
-            "queue": name,
-            "state": State.BUSY.value,
-            "now": snapshot.now,
-            "items": [documents.located(claim) for claim in claims],
-        },
-        [
-            "id",
-            "worker",
-            ">busy for",
-            "lease until",
-            ">requeued",
-            ">failed",
-            ">crashed",
-            ">interrupted",
-            "~payload",
-        ],
-        [_busy_row(claim, snapshot.now) for claim in claims],
-        each="items",
-        nothing=f"{name}: no items in busy",
-        total=snapshot.lengths[State.BUSY],
-    )
-
-
-def _busy_row(claim: Located, now: float) -> list[str]:
-    item = claim.item
-    counts = (item.requeue_count, item.fail_count, item.crash_count, item.interrupted_count)
-    return [
-        item.id,
-        claim.worker or "-",
-        age(None if claim.claimed_at is None else max(now - claim.claimed_at, 0.0)),
-        instant(claim.lease_until),
-        *(f"{count:,}" for count in counts),
-        payload(claim),
-    ]
-
-
-@click.command()
-@queue_argument
 @click.argument("client", required=False)
 @number_option(100)
 @with_context
@@ -284,8 +144,8 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
     """Show how many items of each client wait in the queue NAME.
 
     The clients with the most items come first; with CLIENT only this client is shown. Items without a client are shown
-    as "-". `claimq peek NAME --client CLIENT` shows a client's next items, and `claimq flush NAME --client CLIENT`
-    removes its items in main.
+    as "-". `claimq items NAME main --client CLIENT` shows a client's next items, and
+    `claimq flush NAME --client CLIENT` removes its items in main.
 
     \b
     claimq clients thumbnails

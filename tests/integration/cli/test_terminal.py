@@ -124,7 +124,7 @@ def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) 
 def test_a_text_that_is_cut_comes_with_the_way_to_read_its_end(valkey: Server) -> None:
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue("q", worker="w")
-        queue.enqueue("x")
+        queue.enqueue("x", id="x")
         queue.fail(queue.claim(1), "the customer has no address: complete the form", permanent=True)
     hint = "-o wide shows the texts that end in …"
     text = on_terminal(valkey.url, "items", "q", "failed", columns=80)

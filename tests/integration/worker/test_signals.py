@@ -88,3 +88,15 @@ def test_a_handler_that_the_program_sets_in_between_stays() -> None:
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_second_signal_is_the_programs_though_other_work_began_after_the_first() -> None:
+    ended: list[str] = []
+    with ended_by_signals(ended.append, handle_signals=True):
+        signal.raise_signal(signal.SIGINT)
+        with ended_by_signals(ended.append, handle_signals=True), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert ended == ["SIGINT"]
+    with ended_by_signals(ended.append, handle_signals=True):
+        signal.raise_signal(signal.SIGINT)
+    assert ended == ["SIGINT", "SIGINT"]

@@ -14,6 +14,8 @@ _ends: list[Callable[[str], object]] = []
 """What a signal ends. It has one handler in a program, so all work in progress shares it."""
 _before: dict[signal.Signals, Any] = {}
 """The handlers of the program, while ours are in their place."""
+_taken: set[int] = set()
+"""A signal that ends the work in progress: until all of it has ended others are the program's, whatever begins."""
 
 
 @contextmanager
@@ -27,21 +29,26 @@ def ended_by_signals(end: Callable[[str], object], handle_signals: bool | None) 
         yield
         return
     for number in (signal.SIGINT, signal.SIGTERM):
-        if number not in _before and (handle_signals or not _is_handled(number)):
+        is_free = not _taken and number not in _before
+        if is_free and (handle_signals or not _is_handled(number)):
             _before[number] = signal.signal(number, _end_all)
     _ends.append(end)
     try:
         yield
     finally:
         _ends.remove(end)
-        if not _ends and _is_main_thread():  # the garbage collector may end a context in another thread
-            _restore()
+        if not _ends:
+            _taken.clear()
+            if _is_main_thread():  # the garbage collector may end a context in another thread
+                _restore()
 
 
 def _end_all(number: int, _frame: FrameType | None) -> None:
     _restore()
     if not _ends:
         signal.raise_signal(number)
+        return
+    _taken.add(number)
     for end in _ends:
         end(signal.Signals(number).name)
 

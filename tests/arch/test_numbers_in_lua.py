@@ -33,7 +33,7 @@ TEXTS_OF = {
     "lease.lua": {"q.limits"},
     "park.lua": {"q.limits"},
     "release.lua": {"place"},
-    "repair.lua": {"has_more and last or '0'", "starts_at"},
+    "repair.lua": {"has_more and last or '0'", "starts_at", "write_weights(q)"},
     "set_bound.lua": {"bound"},
     "take.lua": {"park.score(client)"},
 }

@@ -1,6 +1,7 @@
 """A bound on what waits: new items over it are refused, all of a call; what is in the queue already never is."""
 
 import re
+from itertools import pairwise
 
 import pytest
 import redis
@@ -328,6 +329,38 @@ async def test_pushed_payloads_count_with_the_mean_size_until_they_have_been_cla
     assert weights_of(server) == [0, 0, 0, 0]
     await queue.unclaim(claims)
     assert weights_of(server)[0] == 9
+
+
+async def test_payloads_pushed_to_an_empty_queue_count_from_the_next_repair_on(
+    server: Server, queue: ReliableQueue
+) -> None:
+    await queue.update_policy(max_waiting_bytes=1000)
+    server.call("LPUSH", "cq:{q}:main", *["x" * 200] * 4, "y" * 100)
+    await queue.reap()
+    waiting = (await refused(queue, "z" * 300)).waiting
+    assert 4 * 150 + 200 < waiting < 4 * 150 + 250  # the oldest one has a header
+    await move_clock(queue, 1)
+    await queue.done(await queue.claim(10, wait=0))
+    await queue.enqueue("z" * 900)
+
+
+async def test_counts_of_many_clients_are_removed_in_portions_when_the_bound_is(
+    server: Server, queue: ReliableQueue
+) -> None:
+    def clients() -> int:
+        return int(str(server.call("HLEN", "cq:{q}:bytes")))
+
+    await queue.update_policy(max_waiting_bytes=10**9)
+    await queue.enqueue_many(NewItem("a", client=f"c{number}") for number in range(3000))
+    await queue.update_policy(max_waiting_bytes=None, max_waiting_items=10**6)
+    assert clients() == 3000
+    left = [3000]
+    while left[-1]:
+        await queue.reap()
+        left.append(clients())
+    assert max(before - after for before, after in pairwise(left)) < 1500
+    await queue.update_policy(max_waiting_bytes=10**9)
+    assert weights_of(server) == [0, 0, 0, 0]
 
 
 async def test_repair_begins_a_lost_or_impossible_count_of_bytes_again(

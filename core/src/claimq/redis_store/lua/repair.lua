@@ -5,8 +5,9 @@
 --   the marks of queues with priorities and with keys, which a promise depends on. Counts the
 --   reasons of up to 256 failed items again if the counts are lost, and ends counts of delayed items while
 --   none is delayed, and counts of bytes that cannot be right. Removes levels of clients that are at no
---   limit, and gives clients that the ring has lost while it parked some their turns back. damage.lua
---   reports other damage to keys.
+--   limit, and gives clients that the ring has lost while it parked some their turns back. Gives bare
+--   payloads a mean size, and removes counts of bytes that are of no use. damage.lua reports other damage
+--   to keys.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, heads,
 --   leases, claims, workers, delayed, failed, ids (ZSET), failed:reasons, delayed:clients, busy:WORKER,
 --   config, levels, keys, starts, stats (HASH)
@@ -26,14 +27,27 @@ if has_lost_levels then q.has_levels = true end
 local has_lost_keys = redis.call('HLEN', q.base .. 'keys') + redis.call('ZCARD', q.base .. 'held') > 0
   and not q.has_keys
 -- Counts of bytes that another client has changed, or that are lost, begin again.
--- include weights set_bound
+-- include weights set_bound scan
 local counts = q.weighs and read_weights(q.bound)
-if counts and (not string.find(q.bound, '^%d+ %d+ %d+ %d+ %d+ %d+$')
-  or counts[1] + counts[3] > count_in(q, '-') + q.client_items + redis.call('ZCARD', q.delayed)) then
+local unweighed = counts and count_in(q, '-') + q.client_items + redis.call('ZCARD', q.delayed) - counts[1]
+  - counts[3]
+if counts and (not string.find(q.bound, '^%d+ %d+ %d+ %d+ %d+ %d+$') or unweighed < 0) then
   q.weighs = false
 end
 local bound = bound_for(q, function(field) return redis.call('HGET', q.config, field) or '' end)
 local has_old_counts = busy_count(q) == 0 and redis.call('HLEN', q.base .. 'in_progress') > 0
+-- Nothing waited when the bound was set, so pushed payloads have no mean size yet: that of two of them.
+if q.weighs and unweighed > 0 and counts[6] == 0 then
+  local newest, oldest = redis.call('LINDEX', q.main, 0) or '', redis.call('LINDEX', q.main, -1) or ''
+  weights_of(q).mean = math.ceil((#newest + #oldest) / 2)
+end
+-- Counts of clients that set_bound() has left.
+local old_weights, cursor = {}, nil
+if (bound or '1') == '1' and redis.call('HLEN', q.base .. 'bytes') > 0 then
+  cursor = string.match(redis.call('HGET', stats, 'repair_bytes') or '', '^%d+$') or '0'
+  cursor = scan(q, q.base .. 'bytes', cursor, 4 * limit,
+    function(client) old_weights[#old_weights + 1] = client end)
+end
 local has_lost_delayed = redis.call('ZCARD', q.delayed) == 0
   and redis.call('HLEN', q.base .. 'delayed:clients') > 0
 local in_main, tokens_left = count_in(q, '-'), redis.call('LLEN', q.base .. 'wake')
@@ -162,6 +176,10 @@ if adopted then
 end
 set_bound(q, bound)
 if has_old_counts then redis.call('DEL', q.base .. 'in_progress') end
+if cursor then
+  sliced(old_weights, function(...) redis.call('HDEL', q.base .. 'bytes', ...) end)
+  redis.call('HSET', stats, 'repair_bytes', cursor)
+end
 if has_lost_delayed then redis.call('DEL', q.base .. 'delayed:clients') end
 local unheld, released, are_left = 0, 0, false
 if q.has_keys or has_lost_keys then unheld, released, are_left = repair_held() end
@@ -169,6 +187,9 @@ local repaired = unheld + #lost / 2 + #too_late + (has_lost_levels and 1 or 0) +
 if in_main + q.client_items + released > 0 and tokens_left == 0 then leave_wake_token(q) end
 if adopted or repaired + taken + released > 0 then
   close(q, {repaired = repaired, adopted = adopted and 1 or taken, client_items = q.more_client_items or 0})
-else touch(q) end
+else
+  touch(q)
+  if q.weights then redis.call('HSET', stats, 'bound', write_weights(q)) end
+end
 return {'OK', #too_late, (#ended >= limit or #old_ids >= most_ids or are_left
   or starts_at ~= '0' and #gone >= limit / 2) and 1 or 0}

@@ -44,8 +44,13 @@ local function bound_for(q, value)
   return '0 0 0 0 ' .. whole(has_items and q.now + 1 or 0) .. ' ' .. whole(mean)
 end
 
+-- To free the counts of 200,000 clients takes a server up to 80 ms. While no bytes are counted they are of no
+-- use, so repair.lua removes them in portions.
 local function set_bound(q, bound)
   if bound == q.bound then return end
   if bound then redis.call('HSET', q.stats, 'bound', bound) else redis.call('HDEL', q.stats, 'bound') end
-  redis.call('DEL', q.base .. 'bytes')
+  local key = q.base .. 'bytes'
+  local clients = redis.pcall('HLEN', key)
+  local waits = (bound or '1') == '1' and type(clients) == 'number' and clients > CALL_ITEMS
+  if not waits then redis.call('DEL', key) end
 end

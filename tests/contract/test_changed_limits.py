@@ -64,6 +64,17 @@ async def test_a_limit_that_is_removed_for_a_time_holds_nothing_back(queue: Reli
     assert (await starts(queue), await starts(queue)) == (1, 0)
 
 
+async def test_an_item_that_started_without_the_limit_gives_no_start_back(queue: ReliableQueue) -> None:
+    limit = Limit("api", rate="1/h", burst=2)
+    await filled(queue, limit)
+    assert await starts(queue) == 2
+    await queue.update_policy(limits=[])
+    claims = await queue.claim(1, wait=0)
+    await queue.update_policy(limits=[limit])
+    await queue.unclaim(claims)
+    assert await starts(queue) == 0
+
+
 async def test_a_limit_is_added_and_removed_beside_the_others(queue: ReliableQueue) -> None:
     first, second = Limit("api", rate="1/h"), Limit("licences", busy=2)
     await queue.set_limit(first)

@@ -117,7 +117,11 @@ local function lease(q, c, envelopes, nonce)
   end
   redis.call('HSET', c.busy, unpack(holding))
   if q.keys then write_keys(q, holding) end
-  if c.note_starts then c.note_starts(#envelopes) end
+  if c.note_starts then c.note_starts(#envelopes)
+  elseif q.limits then  -- of limits that were removed: what starts now does not count, so it gives nothing back
+    local kept = string.gsub(q.limits, '(;[%w-]+ %d+ %d+) %d+ %d+', '%1 0 0')
+    q.has_starts, q.limits = kept ~= q.limits, kept
+  end
   if c.leased <= 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end
   redis.call('ZADD', q.leases, unpack(leasing))
   -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and the log

@@ -9,12 +9,17 @@ import random
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 import claimq.blocking
+from claimq import Limit
 from testkit.checkers.history import Audit, Finding, History, Kill, check, hits_of
+from testkit.checkers.starts import fullest, starts_of
 from testkit.faults.links import Fault
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
@@ -32,6 +37,8 @@ ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
 DISTURBANCES = {"cut": 2, "lost request": 4, "lost reply": 4, "drain": 1, "killed drain": 1, "kill": 1}
 """Of a sidecar, and how often each must come in the middle of something: its connections to the server end, one ends
 within a request or instead of a reply, SIGTERM, SIGKILL in the drain, and SIGKILL while its app has items."""
+RATE, BUSY = Limit("api", rate="150/s", burst=8), Limit("licences", busy=20)
+LIMITS = pytest.mark.parametrize("limits", [[], [RATE, BUSY]], ids=["no limits", "limits"])
 
 
 class Cast:
@@ -229,17 +236,36 @@ def account(cast: Cast, least_hits: dict[str, int], least_items: int) -> Finding
     return finding
 
 
-def test_every_item_is_accounted_for_after_any_process_is_killed(
-    start_server: ServerFactory, tmp_path: Path
-) -> None:
+def begin(start_server: ServerFactory, limits: Sequence[Limit]) -> Server:
     server = start_server(options=dict(DURABLE))
     with claimq.blocking.connect(settings=patient(server.url)) as store:
-        store.queue(killed_programs.QUEUE).set_policy(killed_programs.POLICY)
+        store.queue(killed_programs.QUEUE).set_policy(replace(killed_programs.POLICY, limits=limits))
+    return server
+
+
+def check_limits(server: Server) -> None:
+    """Nothing is exceeded in the server's own record, and both limits have held back items."""
+    server.stop()
+    starts = starts_of(server.dir, killed_programs.QUEUE)
+    fullest_window, burst = fullest(starts, RATE), RATE.burst or 1
+    print(
+        f"{len(starts.instants)} starts, {fullest_window:.3f}, {starts.given_back} given back, {starts.most_busy}"
+    )
+    assert burst - 1 < fullest_window <= burst
+    assert starts.most_busy == BUSY.busy
+    assert starts.given_back
+
+
+@LIMITS
+def test_every_item_is_accounted_for_after_any_process_is_killed(
+    start_server: ServerFactory, tmp_path: Path, limits: Sequence[Limit]
+) -> None:
+    server, items = begin(start_server, limits), ITEMS // (4 if limits else 1)
     cast = Cast(server, tmp_path, random.Random(SEED))
     least_hits = {"producer": 1, "worker": 3, "reaper": 1, "server": 2}
     try:
-        cast.start("p1", "producer", str(ITEMS), "own")
-        cast.start("p2", "producer", str(ITEMS), "auto")
+        cast.start("p1", "producer", str(items), "own")
+        cast.start("p2", "producer", str(items), "auto")
         for number in (1, 2, 3):
             cast.start(f"w{number}", "worker")
         for number in (1, 2):
@@ -249,14 +275,17 @@ def test_every_item_is_accounted_for_after_any_process_is_killed(
         drain(server)
     finally:
         cast.close()
-    finding = account(cast, least_hits, ITEMS)
+    finding = account(cast, least_hits, items)
     assert finding.verdict == "valid", (SEED, finding.problems[:20])
+    if limits:
+        check_limits(server)
 
 
-def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFactory, tmp_path: Path) -> None:
-    server = start_server(options=dict(DURABLE))
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        store.queue(killed_programs.QUEUE).set_policy(killed_programs.POLICY)
+@LIMITS
+def test_apps_and_their_sidecars_may_be_killed_as_well(
+    start_server: ServerFactory, tmp_path: Path, limits: Sequence[Limit]
+) -> None:
+    server, items = begin(start_server, limits), ITEMS // (4 if limits else 1)
     cast = Cast(server, tmp_path, random.Random(SEED + 1))
     least_hits = {"app": 1, "stream": 1, "server": 1}
     try:
@@ -264,12 +293,14 @@ def test_apps_and_their_sidecars_may_be_killed_as_well(start_server: ServerFacto
             sidecar = cast.start_sidecar(f"s{number}", f"a{number}")
             least_hits |= {f"{kind} s{number}": least for kind, least in DISTURBANCES.items()}
             cast.start(f"a{number}", "stream" if number == 2 else "app", str(sidecar.socket))
-        cast.start("p1", "producer", str(ITEMS), "own")
+        cast.start("p1", "producer", str(items), "own")
         cast.start("r1", "reaper")
         cast.commands["server"] = ["server"]
         cast.kill_at_random(lambda: cast.is_over("p1"), 600, least_hits)
         drain(server)
     finally:
         cast.close()
-    finding = account(cast, least_hits, ITEMS)
+    finding = account(cast, least_hits, items)
     assert finding.verdict == "valid", (SEED, finding.problems[:20])
+    if limits:
+        check_limits(server)

@@ -21,11 +21,33 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from claimq import Limit
 from claimq.model import Reason
-from claimq.policy import FailedPolicy, Match, MaxWaiting, OnExpiry, Policy, PolicyFields, RetryDelay
+from claimq.policy import Policy, PolicyFields
 from testkit.checkers.lockstep import New, World
 from testkit.checkers.lockstep_failed import Filters
 from testkit.plugin import FLAVOURS
+from testkit.queues.any_operations import (
+    ENDED,
+    EXACT,
+    GIVEN_BACK,
+    QUEUES,
+    WORKERS,
+    ages,
+    changed_limits,
+    chunks,
+    clients,
+    counts,
+    delays,
+    filters,
+    items,
+    of_priorities,
+    payloads,
+    picks,
+    policies,
+    queues,
+    workers,
+)
 from testkit.servers.server import Server
 
 SHRINKS = os.environ.get("CLAIMQ_PROPERTY_SHRINK") != "no"
@@ -41,54 +63,6 @@ SETTINGS = settings(
     print_blob=True,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
-
-QUEUES, WORKERS = ("q", "r"), ("w1", "w2", "w3")
-queues, workers = st.sampled_from(("q", "q", "q", "r")), st.sampled_from(WORKERS)
-clients = st.sampled_from((None, None, "a", "b", "c"))
-own_ids = st.one_of(st.none(), st.sampled_from(("x", "y", "x#2")))
-delays = st.sampled_from((None, None, None, 0.0, 1.0, 5.0))
-payloads = st.one_of(st.binary(max_size=12), st.just(b"l" * 65), st.just(b"cq1 no header\nat all"))
-items: st.SearchStrategy[New] = st.tuples(payloads, own_ids, clients, delays)
-lengths = st.sampled_from((b"x", b"x", b"3 b", b"4 by"))  # the length decides on the priority
-of_priorities: st.SearchStrategy[New] = st.tuples(lengths, st.none(), clients, st.none())
-picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
-ENDED = ("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")
-GIVEN_BACK = ("fail", "permanent", "drop", "crash", "requeue", "postpone", "interrupt")
-chunks = st.integers(1, 3)
-EXACT = Policy(retry_delay=RetryDelay(jitter=0))  # the model knows when an item is due
-ages, counts = st.sampled_from((0, 0, 1000, 5000)), st.one_of(st.none(), st.integers(1, 2))
-filters = st.builds(
-    Filters, min_age=st.none() | ages, least=st.none() | st.integers(0, 2), limit=counts, either=st.booleans()
-)
-
-
-@st.composite
-def failed_policies(draw: st.DrawFn) -> FailedPolicy:
-    """A fail count stands with the age that it needs."""
-    sent, removed = draw(st.sampled_from((None, 0.0, 2.0))), draw(st.sampled_from((None, 0.0, 5.0)))
-    match = draw(st.sampled_from(Match))
-    return FailedPolicy(
-        requeue_min_age=sent,
-        requeue_max_given_up_count=None if sent is None else draw(counts),
-        remove_min_age=removed,
-        remove_min_given_up_count=None if removed is None and match is Match.BOTH else draw(counts),
-        max_items=draw(st.none() | st.integers(1, 3)),
-        remove_match=match,
-    )
-
-
-policies = st.builds(
-    Policy,
-    requeue_limit=st.integers(0, 3),
-    max_postponed=st.integers(0, 3),
-    busy_expiry=st.sampled_from((1.0, 10.0, 30.0)),
-    on_expiry=st.sampled_from(OnExpiry),
-    retry_delay=st.sampled_from((0.0, 0.5, 3.0)).map(lambda first: RetryDelay(first, max=4.0, jitter=0)),
-    max_payload=st.sampled_from((64, 1024)),
-    max_waiting=st.builds(MaxWaiting, *map(st.sampled_from, ((None, 3, 9), (None, None, 2), (None, 10**9)))),
-    id_window=st.sampled_from((1.0, 3600.0)),
-    failed=failed_policies(),
 )
 
 
@@ -244,9 +218,13 @@ class Operations(RuleBasedStateMachine):
     def update_policy(self, name: str, policy: Policy, field: str) -> None:
         self.world.update_policy(name, field, getattr(policy, field))
 
-    @rule(name=queues, paused=st.booleans())
-    def pause_or_resume(self, name: str, paused: bool) -> None:
-        self.world.pause(name, paused=paused)
+    @rule(name=queues, paused=st.booleans(), seconds=st.sampled_from((None, 1, 30)))
+    def pause_or_resume(self, name: str, paused: bool, seconds: int | None) -> None:
+        self.world.pause(name, paused=paused, seconds=seconds)
+
+    @rule(name=queues, limit=changed_limits, seconds=st.sampled_from((None, 1, 30)))
+    def change_a_limit(self, name: str, limit: Limit, seconds: int | None) -> None:
+        self.world.set_limit(name, limit, seconds)
 
     @precondition(some_failed)
     @rule(name=queues, most=counts, min_age=ages, limit=counts, chunk=chunks)

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import redis
@@ -14,10 +13,9 @@ from claimq.errors import ItemTooLarge, QueueFull
 from claimq.internals.next_claims import next_claims
 from claimq.internals.operations import internals
 from claimq.model import Claim, Enqueued, NewItem, Outcome, Reason
-from claimq.policy import Policy
 from claimq.tokens import number_of
 from testkit.checkers.comparing import differences
-from testkit.checkers.lockstep_items import ItemsWorld
+from testkit.checkers.lockstep_policy import PolicyWorld
 from testkit.checkers.model import QueueModel
 from testkit.checkers.model_item import ModelItem, Order
 from testkit.checkers.model_refusals import refusal
@@ -31,7 +29,7 @@ New = tuple[bytes, str | None, str | None, float | None]
 """What a producer says of an item: payload, its own id, client, delay in seconds."""
 
 
-class World(ItemsWorld):
+class World(PolicyWorld):
     """Some queues on one server, used by some workers, each with a connection object of its own."""
 
     def __init__(
@@ -86,7 +84,8 @@ class World(ItemsWorld):
             assert stored.number("seq") >= self._seqs[name]
             self._seqs[name] = stored.number("seq")
             bare = any(item.is_bare for item in model.lists.get("-", ()))
-            assert stored.wake == 1 or bare or not model.waiting(), "work waits, and no claim will be woken"
+            is_awake = stored.wake == 1 or bare or model.held_back.has_limits
+            assert is_awake or not model.waiting(), "work waits, and no claim will be woken"
             self._check_snapshot(name)
         self.touched.clear()
         self._adopted.clear()
@@ -98,6 +97,12 @@ class World(ItemsWorld):
         assert seen.ages == model.ages()
         assert seen.now == model.now / 1000
         assert seen.paused == model.is_paused
+        room = model.held_back.startable(model.now, len(model.busy))
+        assert (seen.limits is None) == (room is None)
+        assert room is None or seen.limits is None or room[0] <= seen.limits.startable <= room[1], (
+            room,
+            seen.limits,
+        )
         dues = [max(due - model.now, 0) / 1000 for due, _ in model.delayed]
         assert seen.next_due_in == (min(dues) if dues else None)
 
@@ -135,7 +140,8 @@ class World(ItemsWorld):
         """At once."""
         claims = self.run(self.queue(name, worker).claim(count, wait=0))
         nonce = claims[0].token[-8:] if claims else ""
-        self.compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce))
+        expected = self.models[name].claim(worker, count, nonce, started=len(claims))
+        self.compare_claims(name, worker, claims, expected)
 
     def done_and_claim(self, name: str, worker: str, tokens: list[str], count: int) -> None:
         """Both in one step."""
@@ -143,7 +149,8 @@ class World(ItemsWorld):
         outcomes, claims = self.run(operation.done_and_claim(tokens, count))
         assert [outcome.verdict for outcome in outcomes] == self.models[name].done(tokens)
         nonce = claims[0].token[-8:] if claims else ""
-        self.compare_claims(name, worker, claims, self.models[name].claim(worker, count, nonce, once=True))
+        expected = self.models[name].claim(worker, count, nonce, once=True, started=len(claims))
+        self.compare_claims(name, worker, claims, expected)
 
     def compare_claims(
         self, name: str, worker: str, claims: list[Claim], expected: list[tuple[str, ModelItem]]
@@ -233,29 +240,12 @@ class World(ItemsWorld):
         assert [_row(outcome) for outcome in reaped.expired] == expired
         assert reaped.due == due
         assert lost or reaped.repaired == 0
-        self._repair(name)
+        self.repair(name)
 
-    def _repair(self, name: str) -> None:
+    def repair(self, name: str) -> None:
+        """A call has ended that also repairs."""
         if (item := self.models[name].repair()) is not None:
             self._adopted.append((name, item))
-
-    def set_policy(self, name: str, policy: Policy) -> None:
-        """The whole of it; read back too."""
-        queue = self.queue(name)
-        self.run(queue.set_policy(policy))
-        assert self.run(queue.policy()) == policy
-        self.models[name].policy = policy
-        self._repair(name)
-
-    def update_policy(self, name: str, field: str, value: object) -> None:
-        """One field of it; the others stay."""
-        queue, model = self.queue(name), self.models[name]
-        change: Any = {field: value}
-        self.run(queue.update_policy(**change))
-        model.policy = replace(model.policy, **change)
-        assert self.run(queue.policy()) == model.policy
-        if field in ("suspended", "limits"):
-            self._repair(name)
 
     def outage(self, name: str, milliseconds: int) -> None:
         """No call reaches the queue for so long (over five seconds), then one does: holders have a grace now."""
@@ -267,16 +257,8 @@ class World(ItemsWorld):
         assert milliseconds <= seen - model.now < milliseconds + 5000
         model.grace_from = model.now
         model.now, model.grace_until = seen, seen + min(round(model.policy.busy_expiry * 1000) // 3, 10000)
-        self._repair(name)
+        self.repair(name)
         self.report_time()
-
-    def pause(self, name: str, *, paused: bool) -> None:
-        """Or resume."""
-        queue, model = self.queue(name), self.models[name]
-        self.run(queue.pause() if paused else queue.resume())
-        model.is_paused = paused
-        if not paused:
-            self._repair(name)
 
     def lose_wake(self, name: str) -> None:
         """A worker takes the wake token and dies; the next sweep leaves another."""

@@ -3,22 +3,23 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
-from claimq.policy import Match, Policy
+from claimq.policy import Match
 from claimq.tokens import make_token
 from testkit.checkers import model_item
+from testkit.checkers.model_held_back import UnderPolicy
 from testkit.checkers.model_item import COUNTED, Held, ModelItem, Order, decide, first_of, levels_of, numbers
 
 SEEN_EVERY_MS = 5000
 FORGET_WORKERS_MS = 3600000
 
 
-class QueueModel:
+class QueueModel(UnderPolicy):
     """Instants are ms. What the documents leave open (the id of a payload that a repair adopts) is the server's."""
 
     def __init__(self, name: str, now: int) -> None:
         """An empty queue."""
-        self.name, self.now, self.grace_until, self.grace_from = name, now, 0, 0
-        self.policy, self.is_paused = Policy(), False
+        super().__init__(now)
+        self.name, self.grace_until, self.grace_from = name, 0, 0
         self.counts: Counter[str] = Counter()
         self.batch = self.number = 0
         self.workers: dict[str, int] = {}
@@ -94,10 +95,6 @@ class QueueModel:
             answers.append(is_known)
         return answers
 
-    def is_too_large(self, orders: Iterable[Order]) -> bool:
-        """Whether the call is refused."""
-        return any(len(order.payload) > self.policy.max_payload for order in orders)
-
     def enqueue(self, orders: Sequence[Order]) -> list[str]:
         """Stores what is not known; returns the ids that are."""
         self.batch += 1
@@ -129,21 +126,19 @@ class QueueModel:
 
     # The worker's side.
     def claim(
-        self,
-        worker: str,
-        count: int,
-        nonce: str,
-        *,
-        once: bool = False,
-        chosen: ModelItem | None = None,
-    ) -> list[tuple[str, ModelItem]]:
-        """Tokens with their items; what is overdue is reaped on the way, and then claimed unless ``once``."""
+        self, worker: str, count: int, nonce: str, *,
+        once: bool = False, chosen: ModelItem | None = None, started: int = 0,
+    ) -> list[tuple[str, ModelItem]]:  # fmt: skip
+        """Tokens with their items; what is overdue is reaped on the way, and then claimed unless ``once``. ``started``:
+        how many the server let start, where the limits leave it a choice."""
         while True:
             overdue = any(due <= self.now for due, _ in self.delayed) or bool(self._expired())
-            got = self._take_out(chosen) if chosen else [] if self.is_paused else self._take(count)
+            most = self.most(count, started, len(self.busy))
+            got = self._take_out(chosen) if chosen else self._take(most)
             if self.now - self.workers.get(worker, -SEEN_EVERY_MS) >= SEEN_EVERY_MS:
                 self.workers[worker] = self.now
             claims = [self._hold(worker, item, nonce) for item in got]
+            self.held_back.started(self.now, [item.number for item in got])
             reaped = self.reap(100) if overdue else (list[tuple[str, str, str]](), 0)
             if claims or once or not any(reaped):
                 return claims
@@ -171,7 +166,7 @@ class QueueModel:
         return token, item
 
     def _take(self, want: int) -> list[ModelItem]:
-        if self.lists.get("-") and self.ring and "-" not in self.ring:
+        if want and self.lists.get("-") and self.ring and "-" not in self.ring:
             self.ring.append("-")
         got: list[ModelItem] = []
         for_itself = False
@@ -224,6 +219,8 @@ class QueueModel:
         held = [token for token in dict.fromkeys(tokens) if token in self.busy]
         live = sorted(held, key=lambda token: numbers([token]))
         verdicts.update(self._settle(live, kind, error, delay_ms))
+        if kind == "interrupt" and not error:
+            self.held_back.given_back(self.now, numbers(live))
         seen: set[str] = set()
         answers: list[tuple[str, int]] = []
         for token in tokens:

@@ -24,7 +24,8 @@ RANKS = {priority: rank for rank, priority in enumerate(LEVELS.values())}
 _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "repair_call",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
-    "policy_requeue", "bound", "levels", "keys", "repair_held", "repair_bytes", "longest", "longest_at",
+    "policy_requeue", "bound", "limits", "limits_waiter", "levels", "keys", "repair_held", "repair_bytes",
+    "longest", "longest_at",
 }  # fmt: skip
 """What stats holds besides the counters."""
 LAST_MS = 8 * 10**12

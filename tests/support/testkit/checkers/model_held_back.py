@@ -1,0 +1,142 @@
+"""What keeps items from starting, as plain Python: pauses, and limits by the starts that they count."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from claimq import Limit
+from claimq.limits import TemporaryLimit as Temporary
+from claimq.limits import in_force, rate_of
+from claimq.policy import Policy
+from testkit.checkers.model_item import Order
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A start that a rate counts, or a give-back, from which on a changed limit holds (no number)."""
+
+    at: int
+    number: int | None
+    rate: tuple[int, int, int]
+    """Items, milliseconds and burst."""
+
+
+@dataclass
+class HeldBack:
+    """Instants are ms. A give-back returns a start to its rate, but what time has returned is the server's to choose:
+    so the number of items that may start is between two."""
+
+    policy: Policy = field(default_factory=Policy)
+    temporary: dict[str, Temporary] = field(default_factory=dict[str, Temporary])
+    paused_until: float = 0
+    _starts: dict[str, list[_Start]] = field(default_factory=dict[str, list[_Start]])
+    _returned: set[int] = field(default_factory=set[int])
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether the queue has limits, also ones that are off or over."""
+        return bool(self.policy.limits or self.temporary)
+
+    def limits(self, now: int) -> tuple[Limit, ...]:
+        """Those that hold."""
+        return in_force(
+            self.policy.limits, [one for one in self.temporary.values() if one.until * 1000 > now]
+        )
+
+    def startable(self, now: int, busy: int) -> tuple[int, int] | None:
+        """The fewest and the most items that may start; None without a limit."""
+        if not (limits := self.limits(now)):
+            return None
+        least, most = [], []
+        for limit in limits:
+            if limit.busy is not None:
+                least.append(max(0, limit.busy - busy))
+                most.append(least[-1])
+            else:
+                least.append(self._room(limit, now, self._starts.get(limit.name, [])))
+                counting = [
+                    _Start(one.at, None if one.number in self._returned else one.number, one.rate)
+                    for one in self._starts.get(limit.name, [])
+                ]
+                most.append(self._room(limit, now, counting))
+        return min(least), min(most)
+
+    def _room(self, limit: Limit, now: int, starts: list[_Start]) -> int:
+        level, before, spec = 0, starts[0].at if starts else now, None
+        for start in [*starts, _Start(now, None, _rate_of(limit))]:
+            number, period, burst = start.rate
+            if spec is not None and spec != (period, burst):
+                level = min(ceil(level / spec[0] * period), burst * period)
+            level = max(0, level - (start.at - before) * number)
+            level += period if start.number is not None else 0
+            before, spec = start.at, (period, burst)
+        _, period, burst = _rate_of(limit)
+        return max(0, (burst * period - level) // period)
+
+    def started(self, now: int, numbers: list[int]) -> None:
+        """Claims with these numbers count."""
+        if numbers and self.has_limits:
+            self._note(now, [*numbers])
+
+    def given_back(self, now: int, numbers: list[int]) -> None:
+        """Claims whose apps have not begun."""
+        if numbers and self.has_limits and self._starts:
+            self._returned.update(numbers)
+            self._note(now, [None])
+
+    def _note(self, now: int, numbers: list[int | None]) -> None:
+        """Of limits that do not hold the starts are forgotten."""
+        self._starts = {
+            limit.name: [
+                *self._starts.get(limit.name, []), *(_Start(now, number, _rate_of(limit)) for number in numbers)
+            ]
+            for limit in self.limits(now) if limit.rate is not None
+        }  # fmt: skip
+
+    def change_limit(self, now: int, limit: Limit, seconds: int | None) -> None:
+        """For so many seconds, or of the policy."""
+        self.temporary = {
+            name: one for name, one in self.temporary.items() if one.until * 1000 > now and name != limit.name
+        }
+        if seconds is not None:
+            self.temporary[limit.name] = Temporary(limit.name, limit, now / 1000 + seconds)
+
+    def pause(self, now: int, seconds: int | None) -> None:
+        """Until it is resumed, or for so many seconds."""
+        self.paused_until = inf if seconds is None else now + 1000 * seconds
+
+
+class UnderPolicy:
+    """A queue's clock, its policy, and what that holds back."""
+
+    def __init__(self, now: int) -> None:
+        """Nothing is held back."""
+        self.now, self.held_back = now, HeldBack()
+
+    @property
+    def policy(self) -> Policy:
+        """That of the queue."""
+        return self.held_back.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self.held_back.policy = policy
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether no item is claimed."""
+        return self.held_back.paused_until > self.now
+
+    def is_too_large(self, orders: Iterable[Order]) -> bool:
+        """Whether the call is refused."""
+        return any(len(order.payload) > self.policy.max_payload for order in orders)
+
+    def most(self, count: int, started: int, busy: int) -> int:
+        """How many of so many items may start. ``started``: how many the server let start, if it has a choice."""
+        least, most = self.held_back.startable(self.now, busy) or (count, count)
+        return 0 if self.is_paused else min(count, max(least, min(most, started)))
+
+
+def _rate_of(limit: Limit) -> tuple[int, int, int]:
+    assert limit.rate is not None
+    return (*rate_of("rate", limit.rate), limit.burst or 1)

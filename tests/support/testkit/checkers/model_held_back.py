@@ -26,7 +26,7 @@ class HeldBack:
     """Instants are ms. A give-back returns a start to its rate, but what time has returned is the server's to choose:
     so the number of items that may start is between two."""
 
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = Policy()
     temporary: dict[str, Temporary] = field(default_factory=dict[str, Temporary])
     paused_until: float = 0
     _starts: dict[str, list[_Start]] = field(default_factory=dict[str, list[_Start]])
@@ -47,7 +47,8 @@ class HeldBack:
         """The fewest and the most items that may start; None without a limit."""
         if not (limits := self.limits(now)):
             return None
-        least, most = [], []
+        least: list[int] = []
+        most: list[int] = []
         for limit in limits:
             if limit.busy is not None:
                 least.append(max(0, limit.busy - busy))

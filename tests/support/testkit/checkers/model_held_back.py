@@ -10,6 +10,8 @@ from claimq.limits import in_force, rate_of
 from claimq.policy import Policy
 from testkit.checkers.model_item import Order
 
+DEFAULTS = Policy()
+
 
 @dataclass(frozen=True)
 class _Start:
@@ -26,7 +28,7 @@ class HeldBack:
     """Instants are ms. A give-back returns a start to its rate, but what time has returned is the server's to choose:
     so the number of items that may start is between two."""
 
-    policy: Policy = Policy()
+    policy: Policy = DEFAULTS
     temporary: dict[str, Temporary] = field(default_factory=dict[str, Temporary])
     paused_until: float = 0
     _starts: dict[str, list[_Start]] = field(default_factory=dict[str, list[_Start]])

@@ -118,7 +118,7 @@ local function lease(q, c, envelopes, nonce)
   redis.call('HSET', c.busy, unpack(holding))
   if q.keys then write_keys(q, holding) end
   if c.note_starts then c.note_starts(#envelopes)
-  elseif q.limits then  -- of limits that were removed: what starts now does not count, so it gives nothing back
+  elseif q.limits then  -- the limits are gone: what starts now does not count, so it gives nothing back
     local kept = string.gsub(q.limits, '(;[%w-]+ %d+ %d+) %d+ %d+', '%1 0 0')
     q.has_starts, q.limits = kept ~= q.limits, kept
   end

@@ -150,6 +150,17 @@ async def test_items_given_back_before_their_app_began_give_their_starts_back(qu
     assert (await starts(queue), await starts(queue)) == ("bb", "")
 
 
+async def test_an_item_that_started_without_the_limit_gives_no_start_back(queue: ReliableQueue) -> None:
+    limit = Limit("api", rate="1/h", burst=2, per="client")
+    await filled(queue, limit, clients="a")
+    assert await starts(queue) == "aa"
+    await queue.remove_limit("api", until=timedelta(seconds=60))
+    claims = await queue.claim(1, wait=0)
+    await queue.reset_limits()
+    await queue.unclaim(claims)
+    assert await starts(queue) == ""
+
+
 async def test_items_past_their_deadline_are_no_starts(queue: ReliableQueue) -> None:
     await queue.update_policy(limits=[Limit("api", rate="1/h", burst=2, per="client")])
     await queue.enqueue_many(NewItem("late", client="a", deadline=1.0) for _ in range(5))

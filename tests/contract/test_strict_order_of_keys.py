@@ -100,7 +100,8 @@ async def test_the_next_item_goes_on_when_the_one_before_it_ends(
     claim = await begin(queue)
     if has_waited:
         await queue.later(claim, DELAY)
-        assert await claimed(queue) == ["other"]
+    assert await claimed(queue) == ["other"]
+    if has_waited:
         chosen = await queue.claim_item("a")
         assert chosen is not None
         claim = chosen

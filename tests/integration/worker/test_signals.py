@@ -77,6 +77,7 @@ def test_a_second_signal_interrupts_what_is_in_progress(
         program.send(signal.SIGINT)
         program.wait()
         assert "KeyboardInterrupt" in program.ending()
+    eventually_sync(lambda: queue.length() == 3)  # the sidecar gives them back when the app is gone
     assert [(item.text, item.requeue_count) for item in queue.peek(9)] == [("a", 0), ("b", 0), ("c", 0)]
 
 

@@ -23,11 +23,12 @@ check_text(ARGV[5], ARGV[6])
 -- rate has not given to other items since. Returns the clients that may start more.
 local function return_starts(q, text, items)
   -- include start_limits
-  local function levels_after(rates, returned)
+  local function levels_after(rates, returned, since)
     local texts = {}
     for i, rate in ipairs(rates) do
       for _, item in ipairs(returned) do
-        local more = item.number >= rate.from and math.min(rate.period, rate.low, rate.level) or 0
+        local counts = item.number >= math.max(rate.from, since)
+        local more = counts and math.min(rate.period, rate.low, rate.level) or 0
         rate.level, rate.low = rate.level - more, rate.low - more
       end
       texts[i] = level_text(rate)
@@ -42,12 +43,14 @@ local function return_starts(q, text, items)
     end
   end
   local stored = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names)) or {}
+  local number, before = string.match(tail_of(q), '^|[01]%+?=?%S* (%d+) (.*)$')
+  local since = before == client_limits(in_force(q, text)) and tonumber(number) or math.huge
   for i, name in ipairs(names) do
     for _, rate in ipairs(rates) do read_level(q, rate, stored[i]) end
-    words[2 * i - 1], words[2 * i] = name, levels_after(rates, of_client[name])
+    words[2 * i - 1], words[2 * i] = name, levels_after(rates, of_client[name], since)
   end
   if #words > 0 then redis.call('HSET', q.base .. 'starts', unpack(words)) end
-  q.limits = string.sub(q.limits, 1, 1) .. levels_after(read_limits(q, text, 0), items) .. tail_of(q)
+  q.limits = string.sub(q.limits, 1, 1) .. levels_after(read_limits(q, text, 0), items, 0) .. tail_of(q)
   q.has_starts = true
   return names
 end

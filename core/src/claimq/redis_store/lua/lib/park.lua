@@ -8,24 +8,25 @@
 -- that limit a client is parked for FAR_MS, and gets its turn back when one of its items ends.
 --
 -- Behind "|" the field `limits` of stats has the band (0 or 1) in which clients are parked, "+" while the
--- other one may have some, and the limits by which they were parked. Where other limits hold, clients are
--- parked in the other band from then on, and those of the band before get their turns back. "=WORKER" is
--- there while the items in progress are counted for a new limit: those of the workers up to this name are. No
--- client starts an item until all are.
+-- other one may have some, the number of the first claim under the limits by which they were parked, and
+-- these limits. Where other limits hold, clients are parked in the other band from then on, and those of the
+-- band before get their turns back. Items of earlier claims give no start back: it may not have counted.
+-- "=WORKER" is there while the items in progress are counted for a new limit: those of the workers up to this
+-- name are. No client starts an item until all are.
 local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
   -- include tags parked unpark client_of
   local rates, most = limits_of(text, 'client')
-  local texts, key = {}, q.base .. 'starts'
+  local key = q.base .. 'starts'
   local park = {rooms = {}, started = {}, fresh = {}, busy = {}, parked = 0}
   for i = 1, #rates do
     rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
   end
-  for limit in string.gmatch(text, '[^;]+ client [^;]+') do texts[#texts + 1] = limit end
-  text = table.concat(texts, ';')
-  local band, moving, counting, before = string.match(q.limits or '', '|([01])(%+?)(=?%S*) (.*)$')
+  text = client_limits(text)
+  local band, moving, counting, since, before =
+    string.match(q.limits or '', '|([01])(%+?)(=?%S*) (%d+) (.*)$')
   band = tonumber(band) or 0
   local in_progress = q.base .. 'in_progress'
   local function is_counted(name) return counting == '' or name <= string.sub(counting or '=', 2) end
@@ -63,11 +64,11 @@ local function new_park(q, text, worker)
         redis.call('DEL', in_progress)
         counting = '='
       end
-      band, before, counting = 1 - band, text, most and counting or ''
+      band, since, before, counting = 1 - band, whole(q.first), text, most and counting or ''
       is_moving = has_more()
     end
     if string.sub(counting or '', 1, 1) == '=' then count_workers() end
-    local tail = '|' .. band .. (is_moving and '+' or '') .. (counting or '') .. ' ' .. before
+    local tail = table.concat({'|', band, is_moving and '+' or '', counting or '', ' ', since, ' ', before})
     if tail ~= tail_of(q) then
       q.limits = string.match(q.limits or '0', '^[^|]*') .. tail
       redis.call('HSET', q.stats, 'limits', q.limits)

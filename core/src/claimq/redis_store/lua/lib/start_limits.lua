@@ -38,6 +38,13 @@ local function limits_of(text, scope)
   return rates, most
 end
 
+-- Those of the limits that each client has, as text.
+local function client_limits(text)
+  local texts = {}
+  for limit in string.gmatch(text, '[^;]+ client [^;]+') do texts[#texts + 1] = limit end
+  return table.concat(texts, ';')
+end
+
 -- Sets the level of a rate now, from a text that has levels.
 local function read_level(q, rate, levels)
   rate.level, rate.at, rate.low, rate.from = 0, q.now, 0, 0

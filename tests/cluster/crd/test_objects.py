@@ -31,6 +31,7 @@ FULL: dict[str, Any] = {
     "busyExpiry": "1m",
     "processingTimeout": "1h30m",
     "onExpiry": "Fail",
+    "keyOrder": "Strict",
     "retryDelay": {"initial": "250ms", "factor": 1.5, "max": "1h", "jitter": 0.5},
     "failedItems": {
         "requeue": {"minAge": "1h", "maxFailCount": 3},
@@ -44,7 +45,10 @@ FULL: dict[str, Any] = {
     "durability": "Replicated",
     "durabilityReplicas": 2,
     "durableDone": True,
-    "limits": [{"name": "api", "rate": "100/s", "burst": 200}, {"name": "licences", "busy": 20}],
+    "limits": [
+        {"name": "api", "per": "client", "rate": "100/s", "burst": 200},
+        {"name": "licences", "busy": 20},
+    ],
     "worker": {
         "image": "registry.example:5000/app@sha256:" + "0" * 64,
         "command": ["sh", "-c"],
@@ -207,8 +211,8 @@ def test_defaults_are_filled_in_as_documented(api_server: ApiServer) -> None:
     stored = created(api_server, queue("smallest", SMALLEST))["spec"]
     filled = {path: declared.default for path, declared in ALL.items() if declared.default is not None}
     missing = {path for path, default in filled.items() if _at(stored, path) != default}
-    # Objects that were not asked for have no fields: a secret, a master, push.
-    assert {path for path in missing if not re.search(r"Ref\.|secretRef\.|worker\.push\.", path)} == set()
+    # Objects that were not asked for have no fields: a secret, a master, push, a limit.
+    assert {path for path in missing if not re.search(r"Ref\.|secretRef\.|worker\.push\.|limits\[\]\.", path)} == set()
     worker: dict[str, Any] = {"image": "app:1", "delivery": "push", "push": {}}
     pushed = created(api_server, queue("pushed", SMALLEST | {"worker": worker}))["spec"]
     of_push = {path: default for path, default in filled.items() if path.startswith("spec.worker.push.")}
@@ -335,11 +339,11 @@ def test_the_table_shows_how_a_queue_is(api_server: ApiServer) -> None:
     created(api_server, queue("shown", SMALLEST))
     api_server.request("PATCH", f"{ITEMS}/shown/status", {"status": STATUS})
     head, row = api_server.kubectl("get", "rq", "-n", "media").splitlines()
-    assert head.split() == ["NAME", "READY", "MAIN", "BUSY", "FAILED", "OLDEST", "WORKERS", "AGE"]
-    assert row.split()[:-1] == ["shown", "True", "12", "3", "5", "1m", "2/3"]
+    assert head.split() == ["NAME", "READY", "REASON", "MAIN", "BUSY", "FAILED", "OLDEST", "WORKERS", "AGE"]
+    assert row.split()[:-1] == ["shown", "True", "Working", "12", "3", "5", "1m", "2/3"]
     head, row = api_server.kubectl("get", "rq", "-n", "media", "-o", "wide").splitlines()
-    assert head.split()[-4:] == ["DELAYED", "RULE", "REASON", "AGE"]
-    assert row.split()[-4:-1] == ["4", "TargetAge", "Working"]
+    assert head.split()[-4:] == ["WORKERS", "DELAYED", "RULE", "AGE"]
+    assert row.split()[-4:-1] == ["2/3", "4", "TargetAge"]
 
 
 @pytest.mark.parametrize("name", ["rq", "reliablequeue", "reliablequeues.claimq.dev", "claimq", "all"])

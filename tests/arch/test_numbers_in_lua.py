@@ -31,6 +31,7 @@ TEXTS_OF = {
     "free_keys.lua": {"table.concat(live, ' ')"},
     "keys.lua": {"to"},
     "lease.lua": {"q.limits"},
+    "order.lua": {"text"},
     "park.lua": {"q.limits"},
     "release.lua": {"place"},
     "repair.lua": {"has_more and last or '0'", "starts_at", "write_weights(q)"},

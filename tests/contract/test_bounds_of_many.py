@@ -135,6 +135,7 @@ async def test_the_claim_calls_of_busy_items_are_found_in_a_long_log(queue: Reli
 
 
 async def test_peek_goes_on_over_the_turns_of_many_clients(crowded: ReliableQueue) -> None:
+    await crowded.update_policy(fairness_by="count")
     shown = [item.text for item in await crowded.peek(10_000)]
     assert [item.text for item in await crowded.peek(400, offset=1_200)] == shown[1_200:1_600]
     assert await crowded.peek(9, offset=LEFT) == []

@@ -132,10 +132,13 @@ class Turns:
         self.passed.pop(client, None)
 
 
-async def _take(server: Server, steps: list[tuple[str, str | None, int]], most: int) -> None:
+async def _take(
+    server: Server, steps: list[tuple[str, str | None, int]], most: int, by: str = "count"
+) -> None:
     server.call("FLUSHALL")
     async with claimq.connect(settings=patient(server.url)) as store:
         turns = Turns(server, store.queue("q", worker="w1"), most)
+        await turns.queue.update_policy(fairness_by=by)
         for kind, client, count in steps:
             await getattr(turns, kind)(client, count)
         while any(turns.lists.values()):

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from claimq.redis_store.settings import RedisSettings
     from claimq.reliable_queue import Reaper, ReliableQueue
     from claimq.server import Server, connect
+    from claimq.waiting.fairness import Fairness, Turns
     from claimq.waiting.reasons import Between, WaitReason, Where
 
 _HOMES = {
@@ -140,6 +141,10 @@ _HOMES = {
         "Verdict",
         "WorkerInfo",
     ),
+    "claimq.waiting.fairness": (
+        "Fairness",
+        "Turns",
+    ),
     "claimq.policy": (
         "Durability",
         "FailedPolicy",
@@ -177,6 +182,7 @@ __all__ = [
     "Fail",
     "FailedPass",
     "FailedPolicy",
+    "Fairness",
     "InvalidName",
     "InvalidSpec",
     "Item",
@@ -225,6 +231,7 @@ __all__ = [
     "StoreFull",
     "StoreMisused",
     "StoreUnavailable",
+    "Turns",
     "UnknownReply",
     "Verdict",
     "WaitReason",

@@ -28,6 +28,7 @@ from claimq.arguments import (
     of_type,
 )
 from claimq.limits import Limit, LimitsField, load_limits, stored_limits
+from claimq.waiting.fairness import Fairness, Turns, WeightsField, load_weights, stored_weights
 
 LONGEST_LEASE = 7 * 86_400.0
 """Longest lease in seconds; the scripts enforce it too."""
@@ -178,6 +179,8 @@ class Policy:
     confirm before their fsync refuse ``FSYNCED``: Redis before 8.2, and Valkey."""
     durable_done: Flag = Flag(False)
     """Whether ``done`` waits for replicas too, so that no finished item is delivered again after a failover."""
+    fairness: Fairness = Fairness()
+    """How the clients of the queue take turns."""
     limits: LimitsField = LimitsField()
     """How many items may start in a time, or be in progress at once: up to 8 limits, which hold together."""
     suspended: Flag = Flag(False)
@@ -187,6 +190,7 @@ class Policy:
         of_type("retry_delay", self.retry_delay, RetryDelay, "a RetryDelay")
         of_type("failed", self.failed, FailedPolicy, "a FailedPolicy")
         of_type("max_waiting", self.max_waiting, MaxWaiting, "a MaxWaiting")
+        of_type("fairness", self.fairness, Fairness, "a Fairness")
 
     def to_fields(self) -> dict[str, str]:
         """The ``config`` hash: every field, durations in whole milliseconds; an unset limit is an empty string."""
@@ -221,6 +225,8 @@ class PolicyField:
     @property
     def longest(self) -> int:
         """Characters of its value in the hash, at most."""
+        if isinstance(self.declared, WeightsField):
+            return 2000 * _LONGEST
         return 400 * _LONGEST if isinstance(self.declared, LimitsField) else _LONGEST
 
     @property
@@ -239,6 +245,8 @@ class PolicyField:
             return str(round(value * 1000))
         if isinstance(self.declared, LimitsField):
             return stored_limits(value)
+        if isinstance(self.declared, WeightsField):
+            return stored_weights(value)
         if isinstance(self.declared, Flag):
             return str(int(value))
         return repr(float(value)) if isinstance(self.declared, Number) else str(value)
@@ -249,6 +257,8 @@ class PolicyField:
             return text
         if isinstance(self.declared, LimitsField):
             return load_limits(text)
+        if isinstance(self.declared, WeightsField):
+            return load_weights(text)
         if isinstance(self.declared, Flag):
             return text == "1"
         if self.declared.is_optional and not text:
@@ -262,6 +272,7 @@ class PolicyField:
 _GROUPS: Final[Mapping[str, Any]] = {
     "retry_delay": RetryDelay(),
     "max_waiting": MaxWaiting(),
+    "fairness": Fairness(),
     "failed": FailedPolicy(),
 }
 
@@ -329,12 +340,14 @@ class PolicyFields(TypedDict, total=False):
     durability_replicas: int
     appendfsync_always: bool
     durable_done: bool
+    fairness: Fairness
     limits: Iterable[Limit]
     suspended: bool
 
 
 class PolicyChanges(PolicyFields, total=False):
-    """Fields of :class:`Policy`, and each field of its ``retry_delay``, ``max_waiting`` and ``failed``."""
+    """Fields of :class:`Policy`, and each field of its ``retry_delay``, ``max_waiting``, ``fairness`` and
+    ``failed``."""
 
     retry_delay_initial: Duration
     retry_delay_factor: float
@@ -344,6 +357,8 @@ class PolicyChanges(PolicyFields, total=False):
     max_waiting_bytes: int | None
     max_waiting_per_client_items: int | None
     max_waiting_per_client_bytes: int | None
+    fairness_by: Turns | str
+    fairness_weights: Mapping[str, float]
     failed_requeue_min_age: Duration | None
     failed_requeue_max_given_up_count: int | None
     failed_remove_min_age: Duration | None

@@ -21,6 +21,7 @@ from claimq.policy import (
     Policy,
     RetryDelay,
 )
+from claimq.waiting.fairness import Fairness, Turns
 from testkit.repository.tree import ROOT
 
 SCRIPTS = ROOT / "core/src/claimq/redis_store/lua"
@@ -87,6 +88,7 @@ def test_every_field_of_the_policy_is_in_the_config() -> None:
         "claim_wait_timeout": 7.0, "max_payload": 7, "id_window": 7.0, "failed": FailedPolicy(max_items=7),
         "max_waiting": MaxWaiting(per_client_items=7),
         "durability": Durability.FSYNCED, "durability_replicas": 2, "appendfsync_always": True,
+        "fairness": Fairness(by=Turns.COUNT, weights={"ann": 3, "b=b": 0.5}),
         "durable_done": True, "suspended": True, "limits": [Limit("a", busy=7)],
     }  # fmt: skip
     assert set(different) == {field.name for field in fields(Policy)}

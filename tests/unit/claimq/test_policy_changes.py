@@ -15,10 +15,16 @@ from claimq.policy import (
     RetryDelay,
     changed_fields,
 )
+from claimq.waiting.fairness import Fairness
 
 
 def test_every_field_of_the_policy_can_be_changed_by_itself() -> None:
-    groups: dict[str, Any] = {"retry_delay": RetryDelay, "max_waiting": MaxWaiting, "failed": FailedPolicy}
+    groups: dict[str, Any] = {
+        "retry_delay": RetryDelay,
+        "max_waiting": MaxWaiting,
+        "fairness": Fairness,
+        "failed": FailedPolicy,
+    }
     names = {field.name for field in fields(Policy)}
     assert set(PolicyFields.__annotations__) == names
     inner = {f"{group}_{field.name}" for group, kind in groups.items() for field in fields(kind)}

@@ -19,6 +19,7 @@ from claimq.arguments import (
 )
 from claimq.limits import Limits, LimitsField, read_limits, shown_limits
 from claimq.policy import POLICY_FIELDS, Policy, PolicyChanges, PolicyField
+from claimq.waiting.fairness import Weights, WeightsField, read_weights, shown_weights
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.similar_names import did_you_mean
 from claimq_process.duration import format_duration, parse_duration
@@ -52,6 +53,10 @@ def _limits(limits: str | Limits) -> str:
     return limits if isinstance(limits, str) else shown_limits(limits) or NONE
 
 
+def _weights(weights: str | Weights) -> str:
+    return weights if isinstance(weights, str) else shown_weights(weights) or NONE
+
+
 def _grouped(count: int) -> str:
     return f"{count:,}"
 
@@ -66,6 +71,7 @@ _FORMS: Mapping[type[Checked[Any, Any]], tuple[Callable[[str], Any], Callable[[A
     Number: (_number, lambda number: f"{number:g}"),
     Flag: (_yes_or_no, lambda flag: str(flag).lower()),
     Choice: (str, str),
+    WeightsField: (lambda text: read_weights("" if text == NONE else text), _weights),
     LimitsField: (lambda text: read_limits("" if text == NONE else text), _limits),
 }
 """How the values of a field are read and shown, by its declaration."""
@@ -105,7 +111,10 @@ def fields_of(policy: Policy) -> dict[str, Any]:
     """The fields of a policy by their names on the command line: durations in seconds, sizes in bytes, limits as text
     (None: no limits)."""
     values = {name: field.of(policy) for name, field in POLICY_FIELDS.items()}
-    return values | {"limits": shown_limits(policy.limits) or None}
+    return values | {
+        "limits": shown_limits(policy.limits) or None,
+        "fairness_weights": shown_weights(policy.fairness.weights) or None,
+    }
 
 
 def shown(field: str, value: Any) -> str:

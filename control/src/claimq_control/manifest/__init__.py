@@ -9,11 +9,9 @@ from claimq_control.manifest.declaring import Declared, DeclaredField, Kind, dec
 from claimq_control.manifest.parsing import KIND, LONGEST_NAME, Manifest, parse_manifest
 from claimq_control.manifest.push_spec import Delivery, PushSpec
 from claimq_control.manifest.queue_spec import (
-    ClientBoundSpec,
     DeletionPolicy,
     ExpiryAction,
     FailedItemsSpec,
-    MaxWaitingSpec,
     QueueSpec,
     RemoveFailedSpec,
     RequeueFailedSpec,
@@ -30,6 +28,7 @@ from claimq_control.manifest.redis_spec import (
 )
 from claimq_control.manifest.rules import RULES, Rule
 from claimq_control.manifest.scaling_spec import ScaleDownSpec, ScaleUpSpec, ScalingMode, ScalingSpec
+from claimq_control.manifest.waiting_spec import ClientBoundSpec, FairnessSpec, MaxWaitingSpec, TurnsSpec
 from claimq_control.manifest.worker_spec import (
     EnvVar,
     Mesh,
@@ -57,6 +56,7 @@ __all__ = [
     "EnvVar",
     "ExpiryAction",
     "FailedItemsSpec",
+    "FairnessSpec",
     "InvalidSpec",
     "Kind",
     "Manifest",
@@ -82,6 +82,7 @@ __all__ = [
     "TemplateMetadata",
     "TemplateSpec",
     "TlsSpec",
+    "TurnsSpec",
     "UrlSecretRef",
     "WorkerSpec",
     "declared_fields",

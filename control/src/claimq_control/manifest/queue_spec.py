@@ -3,7 +3,7 @@
 # ruff: noqa: RUF009 - the functions called for defaults return dataclasses.field()
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from math import isinf
@@ -25,7 +25,9 @@ from claimq_control.manifest.declaring import (
 )
 from claimq_control.manifest.redis_spec import RedisSpec
 from claimq_control.manifest.scaling_spec import ScalingSpec
+from claimq_control.manifest.waiting_spec import FairnessSpec, MaxWaitingSpec
 from claimq_control.manifest.worker_spec import SidecarSpec, WorkerSpec
+from claimq_control.quantity import parse_quantity
 
 _LIBRARY = Policy()
 
@@ -153,37 +155,6 @@ class FailedItemsSpec:
         most=100_000_000,
         absent="no limit",
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientBoundSpec:
-    """A bound on what waits of each client."""
-
-    items: int | None = integer(
-        "Maximum number of waiting items of a client. Items without a client count only in the whole queue.",
-        least=1,
-        most=1_000_000_000,
-        absent="no limit",
-    )
-    bytes: int | None = size(
-        "Maximum size of a client's waiting items, in bytes.", least="1", most="1048576Gi", absent="no limit"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaxWaitingSpec:
-    """A bound on what waits."""
-
-    items: int | None = integer(
-        "Maximum number of waiting items.", least=1, most=1_000_000_000, absent="no limit"
-    )
-    bytes: int | None = size(
-        "Maximum size of the waiting items with their headers, in bytes.",
-        least="1",
-        most="1048576Gi",
-        absent="no limit",
-    )
-    per_client: ClientBoundSpec = nested("The same for each client.", ClientBoundSpec, absent="no limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,6 +300,9 @@ class QueueSpec:
         "failover.",
         default=False,
     )
+    fairness: FairnessSpec = nested(
+        "How the clients of the queue take turns.", FairnessSpec, absent="equal shares of processing time"
+    )
     limits: tuple[LimitSpec, ...] = objects(
         "Limits on how many items start or are in progress; all of them hold. Each has rate or busy.",
         LimitSpec,
@@ -394,6 +368,9 @@ def _values(spec: object, path: str = "") -> Iterator[tuple[str, object]]:
 def _policy_value(value: object) -> object:
     if isinstance(value, StrEnum):
         return value.lower()
+    if isinstance(value, Mapping):
+        weights = cast("Mapping[str, str]", value)
+        return {client: float(parse_quantity(weight)) for client, weight in weights.items()}
     if isinstance(value, tuple):
         limits = cast("tuple[LimitSpec, ...]", value)
         return tuple(Limit(limit.name, limit.rate, limit.burst, limit.busy, limit.per) for limit in limits)

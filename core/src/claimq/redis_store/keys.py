@@ -15,6 +15,8 @@
 ``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call), or its place, a number
                                above every instant, while it waits for its key
 ``delayed:clients``    hash    client -> how many of its items are in ``delayed``
+``shares``             hash    client -> its processing time and items in progress, where several clients take turns
+``turns``              hash    nonce of a claim call -> the clients of its items, for the same
 ``bytes``              hash    client -> items and bytes of it in main and in delayed, where bytes are bounded
 ``starts``             hash    client -> levels of the rates that it has of its own
 ``in_progress``        hash    client -> number of its items in progress, while a limit on these holds per client
@@ -54,6 +56,8 @@ TYPES = {
     "heads": "zset",
     "delayed": "zset",
     "delayed:clients": "hash",
+    "shares": "hash",
+    "turns": "hash",
     "bytes": "hash",
     "starts": "hash",
     "in_progress": "hash",

@@ -25,7 +25,7 @@ _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "repair_call",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
     "policy_requeue", "bound", "limits", "limits_waiter", "levels", "keys", "repair_held", "repair_bytes",
-    "longest", "longest_at",
+    "longest", "longest_at", "turns", "repair_share",
 }  # fmt: skip
 """What stats holds besides the counters."""
 LAST_MS = 8 * 10**12
@@ -87,6 +87,10 @@ class Stored:
     weights: dict[str, str] = field(default_factory=dict[str, str])
     starts: dict[str, str] = field(default_factory=dict[str, str])
     in_progress: dict[str, str] = field(default_factory=dict[str, str])
+    shares: dict[str, str] = field(default_factory=dict[str, str])
+    """Processing time of clients, and how many of their items are in progress."""
+    turns: dict[str, str] = field(default_factory=dict[str, str])
+    """Nonces of claim calls -> the clients of their items."""
     """Items and bytes of a client in main and in delayed, where bytes are bounded."""
     busy: dict[str, StoredItem] = field(default_factory=dict[str, StoredItem])
     holders: dict[str, str] = field(default_factory=dict[str, str])
@@ -193,6 +197,8 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "bytes": ("hash", "weights", _texts),
     "starts": ("hash", "starts", _texts),
     "in_progress": ("hash", "in_progress", _texts),
+    "shares": ("hash", "shares", _texts),
+    "turns": ("hash", "turns", _texts),
     "levels": ("hash", "passed", _texts),
     "keys": ("hash", "keys", _texts),
     "held": ("zset", "held", lambda value: [raw.decode() for raw, _ in value]),
@@ -208,6 +214,7 @@ def inconsistencies(stored: Stored) -> list[str]:
         *(f"a key that is none of a queue's: {part}" for part in stored.strange),
         *_wrong_claims(stored),
         *_wrong_turns(stored),
+        *_wrong_shares(stored),
         *_wrong_counts(stored),
         *_wrong_weights(stored),
         *_wrong_levels(stored),
@@ -216,6 +223,27 @@ def inconsistencies(stored: Stored) -> list[str]:
         *_wrong_marks(stored),
         *_wrong_totals(stored),
     ]
+
+
+def _wrong_shares(stored: Stored) -> Iterator[str]:
+    """What a client had claimed while it had the queue for itself is not counted."""
+    nonces = {call.split(" ")[2] for _, call in stored.claims}
+    clients = dict[str, list[str]]()
+    for nonce, text in stored.turns.items():
+        counts, _, codes = text.partition("\n")
+        words = counts.split(" ")[2:]
+        names = words[::2]
+        of_items = [int(codes[at : at + 3]) - 1 for at in range(0, len(codes), 3)]
+        clients[nonce] = [names[at] for at in of_items] if codes else names * int(words[1])
+        if nonce in nonces and [str(Counter(clients[nonce])[name]) for name in names] != words[1::2]:
+            yield f"the claim {nonce} counts {words}, and has the items of {clients[nonce]}"
+    busy: Counter[str] = Counter()
+    for token, item in stored.busy.items():
+        if (nonce := token.rpartition(".")[2]) in clients:
+            busy[item.client or "-"] += 1
+    counted = {client: int(text.split(" ")[2]) for client, text in stored.shares.items()}
+    if wrong := {client: (count, busy[client]) for client, count in counted.items() if count != busy[client]}:
+        yield f"items of clients in progress are counted as the first, and are the second: {wrong}"
 
 
 def _wrong_claims(stored: Stored) -> Iterator[str]:

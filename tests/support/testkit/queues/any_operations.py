@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from claimq import Limit
 from claimq.policy import FailedPolicy, Match, MaxWaiting, OnExpiry, Policy, RetryDelay
+from claimq.waiting.fairness import Fairness
 from testkit.checkers.lockstep import New
 from testkit.checkers.lockstep_failed import Filters
 
@@ -20,7 +21,9 @@ picks = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 ENDED = ("interrupt", "interrupt", "interrupt", "requeue", "crash", "done")
 GIVEN_BACK = ("fail", "permanent", "drop", "crash", "requeue", "postpone", "interrupt")
 chunks = st.integers(1, 3)
-EXACT = Policy(retry_delay=RetryDelay(jitter=0))  # the model knows when an item is due
+EXACT = Policy(
+    retry_delay=RetryDelay(jitter=0), fairness=Fairness(by="count")
+)  # the model knows dues and turns
 ages, counts = st.sampled_from((0, 0, 1000, 5000)), st.one_of(st.none(), st.integers(1, 2))
 filters = st.builds(
     Filters, min_age=st.none() | ages, least=st.none() | st.integers(0, 2), limit=counts, either=st.booleans()
@@ -60,5 +63,6 @@ policies = st.builds(
     max_waiting=st.builds(MaxWaiting, *map(st.sampled_from, ((None, 3, 9), (None, None, 2), (None, 10**9)))),
     id_window=st.sampled_from((1.0, 3600.0)),
     failed=failed_policies(),
+    fairness=st.just(EXACT.fairness),
     limits=limits,
 )

@@ -287,6 +287,7 @@ async def release_an_interrupted_worker(world: World) -> Call:
 
 
 async def _failed(world: World) -> None:
+    await world.first.update_policy(fairness_by="count")  # so that turns depend on no time
     tokens = await _held(world, "ann", "bob")
     await world.first.fail(tokens, "broken", permanent=True)
 

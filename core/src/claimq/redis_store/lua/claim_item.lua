@@ -38,6 +38,14 @@ local function take_its_key(envelope)
   if place then leave_held(q, key, place) end
 end
 
+-- Counts the item for the share of its client.
+local function take_its_turn(name)
+  -- include shares turns
+  read_shares(q, {name})
+  begin_turn(q, name, turn_of(q).at)
+  take_turn(q, name, 1)
+end
+
 local envelope, place = found_near(q, id, state, client, tonumber(ARGV[11]))
 if not envelope then return {'MOVED'} end
 if state == 'main' then
@@ -68,6 +76,7 @@ if q.park then
   q.park.count(name, 1)
   q.park.write()
 end
+if q.turns then take_its_turn(client_of(envelope)) end
 local text = lease(q, c, {envelope}, nonce)
 close(q, counts_of(q, {envelope}, {}))
 keep_reply(q, text)

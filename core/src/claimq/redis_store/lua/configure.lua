@@ -41,6 +41,10 @@ if ends and ends <= q.now then return {'PAST'} end
 if given.paused then
   given.paused_at, given.paused_until = whole(q.now), ends and whole(ends) or ''
 end
+if given.fairness_by == 'count' then
+  redis.call('DEL', q.base .. 'shares', q.base .. 'turns')
+  redis.call('HDEL', q.stats, 'turns')
+end
 local words, is_bound = {}, false
 for field in pairs(given) do is_bound = is_bound or string.find(field, '^max_waiting') end
 if is_bound then

@@ -10,7 +10,7 @@
 --   AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
 -- Cost: as done and claim together
 -- include limits queue types counts sizes slices keeper touch close wake expired call durability stored delay
--- include levels claims longest end_held verdicts free_keys write_keys paused lease weigh_out take
+-- include levels claims longest end_turns end_held verdicts free_keys write_keys paused lease weigh_out take
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})

@@ -10,7 +10,7 @@
 --   WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
 -- include limits fast_enqueue queue types counts sizes slices touch close wake call durability levels tags
--- include lengths main enqueue
+-- include entry_tags lengths main enqueue
 
 local function check_bound(q, place, groups)
   -- include weights bound

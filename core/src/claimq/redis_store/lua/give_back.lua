@@ -11,8 +11,8 @@
 -- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000
 --   items (2 MiB) that were given back before
 -- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
--- include levels oldest enter_level tags lengths main expect_entry claims find_held end_claims longest
--- include removed shape reasons put_failed place_of head free_keys settle
+-- include levels oldest enter_level tags entry_tags lengths main expect_entry claims find_held end_turns
+-- include end_claims longest removed shape reasons put_failed place_of head free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
 local again = kept_reply(q)
@@ -58,11 +58,11 @@ end
 -- Gives those of the clients that are parked their turns back: the next claim looks at them.
 local function unpark_clients(q, names)
   local scores = redis.call('ZMSCORE', q.clients, unpack(names))
+  local back = {}
   for i, name in ipairs(names) do
-    if scores[i] and tonumber(scores[i]) >= PARKED then
-      redis.call('ZADD', q.clients, whole(next_tag(q)), name)
-    end
+    if scores[i] and tonumber(scores[i]) >= PARKED then back[#back + 1] = name end
   end
+  if #back > 0 then redis.call('ZADD', q.clients, unpack(entry_tags(q, back))) end
 end
 
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest
@@ -107,6 +107,7 @@ local function give_back(q, at, kind, error, detail, delay)
   table.sort(items, function(a, b) return a.number < b.number end)
   for i, item in ipairs(items) do decided[i] = item.verdict end
   local has_begun = not newest_first or error ~= ''
+  q.unused = not has_begun
   local names = policy.limits and q.limits and not has_begun and return_starts(q, policy.limits, items) or {}
   place(q, policy, items, decided)
   if #names > 0 then unpark_clients(q, names) end

@@ -4,13 +4,13 @@
 --   main its header, counts payloads that were taken for items, and ends leases that are too long. Sets
 --   the marks of queues with priorities and with keys, which a promise depends on. Counts the
 --   reasons of up to 256 failed items again if the counts are lost, and ends counts of delayed items while
---   none is delayed, and counts of bytes that cannot be right. Removes levels of clients that are at no
---   limit, and gives clients that the ring has lost while it parked some their turns back. Gives bare
---   payloads a mean size, and removes counts of bytes that are of no use. damage.lua reports other damage
---   to keys.
+--   none is delayed, and counts of bytes that cannot be right. Removes shares of clients that are gone
+--   and levels of clients that are at no limit, and gives clients that the ring has lost while it parked
+--   some their turns back. Gives bare payloads a mean size, and removes counts of bytes that are of no use.
+--   damage.lua reports other damage to keys.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, heads,
 --   leases, claims, workers, delayed, failed, ids (ZSET), failed:reasons, delayed:clients, busy:WORKER,
---   config, levels, keys, starts, stats (HASH)
+--   config, levels, keys, starts, shares, turns, stats (HASH)
 -- ARGV: 1 limit of each kind of repair (at most 256); four times as many ids are removed
 -- Replies: {"OK", leases that ended too late and got a new end, 0|1 whether more claim calls may have
 --   ended, more ids are old, or more held items go on}
@@ -137,28 +137,32 @@ end
 
 -- Clients that the ring has lost while it parked some: one page of the others after the other.
 local function lost_clients()
-  -- include tags
+  -- include tags entry_tags
   local size = redis.call('ZCARD', q.heads)
   local in_ring = redis.call('ZCARD', q.clients) - (redis.call('ZSCORE', q.clients, '-') and 1 or 0)
   if size <= in_ring then return {} end
   local rank = q.seq % math.ceil(size / limit) * limit
-  local names, words = redis.call('ZRANGE', q.heads, whole(rank), whole(rank + limit - 1)), {}
+  local names, back = redis.call('ZRANGE', q.heads, whole(rank), whole(rank + limit - 1)), {}
   local tags = #names > 0 and redis.call('ZMSCORE', q.clients, unpack(names))
   for i, name in ipairs(names) do
-    if not tags[i] and count_in(q, name) > 0 then
-      words[#words + 1], words[#words + 2] = whole(next_tag(q)), name
-    end
+    if not tags[i] and count_in(q, name) > 0 then back[#back + 1] = name end
   end
-  return words
+  return entry_tags(q, back)
 end
 local gone, starts_at, starts_from = old_starts()
 local lost = q.limits and string.find(q.limits, '|', 1, true) and lost_clients() or {}
+
+local function end_shares()
+  -- include sweep_shares
+  sweep_shares(q, ended, limit)
+end
 
 -- All is read; now write.
 if #gone > 0 then redis.call('HDEL', q.base .. 'starts', unpack(gone)) end
 if starts_from and starts_at ~= starts_from then redis.call('HSET', stats, 'repair_starts', starts_at) end
 if #lost > 0 then redis.call('ZADD', q.clients, unpack(lost)) end
 sliced(ended, function(...) redis.call('ZREM', claims, ...) end)
+if q.turns then end_shares() end
 if next_rank ~= rank then redis.call('HSET', stats, 'repair_call', whole(next_rank)) end
 if recounts then
   sliced(names, function(...) redis.call('HDEL', q.base .. 'failed:reasons', ...) end)

@@ -10,7 +10,7 @@
 --   is 1 if that call may find more), {"STALE"}
 -- Cost: O(chunk log failed)
 -- include limits queue types counts sizes slices touch close wake call stored envelope levels
--- include enter_level tags lengths main expect_entry failed reasons
+-- include enter_level tags entry_tags lengths main expect_entry failed reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 'ZREM'})
 local again = kept_reply(q)

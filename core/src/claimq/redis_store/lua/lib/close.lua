@@ -41,6 +41,11 @@ local function close(q, counts)
     known[#known + 1] = 'longest_at'; known[#known + 1] = whole(q.now)
   end
   if q.has_starts then known[#known + 1] = 'limits'; known[#known + 1] = q.limits end
+  if q.settle_turns then q.settle_turns() end
+  if q.write_shares then q.write_shares(q) end
+  if q.turn then
+    known[#known + 1] = 'turns'; known[#known + 1] = whole(q.turn.at) .. ' ' .. whole(q.turn.mean)
+  end
   if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end
   if q.weights then known[#known + 1] = 'bound'; known[#known + 1] = write_weights(q) end
   redis.call('HSET', stats, unpack(known))

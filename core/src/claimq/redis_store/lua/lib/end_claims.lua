@@ -11,6 +11,7 @@ local function end_claims(q, busy, tokens)
     redis.call('ZREM', q.leases, ...)
     redis.call('HDEL', busy, ...)
   end)
+  if q.turns then end_turns(q, tokens) end
   if q.limits and string.byte(q.limits) == 49 and #tokens > 0 then leave_wake_token(q) end
 end
 

@@ -17,11 +17,16 @@ local function end_held(q, groups)
     local busy, tokens, before = group.busy, group.tokens, #verdicts
     local are_leased = #tokens > 0 and redis.call('ZREM', q.leases, unpack(tokens)) == #tokens
     if are_leased then redis.call('HDEL', busy, unpack(tokens)) end
+    local ended = are_leased and tokens or {}
     for i = 1, #tokens do
       local verdict = 'done'
-      if not are_leased and redis.call('HDEL', busy, tokens[i]) == 0 then verdict, lost = 'lost', lost + 1 end
+      if not are_leased then
+        if redis.call('HDEL', busy, tokens[i]) == 0 then verdict, lost = 'lost', lost + 1
+        else ended[#ended + 1] = tokens[i] end
+      end
       verdicts[before + i] = verdict
     end
+    if q.turns then end_turns(q, ended) end
     if verdicts[before + 1] == 'done' then note_longest(q, tokens[1]) end
   end
   -- a call that claims too has seen how many more may start (lib/take)

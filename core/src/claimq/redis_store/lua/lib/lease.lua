@@ -7,7 +7,7 @@
 local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_timeout_ms',
-    'suspended', 'paused_until', 'limits')
+    'suspended', 'paused_until', 'limits', 'fairness_by', 'fairness_weights')
   local paused, ends = paused_of(q, config[1], config[5], config[4])
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
   if due and tonumber(due) > LAST_MS then due = nil end  -- that of an item that is held for its key
@@ -27,6 +27,7 @@ local function before_claim(q, worker)
     expect_hash(q.base .. 'keys')
     expect_zset(q.base .. 'held')
   end
+  q.fairness = config[7] == 'count' and 'count' or config[8] or ''
   local limits = config[6] and config[6] ~= '' and config[6]
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
@@ -105,6 +106,11 @@ local function within_limits(q, c, count)
   return room
 end
 
+local function keep_order(q, nonce)
+  -- include order
+  write_order(q, nonce)
+end
+
 -- Leases what was taken: at least one item. Returns "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION"; the
 -- tokens are WORKER/FIRST.NONCE and on.
 local function lease(q, c, envelopes, nonce)
@@ -126,9 +132,10 @@ local function lease(q, c, envelopes, nonce)
   redis.call('ZADD', q.leases, unpack(leasing))
   -- 1: only KEEPER is left, so all logged calls have ended. 0: the leases were lost, and the log
   -- names the workers.
-  if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.base .. 'claims') end
+  if c.leased == 1 and c.calls > 0 then redis.call('DEL', q.base .. 'claims', q.base .. 'turns') end
   redis.call('ZADD', q.base .. 'claims', whole(q.now),
     format_text('%d %d ', first, #envelopes) .. nonce .. ' ' .. c.worker)
+  if q.order then keep_order(q, nonce) end
   if q.left > 0 then leave_wake_token(q) end
   -- not with each claim while all of the logged calls are live
   local asks_for_repair = c.calls > 256 and c.calls % 128 == 0

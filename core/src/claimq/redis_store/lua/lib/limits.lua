@@ -18,4 +18,6 @@ local FAR_BACK_MS, FAR_AHEAD_MS, LAST_MS, LAST_NUMBER = -1e13, 6e12, 8e12, 9e15
 
 local KEEP_MS, REFRESH_MS = 3600000, 600000
 local DEFAULT_MAX_PAYLOAD, HIGHEST_MAX_PAYLOAD = 1048576, 536870912
+-- Tags of the ring are below this; the scores from it on are of clients that have no turn.
+local PARKED = 4503599627370496  -- 2^52
 local NO_KEY = ''  -- a field of keys that is no item's key

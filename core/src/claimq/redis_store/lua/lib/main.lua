@@ -11,12 +11,9 @@ end
 -- Writes the clients that had no items into the ring. Their items were enqueued, or began to wait again, in
 -- this call.
 local function enter_ring(q)
-  local now, tags, heads = whole(q.now), {}, {}
-  for i, client in ipairs(q.entering) do
-    tags[2 * i - 1], tags[2 * i] = whole(next_tag(q)), client
-    heads[2 * i - 1], heads[2 * i] = now, client
-  end
-  redis.call('ZADD', q.clients, unpack(tags))
+  local now, heads = whole(q.now), {}
+  for i, client in ipairs(q.entering) do heads[2 * i - 1], heads[2 * i] = now, client end
+  redis.call('ZADD', q.clients, unpack(entry_tags(q, q.entering)))
   redis.call('ZADD', q.heads, unpack(heads))
   q.entering = nil
 end

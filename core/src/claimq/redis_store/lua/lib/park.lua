@@ -17,7 +17,7 @@ local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
-  -- include tags parked unpark client_of
+  -- include tags entry_tags parked unpark client_of
   local rates, most = limits_of(text, 'client')
   local key = q.base .. 'starts'
   local park = {rooms = {}, started = {}, fresh = {}, busy = {}, parked = 0}
@@ -167,11 +167,11 @@ local function new_park(q, text, worker)
         park.count(name, more)
         local score = park.room(name) >= 1 and redis.call('ZSCORE', q.clients, name)
         if score and tonumber(score) >= PARKED then
-          again[#again + 1], again[#again + 2] = whole(next_tag(q)), name
+          again[#again + 1] = name
         end
       end
     end
-    sliced(again, function(...) redis.call('ZADD', q.clients, ...) end)
+    sliced(entry_tags(q, again), function(...) redis.call('ZADD', q.clients, ...) end)
   end
 
   -- Writes the starts that were counted.

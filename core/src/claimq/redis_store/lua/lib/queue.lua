@@ -42,11 +42,11 @@ end
 -- The record q: one queue, in one call, with all of its fields (tests/arch/test_queue_record.py).
 local function new_queue(main_key, base)
   local seq, clock_offset, seen_at, server, server_since, grace_from, grace_until, incarnation, client_items,
-    largest, levels, keys, enqueued, claimed, done, number, longest, longest_at, limits, bound
+    largest, levels, keys, enqueued, claimed, done, number, longest, longest_at, limits, bound, turns
     = unpack(redis.call('HMGET',
     base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'server', 'server_since', 'grace_from', 'grace_until',
     'incarnation', 'client_items', 'largest', 'levels', 'keys', 'enqueued', 'claimed',
-    'done', 'number', 'longest', 'longest_at', 'limits', 'bound'))
+    'done', 'number', 'longest', 'longest_at', 'limits', 'bound', 'turns'))
   local time = redis.call('TIME')
   return {
     main = main_key,                  -- list: items without a client, newest left, oldest right
@@ -65,6 +65,7 @@ local function new_queue(main_key, base)
     -- "delayed:clients"                 hash: client -> how many of its items are in delayed
     -- "starts"                          hash: client -> levels of the rates per client (lib/park)
     -- "in_progress"                     hash: client -> its items in progress (lib/park)
+    -- "shares", "turns"                 hashes, see lib/shares.lua and lib/order.lua
     -- "bytes"                           hash: client -> bytes that wait, as stats has them (lib/weights)
     clients = base .. 'clients',      -- zset: client that has items ("-": main) -> tag (lib/tags)
     heads = base .. 'heads',          -- zset: client -> when its oldest item was enqueued (ms)
@@ -89,6 +90,7 @@ local function new_queue(main_key, base)
     has_keys = keys,             -- whether items have keys (lib/keys.lua)
     limits = limits,                  -- starts that count for the limits (lib/start_limits)
     bound = bound,                    -- whether the policy bounds what waits: "1", or the bytes that wait
+    turns = turns,                    -- of clients by processing time: "AT MEAN" (lib/shares)
     weighs = bound and bound ~= '1',  -- whether bytes are counted (lib/weights)
     stored_longest = longest,         -- the longest that a claim took lately until it ended (ms)
     stored_longest_at = longest_at,   -- when that claim ended (ms)
@@ -117,9 +119,15 @@ local function new_queue(main_key, base)
     -- last_tag: the highest tag of the ring (lib/tags)
     -- has_parked: whether clients are parked (lib/tags, lib/park)
     -- park: limits per client, while some hold (lib/lease)
+    -- fairness: the policy: "count", or by time, with the weights of clients (lib/lease)
+    -- turn: the field turns as a record (lib/shares)
+    -- shares, write_shares: client -> its share, how close() writes those that changed (lib/shares)
+    -- order: clients of the items that this call takes (lib/turns, lib/order, lib/plan)
+    -- note_ends, settle_turns: how ends of claims are noted, and what close() calls (lib/end_turns)
+    -- unused: the claims that end were never begun (give_back)
     -- unknown: clients that have items and are missing in heads (lib/lengths)
     -- entering: clients that had no items (lib/main)
-    -- more_client_items: change of client_items (lib/main, lib/ring, lib/settle_client)
+    -- more_client_items: change of client_items (lib/main, lib/ring, lib/plan, lib/settle_client)
     -- limit, id_window, durability: the policy: bytes of a payload, ms, what to wait for (lib/enqueue)
     -- end_weights: ends the bytes of a client that has no items left (flush_client, lib/weigh_out)
     -- weights: how many bytes wait, in all and changes by client (lib/weights)
@@ -144,7 +152,7 @@ local function new_queue(main_key, base)
     -- are_plain: whether no item needs more than its size to be noted (lib/take)
     -- stopped: whether the next call may find more (lib/take, lib/ring, lib/park)
     -- lost_lists: clients of the ring without a list (lib/take, lib/ring)
-    -- took_round: whether a round of the ring has written (lib/ring)
+    -- took_round: whether a round of the ring has written (lib/ring, lib/plan)
     -- same: failed items with the id of another one (lib/put_failed)
     -- over_items, over_bytes: bounds that remain for max_items (lib/put_failed)
     -- shape: the last error and its reason (lib/shape)

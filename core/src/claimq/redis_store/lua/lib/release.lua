@@ -5,7 +5,7 @@
 local LEFT_KEYS = 100  -- so many keys of earlier releases in one call
 
 local function release(q, keys)
-  -- include types sizes slices stored delay levels oldest enter_level tags lengths main client_of
+  -- include types sizes slices stored delay levels oldest enter_level tags entry_tags lengths main client_of
   -- include weigh_out leave_delayed envelope place_of head
   local held, lines, of_list, left = q.base .. 'held', {}, {}, {}
 

@@ -14,7 +14,10 @@ end
 -- round the claim returns the items that it has.
 local function take_round(q, want, got)
   local clients = q.clients
-  local turn, again = redis.call('ZRANGE', clients, 0, whole(want - 1)), {}
+  local again, turn = {}, nil
+  if q.turn then
+    turn = those_in_turn(q, redis.call('ZRANGE', clients, 0, whole(want), 'WITHSCORES'), want, again)
+  else turn = redis.call('ZRANGE', clients, 0, whole(want - 1)) end
   if q.park then turn = q.park.those_with_room(turn, again) end
   local lists, lengths, heads, gone, counted = {}, {}, {}, {}, {}
   local counts = q.has_levels and #turn > 0 and redis.call('HMGET', q.base .. 'levels', unpack(turn))
@@ -45,6 +48,7 @@ local function take_round(q, want, got)
     end
     if envelope then
       got[#got + 1] = envelope
+      if q.turn then take_turn(q, client, 1) end
       if counts and counts[i] then counted[#counted + 1], counted[#counted + 2] = client, counts[i] end
       if client ~= '-' then
         q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1
@@ -52,8 +56,9 @@ local function take_round(q, want, got)
       if q.park then q.park.count(client, 1) end
     else q.lost_lists = q.lost_lists + 1 end
     if next_one then
+      local tag = q.turn and q.shares[client].tag or not q.turn and next_tag(q)
       local is_parked = q.park and q.park.room(client) < 1
-      again[#again + 1], again[#again + 2] = is_parked and q.park.score(client) or whole(next_tag(q)), client
+      again[#again + 1], again[#again + 2] = is_parked and q.park.score(client) or whole(tag), client
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
     elseif client == '-' then redis.call('ZREM', clients, client)
     else gone[#gone + 1] = client end

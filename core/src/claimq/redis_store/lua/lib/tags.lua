@@ -1,7 +1,7 @@
 -- The ring of clients that have items: a sorted set, client -> tag. The client with the lowest tag has the
--- next turn. A client that takes its turn, or enters the ring, gets the next tag after the highest. A client
--- that may start nothing now is parked: its score is PARKED and more (lib/park.lua), and it has no turn.
-local PARKED = 4503599627370496  -- 2^52
+-- next turn. By count, a client that takes its turn, or enters the ring, gets the next tag after the highest.
+-- By processing time its tag is the time that it has had (lib/shares.lua). A client that may start nothing
+-- now is parked: its score is PARKED and more (lib/park.lua), and it has no turn.
 
 -- Reads the last client of the ring, parked or not. Refuses the call if the key is of another type.
 local function read_last(q)

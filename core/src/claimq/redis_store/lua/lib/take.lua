@@ -150,15 +150,17 @@ end
 
 -- Takes items of the only client that has a turn.
 local function take_of_one(q, client, want)
-  -- include tags oldest forget settle_client
+  -- include tags oldest forget settle_client shares turns
   local park, got, oldest = q.park, {}, true
   if park then
     park.look({client})
     want = math.min(want, park.room(client))
   end
+  local tag = q.turn and tonumber(redis.call('ZSCORE', q.clients, client))
   if want > 0 then
     got = take_list(q, client, want)
     oldest = settle_client(q, client, #got)
+    if tag then take_alone(q, client, tag, #got, oldest) end
   end
   if park then
     park.count(client, #got)
@@ -169,7 +171,7 @@ end
 
 -- No limit per client holds: all clients have turns. Returns how many have them now.
 local function unpark_all(q)
-  -- include tags parked unpark
+  -- include tags entry_tags parked unpark
   unpark(q, 0, 2 * BAND)
   return turns(q)
 end
@@ -181,7 +183,7 @@ local RING_ITEMS = 500
 -- Takes items of the clients of the ring; in_main: how many there are without a client. Returns them, and how
 -- many of those are left.
 local function take_in_turns(q, want, ring, in_main)
-  -- include tags oldest forget settle_client levels_in_turn ring
+  -- include tags entry_tags oldest forget settle_client levels_in_turn shares turns plan ring
   local clients, got = q.clients, {}
   q.lost_lists = q.lost_lists or 0  -- a call may take several times
   expect_zset(q.heads)
@@ -194,15 +196,19 @@ local function take_in_turns(q, want, ring, in_main)
   if q.has_parked then only = redis.call('ZRANGE', clients, 0, 0)[1] end
   if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
-    redis.call('ZADD', clients, whole(next_tag(q)), '-')
+    redis.call('ZADD', clients, unpack(entry_tags(q, {'-'})))
     ring = ring + 1
   end
+  if q.fairness ~= 'count' and (ring > 1 or q.turns) then turn_of(q) end
   if ring == 1 and only ~= '-' then
     return take_of_one(q, only, want), in_main
   end
-  q.are_plain, want = false, math.min(want, RING_ITEMS)
+  want = math.min(want, RING_ITEMS)
   while #got < want and ring > 0 and not q.stopped do
-    take_round(q, math.min(want - #got, ring), got)
+    if not (q.turn and take_planned(q, want - #got, ring, got)) then
+      q.are_plain = false
+      take_round(q, math.min(want - #got, ring), got)
+    end
     ring = turns(q)
     -- these have no turn any more; the next call goes on
     if q.lost_lists >= CALL_MOVES or q.park and q.park.parked >= CALL_MOVES then q.stopped = true end
@@ -258,6 +264,11 @@ local function next_unparked(q)
   return first_unparked(q)
 end
 
+local function recount(q, envelopes)
+  -- include order
+  recount_order(q, envelopes)
+end
+
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
   q.first = next_number(q)
@@ -267,6 +278,8 @@ local function take_for(q, c, count)
   if q.limits and not q.park and string.find(q.limits, '|', 1, true) then end_park(q) end
   local envelopes = count > 0 and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
+  local is_other = not q.are_plain or q.waiting or q.order and #q.order ~= #envelopes
+  if q.order and is_other then recount(q, envelopes) end
   if q.park then q.park.write() end
   if q.has_parked and #envelopes == 0 then c.next_start = next_unparked(q) end
   if c.limits or q.limits then

@@ -1,0 +1,83 @@
+-- Notes the ends of claims for the shares of their clients. Claims that were made while a client had the
+-- queue for itself have no entry in `turns`, and count nothing.
+
+-- Returns a function that notes the end of claims (tokens, distinct), and one that close() calls.
+local function new_turn_ends(q)
+  -- include shares
+  local entries, sums, names = {}, {}, {}
+  local function add(name, count, took)
+    if not sums[name] then sums[name], names[#names + 1] = {0, 0}, name end
+    sums[name][1], sums[name][2] = sums[name][1] + count, sums[name][2] + took
+  end
+  local function entry_of(nonce)
+    if entries[nonce] == nil then
+      local text = redis.pcall('HGET', q.base .. 'turns', nonce)
+      local first, count, clients, at = string.match(type(text) == 'string' and text or '',
+        '^(%d+) (%d+) ([^\n]+)\n()')
+      first = number_in(first, 1, LAST_NUMBER)
+      entries[nonce] = first > 0 and {first = first, count = tonumber(count), clients = clients, at = at,
+        text = text, took = math.max(0, q.now - math.floor(first / 1000))} or false
+    end
+    return entries[nonce]
+  end
+  local function is_whole(entry, nonce, tokens)
+    if entry.count ~= #tokens then return false end
+    for i = 2, #tokens do
+      if not string.find(tokens[i], nonce, 1, true) then return false end
+    end
+    return true
+  end
+  local function add_one(entry, token)
+    if not entry.names then
+      entry.names = {}
+      for name in string.gmatch(entry.clients, '(%S+) %d+') do entry.names[#entry.names + 1] = name end
+    end
+    local at = entry.at + 3 * ((tonumber(string.match(token, '^.*/(%d+)')) or 0) - entry.first)
+    local name = entry.names[2] and entry.names[tonumber(string.sub(entry.text, at, at + 2)) or 0]
+      or entry.names[1]
+    if name then add(name, 1, entry.took) end
+  end
+
+  local function note(tokens)
+    local nonce = string.match(tokens[1] or '', '/%d+%.([^/]*)$')
+    local entry = nonce and entry_of(nonce)
+    if entry and is_whole(entry, nonce, tokens) then
+      for name, count in string.gmatch(entry.clients, '(%S+) (%d+)') do
+        count = tonumber(count)
+        add(name, count, count * entry.took)
+      end
+      return
+    end
+    for i = 1, #tokens do
+      nonce = string.match(tokens[i], '/%d+%.([^/]*)$')
+      entry = nonce and entry_of(nonce)
+      if entry then add_one(entry, tokens[i]) end
+    end
+  end
+
+  -- Writes the time that the ended items took into the shares.
+  local function settle_turns()
+    local turn = turn_of(q)
+    read_shares(q, names)
+    for _, name in ipairs(names) do
+      local share, count, took = q.shares[name], sums[name][1], sums[name][2]
+      if share.base then
+        took = q.unused and 0 or UNIT * math.max(took, count)
+        share.base, share.count = share.base + took / share.weight, math.max(0, share.count - count)
+        if not q.unused then
+          local mean, kept = took / count, (1 - LEAST) ^ count
+          share.mean = share.mean > 0 and mean + (share.mean - mean) * kept or mean
+          turn.mean = turn.mean > 0 and mean + (turn.mean - mean) * kept or mean
+        end
+        share.is_changed = true
+      end
+    end
+  end
+  return note, settle_turns
+end
+
+local function end_turns(q, tokens)
+  if not q.turns then return end
+  if not q.note_ends then q.note_ends, q.settle_turns = new_turn_ends(q) end
+  q.note_ends(tokens)
+end

@@ -1,0 +1,90 @@
+-- Takes plain items of several clients by processing time. It plans all turns before it reads an item, so it
+-- reads and cuts each list once.
+
+-- Puts a client behind those that come before it.
+local function line_up(line, entry)
+  local at = #line
+  while at >= line.first and line[at].position > entry.position do
+    line[at + 1], at = line[at], at - 1
+  end
+  line[at + 1] = entry
+end
+
+-- The turns in order, up to `want`, and the clients that were looked at; nil if a client has no list, or has
+-- the items without a client, which may be bare payloads. page: clients and tags; is_cut: the ring has more.
+local function plan_turns(q, want, page, is_cut)
+  local names, line, turns, entries = {}, {first = 1}, {}, {}
+  for i = 1, #page, 2 do names[#names + 1] = page[i] end
+  read_shares(q, names)
+  local last = tonumber(page[#page])
+  while #turns < want do
+    local tag, first = tonumber(page[2 * #entries + 2] or ''), line[line.first]
+    if tag and tag < PARKED and not (first and first.position < tag) then
+      local name = names[#entries + 1]
+      local share = begin_turn(q, name, tag)
+      entries[#entries + 1] = {name = name, share = share, position = share.position, tag = tag, count = 0}
+      line_up(line, entries[#entries])
+    elseif first and not (is_cut and first.position > last) then
+      line.first = line.first + 1
+      if not first.left then
+        first.list = key_of(q, first.name)
+        first.left = redis.pcall('LLEN', first.list)
+        if type(first.left) ~= 'number' or first.left == 0 or first.name == '-' then return nil end
+      end
+      turns[#turns + 1], first.count = first, first.count + 1
+      q.turn.at = math.max(q.turn.at, math.floor(first.position))
+      first.position = first.position + first.share.charge
+      if first.count < first.left then line_up(line, first) end
+    else break end
+  end
+  return turns, entries
+end
+
+-- Reads the items of the turns; false if one is not plain.
+local function read_planned(entries)
+  for _, entry in ipairs(entries) do
+    if entry.count > 0 then
+      local envelopes = redis.call('LRANGE', entry.list, whole(-entry.count - 1), -1)
+      entry.next_one, entry.items = entry.left > entry.count and envelopes[1], envelopes
+      for i = #envelopes, #envelopes - entry.count + 1, -1 do
+        if not is_plain(envelopes[i]) then return false end
+      end
+    end
+  end
+  return true
+end
+
+-- Whether it took items, or corrected tags: then the call goes on.
+local function take_planned(q, want, ring, got)
+  if q.has_levels or q.park or 2 * want * q.largest > CALL_BYTES then return false end
+  local page = redis.call('ZRANGE', q.clients, 0, whole(want), 'WITHSCORES')
+  local turns, entries = plan_turns(q, want, page, ring > #page / 2)
+  if not turns or not read_planned(entries) then return false end
+  local again, heads, gone = {}, {}, {}
+  for _, entry in ipairs(entries) do
+    local share, count = entry.share, entry.count
+    share.count, share.position = share.count + count, entry.position
+    if count > 0 then redis.call('LTRIM', entry.list, 0, whole(-count - 1)) end
+    if count > 0 and not entry.next_one then
+      set_tag(share)
+      gone[#gone + 1] = entry.name
+    elseif count > 0 or share.position > entry.tag then
+      again[#again + 1], again[#again + 2] = whole(set_tag(share)), entry.name
+      if count > 0 then
+        heads[#heads + 1], heads[#heads + 2] = enqueued_at(entry.next_one) or whole(q.now), entry.name
+      end
+    end
+  end
+  local order, before = q.order or {}, #got
+  for i, entry in ipairs(turns) do
+    local items = entry.items
+    got[before + i], order[#order + 1] = items[#items], entry.name
+    items[#items] = nil
+  end
+  q.order, q.took_round = order, true
+  q.client_items, q.more_client_items = q.client_items - #turns, (q.more_client_items or 0) - #turns
+  if #again > 0 then redis.call('ZADD', q.clients, unpack(again)) end
+  if #heads > 0 then redis.call('ZADD', q.heads, unpack(heads)) end
+  if #gone > 0 then forget(q, gone) end
+  return true
+end

@@ -1,0 +1,26 @@
+-- Ends shares of clients that are gone and owe nothing, and entries of `turns` whose claim calls have ended.
+-- One page after the other; without any share the queue counts no turns until several clients share it again.
+local function sweep_shares(q, ended, limit)
+  -- include shares
+  local key, turns, nonces, gone = q.base .. 'shares', q.base .. 'turns', {}, {}
+  for i, call in ipairs(ended) do nonces[i] = string.match(call, '^%d+ %d+ (%S+) ') or '' end
+  if #nonces > 0 then redis.pcall('HDEL', turns, unpack(nonces)) end
+  local is_idle = redis.call('ZCARD', q.leases) <= 1
+  if is_idle then redis.call('DEL', turns) end
+  local from = string.match(redis.call('HGET', q.stats, 'repair_share') or '', '^%d+$') or '0'
+  local page = redis.pcall('HSCAN', key, from, 'COUNT', whole(limit))
+  local names = {}
+  for i = 1, page.err and 0 or #page[2], 2 do names[#names + 1] = page[2][i] end
+  local tags = #names > 0 and redis.pcall('ZMSCORE', q.clients, unpack(names)) or {}
+  read_shares(q, names)
+  for i, name in ipairs(names) do
+    local share = q.shares[name]
+    if is_idle then share.count = 0 end
+    if not tags[i] and (not share.base or share.count == 0 and share.base <= turn_of(q).at) then
+      gone[#gone + 1] = name
+    end
+  end
+  if #gone > 0 then redis.call('HDEL', key, unpack(gone)) end
+  if not page.err and page[1] ~= from then redis.call('HSET', q.stats, 'repair_share', page[1]) end
+  if redis.pcall('HLEN', key) == 0 and is_idle then redis.call('HDEL', q.stats, 'turns', 'repair_share') end
+end

@@ -1,0 +1,259 @@
+"""Clients take turns by processing time: a claim counts the mean of a client, and its end the rest."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from claimq import Claim, NewItem, ReliableQueue
+from claimq.internals.next_claims import next_claims
+from testkit.queues.frozen_clock import FrozenClock
+from testkit.queues.looking import texts
+from testkit.servers.server import Server
+
+pytestmark = pytest.mark.frozen_clock(True)
+MILLISECOND = 64
+"""In the unit of tags."""
+Queue = ReliableQueue
+
+
+def clock_of(queue: Queue) -> FrozenClock:
+    clock = queue._connection.shared
+    assert isinstance(clock, FrozenClock)
+    return clock
+
+
+def share(server: Server, client: str) -> dict[str, int]:
+    text = cast("bytes | None", server.call("HGET", "cq:{q}:shares", client))
+    assert text is not None, f"{client} has no share"
+    return dict(zip(("base", "tag", "count", "mean"), map(int, text.split()[:4]), strict=True))
+
+
+def keys_of_turns(server: Server) -> int:
+    return cast("int", server.call("EXISTS", "cq:{q}:shares", "cq:{q}:turns"))
+
+
+async def fill(queue: Queue, *clients: str, count: int = 10) -> None:
+    """Items of clients in turn."""
+    await queue.enqueue_many(
+        [NewItem(f"{client}{n}", client=client) for n in range(count) for client in clients]
+    )
+
+
+class Slots:
+    """Workers that work on several items at once, each for as long as an item of its client takes (ms)."""
+
+    def __init__(self, queue: Queue, clock: FrozenClock, service: Mapping[str, int], slots: int) -> None:
+        self.queue, self.clock, self.service, self.slots = queue, clock, service, slots
+        self.busy: list[tuple[int, int, Claim]] = []
+        self.number = 0
+        self.used: Counter[str] = Counter()
+        self.waits: dict[str, list[int]] = defaultdict(list)
+
+    async def start(self) -> None:
+        if len(self.busy) == self.slots:
+            return
+        for claim in await self.queue.claim(self.slots - len(self.busy), wait=0):
+            client = claim.item.client or "-"
+            self.number += 1
+            end = self.clock.now["q"] + self.service[client]
+            self.waits[client].append(self.clock.now["q"] - round(claim.item.enqueued_at * 1000))
+            heapq.heappush(self.busy, (end, self.number, claim))
+
+    async def end_next(self, before: int) -> bool:
+        """Ends what ends next, if that is before the instant; else the clock stands at it."""
+        if not self.busy or self.busy[0][0] > before:
+            self.clock.move("q", before - self.clock.now["q"])
+            return False
+        end = self.busy[0][0]
+        self.clock.move("q", end - self.clock.now["q"])
+        ended: list[Claim] = []
+        while self.busy and self.busy[0][0] == end:
+            ended.append(heapq.heappop(self.busy)[2])
+        for claim in ended:
+            self.used[claim.item.client or "-"] += self.service[claim.item.client or "-"]
+        await self.queue.done(ended)
+        return True
+
+    async def run(self, seconds: int) -> None:
+        until = self.clock.now["q"] + 1000 * seconds
+        await self.start()
+        while await self.end_next(until):
+            await self.start()
+
+
+@pytest.mark.parametrize(
+    ("service", "weights"),
+    [
+        ({"fast": 100, "slow": 3000}, {}),
+        ({"fast": 100, "slow": 3000}, {"fast": 3.0}),
+        ({"a": 200, "b": 1000, "c": 5000}, {"c": 2.0}),
+        ({"a": 900, "b": 1000, "-": 1100}, {}),
+    ],
+)
+async def test_shares_of_time_are_those_of_the_weights(
+    queue: Queue, service: dict[str, int], weights: dict[str, float]
+) -> None:
+    await queue.update_policy(fairness_weights=weights, busy_expiry=600)
+    for client, milliseconds in service.items():
+        await queue.enqueue_many(
+            [NewItem("x", client=None if client == "-" else client)] * (1_500_000 // milliseconds)
+        )
+    slots = Slots(queue, clock_of(queue), service, 10)
+    await slots.run(max(service.values()) // 1000 + 1)  # the first end of each
+    slots.used.clear()
+    mean = sum(service.values()) / len(service)
+    await slots.run(round(60 * mean / 1000))
+    total = sum(slots.used.values())
+    for client, milliseconds in service.items():
+        fair = weights.get(client, 1) / sum(weights.get(other, 1) for other in service)
+        assert slots.used[client] / total == pytest.approx(fair, abs=0.05 + milliseconds / total), slots.used
+
+
+async def test_a_client_that_comes_waits_for_few_ends_of_long_items(queue: Queue) -> None:
+    await fill(queue, "slow", "slower", count=50)
+    slots = Slots(queue, clock_of(queue), {"slow": 30_000, "slower": 60_000, "quiet": 100}, 3)
+    await slots.run(200)
+    for _ in range(5):
+        await queue.enqueue("quiet", client="quiet")
+        await slots.run(100)
+    assert len(slots.waits["quiet"]) == 5
+    assert max(slots.waits["quiet"]) <= 60_000
+
+
+Ends = Callable[[Queue, Sequence[Claim]], Awaitable[object]]
+
+
+async def _each(queue: Queue, claims: Sequence[Claim]) -> None:
+    for claim in claims:
+        await queue.done([claim])
+
+
+ENDS: dict[str, Ends] = {
+    "done": lambda queue, claims: queue.done(claims),
+    "done one by one": _each,
+    "done in another order": lambda queue, claims: queue.done(claims[::-1]),
+    "fail": lambda queue, claims: queue.fail(claims, "broken"),
+    "permanent": lambda queue, claims: queue.fail(claims, "broken", permanent=True),
+    "drop": lambda queue, claims: queue.drop(claims, "broken"),
+    "requeue": lambda queue, claims: queue.requeue(claims),
+    "later": lambda queue, claims: queue.later(claims, 60),
+    "crash": lambda queue, claims: queue.crash(claims, "killed"),
+    "release": lambda queue, _: queue.release_worker("w1"),
+    "expired": lambda queue, _: queue.reap(),
+    "done and claim": lambda queue, claims: next_claims(queue).done_and_claim(claims),
+    "unclaim with a reason": lambda queue, claims: queue.unclaim(claims, why="stopped"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+async def test_each_end_of_a_claim_counts_the_time_that_it_took(
+    server: Server, queue: Queue, kind: str
+) -> None:
+    await queue.update_policy(busy_expiry=4)
+    await fill(queue, "ann", "bob")
+    claims = await queue.claim(4, wait=0)
+    assert [share(server, client)["count"] for client in ("ann", "bob")] == [2, 2]
+    before = {client: share(server, client)["base"] for client in ("ann", "bob")}
+    clock_of(queue).move("q", 5000)
+    await ENDS[kind](queue, claims)
+    began = 1 if kind == "done and claim" else 0
+    assert sum(share(server, client)["count"] for client in ("ann", "bob")) == began
+    for client in ("ann", "bob"):
+        assert share(server, client)["mean"] == 5000 * MILLISECOND
+        assert share(server, client)["base"] - before[client] == 2 * 5000 * MILLISECOND
+
+
+async def test_what_comes_back_before_it_began_counts_no_time(server: Server, queue: Queue) -> None:
+    await fill(queue, "ann", "bob")
+    claims = await queue.claim(4, wait=0)
+    before = share(server, "ann")["base"]
+    clock_of(queue).move("q", 5000)
+    await queue.unclaim(claims)
+    assert share(server, "ann") | {"tag": 0} == {"base": before, "tag": 0, "count": 0, "mean": 0}
+
+
+async def test_a_claim_by_id_counts_for_its_client(server: Server, queue: Queue) -> None:
+    await fill(queue, "ann", "bob")
+    await queue.done(await queue.claim(2, wait=0))
+    await queue.enqueue_many([NewItem("x", client="ann", id="chosen")])
+    claim = await queue.claim_item("chosen")
+    assert claim is not None
+    assert share(server, "ann")["count"] == 1
+    clock_of(queue).move("q", 7000)
+    await queue.done(claim)
+    assert share(server, "ann")["count"] == 0
+    assert share(server, "ann")["mean"] > 0
+
+
+async def test_a_queue_with_one_client_or_none_counts_nothing(server: Server, queue: Queue) -> None:
+    await fill(queue, "ann")
+    await queue.enqueue_many(["x"])
+    await queue.flush_client("ann")
+    await fill(queue, "ann")
+    for _ in range(3):
+        await queue.done([claim for claim in await queue.claim(1, wait=0) if claim.item.client])
+        await queue.done(await queue.claim(4, wait=0))
+    await queue.flush()
+    await fill(queue, "ann")
+    await queue.done(await queue.claim(4, wait=0))
+    assert keys_of_turns(server) == 0
+    assert server.call("HGET", "cq:{q}:stats", "turns") is None
+
+
+async def test_by_count_clients_take_an_item_each_and_nothing_is_stored(server: Server, queue: Queue) -> None:
+    await fill(queue, "ann", "bob")
+    claims = await queue.claim(2, wait=0)
+    clock_of(queue).move("q", 9000)
+    await queue.done(claims[:1])
+    await queue.update_policy(fairness_by="count")
+    assert keys_of_turns(server) == 0
+    await queue.done(claims[1:])
+    assert texts(await queue.claim(4, wait=0)) == ["ann1", "bob1", "ann2", "bob2"]
+    assert keys_of_turns(server) == 0
+
+
+@pytest.mark.parametrize("end", ["flush", "delete"])
+async def test_flush_and_delete_remove_all_shares(server: Server, queue: Queue, end: str) -> None:
+    await fill(queue, "ann", "bob")
+    await queue.claim(4, wait=0)
+    assert keys_of_turns(server) == 2
+    await (queue.flush() if end == "flush" else queue.delete())
+    assert keys_of_turns(server) == 0
+    assert server.call("HGET", "cq:{q}:stats", "turns") is None
+
+
+async def test_repair_removes_shares_of_clients_that_are_gone_and_owe_nothing(
+    server: Server, queue: Queue
+) -> None:
+    await fill(queue, "ann", "bob", count=1)
+    await fill(queue, "long", "longer", count=20)
+    claims = await queue.claim(4, wait=0)
+    clock_of(queue).move("q", 1000)
+    await queue.done(claims)
+    for _ in range(20):
+        claims = await queue.claim(1, wait=0)
+        clock_of(queue).move("q", 1000)
+        await queue.done(claims)
+    await queue._connection.run("repair", [queue._keys.main], [100])
+    assert {*cast("list[bytes]", server.call("HKEYS", "cq:{q}:shares"))} == {b"long", b"longer"}
+    await queue.flush_client("long")
+    await queue.flush_client("longer")
+    for _ in range(2):
+        await queue.enqueue_many([NewItem("x", client="new")])
+        await queue.done(await queue.claim(1, wait=0))
+        await queue._connection.run("repair", [queue._keys.main], [100])
+
+
+async def test_a_share_that_another_client_has_changed_counts_as_none(server: Server, queue: Queue) -> None:
+    for text in ("nothing", "9" * 300, "1 2 3 4 0", "-1 9e9 1 1", "1 1 1 " + "9" * 60):
+        await fill(queue, "ann", "bob", count=4)
+        await queue.claim(2, wait=0)
+        server.call("HSET", "cq:{q}:shares", "ann", text)
+        server.call("HSET", "cq:{q}:stats", "turns", text)
+        claims = await queue.claim(4, wait=0)
+        assert len(claims) == 4
+        await queue.done(claims)
+        await queue.flush()

@@ -19,6 +19,11 @@ MILLISECOND = 64
 Queue = ReliableQueue
 
 
+@pytest.fixture(autouse=True)
+async def by_time(queue: Queue) -> None:
+    await queue.update_policy(fairness_by="time")
+
+
 def clock_of(queue: Queue) -> FrozenClock:
     clock = queue._connection.shared
     assert isinstance(clock, FrozenClock)

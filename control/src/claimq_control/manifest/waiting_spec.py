@@ -53,8 +53,8 @@ class FairnessSpec:
     """How the clients of the queue take turns."""
 
     by: TurnsSpec = choice(
-        "Time: clients get equal shares of processing time. Count: they get an item each in turn.",
-        TurnsSpec.TIME,
+        "Count: clients get an item each in turn. Time: they get equal shares of processing time.",
+        TurnsSpec.COUNT,
     )
     weights: Mapping[str, str] = quantity_map(
         "Client and its weight, for other shares than equal ones, by time; from 0.01 to 100.", absent="1"

@@ -64,13 +64,13 @@ class WeightsField(Checked[Weights, Mapping[str, float]]):
 class Fairness:
     """How the clients of a queue take turns.
 
-    ``by``: ``TIME``, equal shares of processing time, or ``COUNT``, one item each in turn. ``weights``: the share of a
+    ``by``: ``COUNT``, one item each in turn, or ``TIME``, equal shares of processing time. ``weights``: the share of a
     client, 1 unless given, by time only. Items without a client take turns as one client of weight 1.
     """
 
     WITHIN: ClassVar[str] = "fairness."
 
-    by: Choice[Turns] = Choice(Turns.TIME)
+    by: Choice[Turns] = Choice(Turns.COUNT)
     weights: WeightsField = WeightsField()
 
 

@@ -27,7 +27,7 @@ local function before_claim(q, worker)
     expect_hash(q.base .. 'keys')
     expect_zset(q.base .. 'held')
   end
-  q.fairness = config[7] == 'count' and 'count' or config[8] or ''
+  q.fairness = config[7] == 'time' and (config[8] or '') or 'count'
   local limits = config[6] and config[6] ~= '' and config[6]
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')

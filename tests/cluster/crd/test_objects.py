@@ -213,7 +213,9 @@ def test_defaults_are_filled_in_as_documented(api_server: ApiServer) -> None:
     filled = {path: declared.default for path, declared in ALL.items() if declared.default is not None}
     missing = {path for path, default in filled.items() if _at(stored, path) != default}
     # Objects that were not asked for have no fields: a secret, a master, push, a limit.
-    assert {path for path in missing if not re.search(r"Ref\.|secretRef\.|worker\.push\.|limits\[\]\.", path)} == set()
+    assert {
+        path for path in missing if not re.search(r"Ref\.|secretRef\.|worker\.push\.|limits\[\]\.", path)
+    } == set()
     worker: dict[str, Any] = {"image": "app:1", "delivery": "push", "push": {}}
     pushed = created(api_server, queue("pushed", SMALLEST | {"worker": worker}))["spec"]
     of_push = {path: default for path, default in filled.items() if path.startswith("spec.worker.push.")}

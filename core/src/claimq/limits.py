@@ -39,7 +39,7 @@ class Per(StrEnum):
 class Limit:
     """At most so many items of the queue start in a time, or are in progress at once; give ``rate`` or ``busy``.
 
-    ``per``: ``"client"`` if each client has it of its own. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
+    ``per``: ``"client"`` if it holds for each client. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
     every window of w seconds at most ``burst + rate * w`` items start, by the server's clock. A start is a claim that
     is not given back. ``burst``: 1 unless given, so that starts are spread evenly. ``busy``: items in progress.
     """

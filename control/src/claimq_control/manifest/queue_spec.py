@@ -165,7 +165,7 @@ class LimitSpec:
         "Name of the limit.", required=True, pattern=f"^{NAME_PATTERN}$", form=NAME_FORM, longest=63
     )
     per: Per = choice(
-        "`client`: each client has the limit of its own, and items without a client have none.", Per.QUEUE
+        "`client`: the limit holds for each client; items without a client have none.", Per.QUEUE
     )
     rate: str | None = text(
         "How many items may start in a second (s), minute (m), hour (h) or day (d), such as 100/s. In every window "
@@ -250,7 +250,7 @@ class QueueSpec:
         "The delay before a failed item is retried.", RetryDelaySpec, absent="1s, doubling up to 5m"
     )
     key_order: KeyOrderSpec = choice(
-        "Whether the later items of a key go on or wait while one of them is retried.", KeyOrderSpec.RELAXED
+        "Strict: while an item is retried or postponed, later ones of its key wait.", KeyOrderSpec.RELAXED
     )
     failed_items: FailedItemsSpec = nested(
         "Automatic handling of failed items.", FailedItemsSpec, absent="they stay until a user decides"

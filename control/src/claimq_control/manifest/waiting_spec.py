@@ -42,7 +42,7 @@ class MaxWaitingSpec:
 
 
 class TurnsSpec(StrEnum):
-    """What the clients of a queue get equal shares of."""
+    """By what the clients of a queue take turns."""
 
     TIME = "Time"
     COUNT = "Count"
@@ -57,5 +57,5 @@ class FairnessSpec:
         TurnsSpec.COUNT,
     )
     weights: Mapping[str, str] = quantity_map(
-        "Client and its weight, for other shares than equal ones, by time; from 0.01 to 100.", absent="1"
+        "Weight of each client's share, used by time only; from 0.01 to 100.", absent="1"
     )

@@ -15,7 +15,7 @@
 ``delayed``            zset    envelope -> due (ms; the fraction keeps the order of one call), or its place, a number
                                above every instant, while it waits for its key
 ``delayed:clients``    hash    client -> how many of its items are in ``delayed``
-``shares``             hash    client -> its processing time and items in progress, where several clients take turns
+``shares``             hash    client -> its processing time and items in progress, where clients take turns by time
 ``turns``              hash    nonce of a claim call -> the clients of its items, for the same
 ``bytes``              hash    client -> items and bytes of it in main and in delayed, where bytes are bounded
 ``starts``             hash    client -> levels of the rates that it has of its own

@@ -26,7 +26,7 @@ class Weights(dict[str, float]):
 
 
 class Turns(StrEnum):
-    """What the clients of a queue get equal shares of."""
+    """By what the clients of a queue take turns."""
 
     TIME = "time"
     COUNT = "count"

@@ -59,7 +59,7 @@ class Context:
         return "claimq --redis URL" if self.url else command
 
     def commands_about(self, queue: str) -> Callable[[str], str]:
-        """Makes the user's own command about a queue of its verb."""
+        """From a verb to the user's own command about a queue."""
         return lambda verb: f"{self.command} {verb} {queue}"
 
     async def servers(self, queue: str | None) -> list[Chosen]:

@@ -75,6 +75,25 @@ async def test_an_item_that_started_without_the_limit_gives_no_start_back(queue:
     assert await starts(queue) == 0
 
 
+async def test_a_smaller_burst_of_the_same_first_digits_counts_at_once(queue: ReliableQueue) -> None:
+    await filled(queue, Limit("api", rate="1/h", burst=10))
+    assert await starts(queue) == 10
+    await queue.update_policy(limits=[Limit("api", rate="1/h", burst=1)])
+    await move_clock(queue, 3600)
+    assert await starts(queue) == 1
+
+
+async def test_a_claim_by_id_leaves_the_note_that_items_wait_for_an_end(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await filled(queue, Limit("licences", busy=2))
+    assert await starts(queue) == 2
+    assert await queue.claim_item((await queue.peek(1))[0].id)
+    note = server.call("HGET", "cq:{q}:stats", "limits")
+    assert isinstance(note, bytes)
+    assert note.startswith(b"1")
+
+
 async def test_a_limit_is_added_and_removed_beside_the_others(queue: ReliableQueue) -> None:
     first, second = Limit("api", rate="1/h"), Limit("licences", busy=2)
     await queue.set_limit(first)

@@ -161,6 +161,30 @@ async def test_an_item_that_started_without_the_limit_gives_no_start_back(queue:
     assert await starts(queue) == ""
 
 
+async def test_an_item_that_comes_back_beside_parked_clients_keeps_none_of_them_out(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await filled(queue, RATE, clients="a")
+    await queue.enqueue("x", client="b")
+    claims = await queue.claim(100, wait=0)
+    await queue.unclaim([claim for claim in claims if claim.item.client == "b"])
+    await move_clock(queue, 0.1)
+    assert sorted(await starts(queue)) == ["a", "b"]
+    await move_clock(queue, 0.1)
+    assert await starts(queue) == "a"
+
+
+async def test_clients_are_not_held_back_by_a_limit_that_was_raised_after_a_pause(queue: ReliableQueue) -> None:
+    await filled(queue, Limit("api", rate="1/h", per="client"), clients="a")
+    assert await starts(queue) == "a"
+    await queue.pause()
+    assert await starts(queue) == ""
+    await queue.update_policy(limits=[RATE])
+    await queue.resume()
+    await move_clock(queue, 1)
+    assert await starts(queue) == "aaa"
+
+
 async def test_items_past_their_deadline_are_no_starts(queue: ReliableQueue) -> None:
     await queue.update_policy(limits=[Limit("api", rate="1/h", burst=2, per="client")])
     await queue.enqueue_many(NewItem("late", client="a", deadline=1.0) for _ in range(5))

@@ -76,6 +76,7 @@ if q.park then
   q.park.count(name, 1)
   q.park.write()
 end
+q.is_full = q.limits and string.byte(q.limits) == 49  -- whether items wait for an end stays as it is
 if q.turns then take_its_turn(client_of(envelope)) end
 local text = lease(q, c, {envelope}, nonce)
 close(q, counts_of(q, {envelope}, {}))

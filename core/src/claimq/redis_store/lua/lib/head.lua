@@ -41,9 +41,10 @@ local function head(q, line)
   sliced(newest_first, function(...) redis.call('RPUSH', list, ...) end)
   if client ~= '-' then
     if line.is_new then
-      local first = redis.call('ZRANGE', q.clients, 0, 0, 'WITHSCORES')[2]
-      first = math.min(number_in(first, -LAST_NUMBER, LAST_NUMBER), PARKED)
-      redis.call('ZADD', q.clients, whole(first - 1), client)
+      local first = tonumber(redis.call('ZRANGE', q.clients, 0, 0, 'WITHSCORES')[2])
+      local has_turns = first and first > -LAST_NUMBER and first < PARKED
+      local entry = has_turns and {whole(first - 1), client} or entry_tags(q, {client})
+      redis.call('ZADD', q.clients, unpack(entry))
     end
     redis.call('ZADD', q.heads, enqueued_at(oldest_of(q, client)) or whole(q.now), client)
   end

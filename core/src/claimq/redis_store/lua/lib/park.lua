@@ -68,7 +68,8 @@ local function new_park(q, text, worker)
       is_moving = has_more()
     end
     if string.sub(counting or '', 1, 1) == '=' then count_workers() end
-    local tail = table.concat({'|', band, is_moving and '+' or '', counting or '', ' ', since, ' ', before})
+    moving = is_moving and '+' or ''
+    local tail = table.concat({'|', band, moving, counting or '', ' ', since, ' ', before})
     if tail ~= tail_of(q) then
       q.limits = string.match(q.limits or '0', '^[^|]*') .. tail
       redis.call('HSET', q.stats, 'limits', q.limits)

@@ -51,7 +51,7 @@ local function read_level(q, rate, levels)
   if not levels then return end
   -- most levels are by the rate that holds now, and in the past
   rate.form = rate.form
-    or ';' .. string.gsub(rate.name, '%-', '%%-') .. ' (%d+) (%d+) (%d+) (%d+) ' .. rate.spec
+    or ';' .. string.gsub(rate.name, '%-', '%%-') .. ' (%d+) (%d+) (%d+) (%d+) ' .. rate.spec .. '%f[%D]'
   local stored, since, lowest, number = string.match(levels, rate.form)
   local past = stored and #stored < 17 and q.now - since
   if past and past >= 0 then

@@ -275,7 +275,7 @@ local function take_for(q, c, count)
   q.last = q.first + count - 1
   if q.has_keys then has_room(q, CALL_BYTES / 2) end  -- an item that is held takes twice as long
   if c.paused then count = 0 elseif c.limits then count = within_limits(q, c, count) end
-  if q.limits and not q.park and string.find(q.limits, '|', 1, true) then end_park(q) end
+  if not (c.paused or q.park) and q.limits and string.find(q.limits, '|', 1, true) then end_park(q) end
   local envelopes = count > 0 and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   local is_other = not q.are_plain or q.waiting or q.order and #q.order ~= #envelopes

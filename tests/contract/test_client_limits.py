@@ -174,7 +174,9 @@ async def test_an_item_that_comes_back_beside_parked_clients_keeps_none_of_them_
     assert await starts(queue) == "a"
 
 
-async def test_clients_are_not_held_back_by_a_limit_that_was_raised_after_a_pause(queue: ReliableQueue) -> None:
+async def test_clients_are_not_held_back_by_a_limit_that_was_raised_after_a_pause(
+    queue: ReliableQueue,
+) -> None:
     await filled(queue, Limit("api", rate="1/h", per="client"), clients="a")
     assert await starts(queue) == "a"
     await queue.pause()

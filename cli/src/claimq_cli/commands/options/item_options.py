@@ -68,9 +68,7 @@ def _flags(option: ItemOption) -> tuple[Flag, ...]:
 
 
 _OPTIONS: tuple[Flag, ...] = (
-    click.option(
-        "--client", metavar="CLIENT", help="Client of the items. Clients take turns."
-    ),
+    click.option("--client", metavar="CLIENT", help="Client of the items. Clients take turns."),
     click.option("--delay", type=Duration(), metavar="DURATION", help="Delay the items: 30s, 5m."),
     click.option(
         "--at",

@@ -1,6 +1,6 @@
 """All operations by several workers, at random, against a plain model. After every step every key is compared.
 
-CLAIMQ_PROPERTY_EXAMPLES=5000 searches longer, CLAIMQ_PROPERTY_SEED=7 elsewhere; the default takes about a minute.
+CLAIMQ_PROPERTY_EXAMPLES=5000 searches longer, CLAIMQ_PROPERTY_SEED=2 elsewhere; the default takes about a minute.
 CLAIMQ_PROPERTY_SHRINK=no shows the first failure as it was found, at once.
 """
 
@@ -53,8 +53,7 @@ from testkit.servers.server import Server
 SHRINKS = os.environ.get("CLAIMQ_PROPERTY_SHRINK") != "no"
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or SHRINKS]
 EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
-SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "5"))
-# 1 finds on Redis 7 that followers delayed by one call are stored in another order than the model expects: open.
+SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
 SETTINGS = settings(
     stateful_step_count=50,
     derandomize=False,  # which a machine made in a test would not heed; SEED does it

@@ -44,7 +44,8 @@ class Settling(QueuePart):
         """Ends claims whose work is finished and removes their items; DONE or LOST for each.
 
         ``enqueue`` (with one claim), or :class:`Done` for each of several, adds items in the same atomic step: to this
-        queue, or with a mapping to others on the same server slot. Nothing is added for a lost claim.
+        queue, or with a mapping to others on the same server slot. Nothing is added for a lost claim. What follows from
+        the claims of several workers is added worker by worker.
 
         Raises StoreUnavailable (the outcome is unknown; the leases go on), StoreMisused; with ``enqueue`` also
         ItemTooLarge, StoreFull, CrossSlot. Costs one round trip for up to 1,000 claims, O(claims log busy).

@@ -13,7 +13,7 @@ from claimq.errors import ItemTooLarge, QueueFull
 from claimq.internals.next_claims import next_claims
 from claimq.internals.operations import internals
 from claimq.model import Claim, Enqueued, NewItem, Outcome, Reason
-from claimq.tokens import number_of
+from claimq.tokens import number_of, worker_of
 from testkit.checkers.comparing import differences
 from testkit.checkers.lockstep_policy import PolicyWorld
 from testkit.checkers.model import QueueModel
@@ -177,16 +177,17 @@ class World(PolicyWorld):
         assert [outcome.verdict for outcome in outcomes] == self.models[name].done(tokens)
 
     def done_with(self, name: str, followers: list[tuple[str, dict[str, list[New]]]]) -> None:
-        """Each token with what follows from it."""
-        model, seen = self.models[name], set[str]()
+        """Each token with what follows from it. One call adds what follows from the claims of a worker together."""
+        model = self.models[name]
         orders: dict[str, list[Order]] = {}
-        for token, items in followers:
-            if token in model.busy and token not in seen:
-                for other, ones in items.items():
+        first = dict(reversed(followers))
+        workers = list(dict.fromkeys(worker_of(token) for token, _ in followers))
+        for token in sorted(dict(followers), key=lambda token: workers.index(worker_of(token))):
+            if token in model.busy:
+                for other, ones in first[token].items():
                     wanted = [_order(one, self.models[other], one[1] or "") for one in ones]
                     orders.setdefault(other, []).extend(wanted)
                     self.touched.add(other)
-            seen.add(token)
         too_large = any(self.models[other].is_too_large(ones) for other, ones in orders.items())
         pairs = [
             claimq.Done(token, {other: [_new_item(one) for one in ones] for other, ones in items.items()})

@@ -104,7 +104,8 @@ async def test_queues_that_cannot_be_read_are_all_reported_within_a_period(serve
 async def test_many_idle_queues_take_few_round_trips(valkey: Server) -> None:
     async with claimq.connect(settings=patient(valkey.url)) as store:
         names = [f"q{number}" for number in range(1000)]
-        idle, changes = IdleQueues(store.connection, HOUR), list[str]()
+        # Each queue has a pass at a random instant of a period after its first look: none comes within the test.
+        idle, changes = IdleQueues(store.connection, 10_000 * HOUR), list[str]()
         with ExitStack() as watches:
             for name in names:
                 watches.enter_context(idle.watch(IdleQueue(name), lambda name=name: changes.append(name)))  # type: ignore[misc]  # a default
@@ -114,6 +115,5 @@ async def test_many_idle_queues_take_few_round_trips(valkey: Server) -> None:
             assert reads_of(valkey) - before <= 60
             await store.queue("q7").enqueue("x")
             await idle.look()
-        assert "q7" in changes
-        assert len(changes) < 10  # one that could not be read in time is reported too
+        assert changes == ["q7"]
         await idle.close()

@@ -30,13 +30,13 @@ OF_A_BODY = (400, 405, 408, 413, 429)
 
 @dataclass(frozen=True)
 class Operation:
-    """One path. ``forms``: the types that its request body can have; without them it needs no body."""
+    """One path. ``form``: the type of its request body; without one it needs no body."""
 
     path: str
     summary: str
     response: tuple[type, ...]
     problems: tuple[int, ...]
-    forms: tuple[type, ...] = ()
+    form: type | None = None
     needs_body: bool = True
     description: str = ""
     when: str = "Done."
@@ -50,7 +50,7 @@ class Operation:
 
 def _verdict(verb: str, summary: str, *more: int) -> Operation:
     return Operation(
-        f"/v1/{verb}", summary, (responses.Outcomes,), (*OF_A_BODY, 503, *more), (VERDICT_BODIES[verb],)
+        f"/v1/{verb}", summary, (responses.Outcomes,), (*OF_A_BODY, 503, *more), VERDICT_BODIES[verb]
     )
 
 
@@ -60,7 +60,7 @@ OPERATIONS = (
         "Claims up to max items",
         (responses.Claims,),
         (*OF_A_BODY, 409, 503),
-        (bodies.ClaimBody,),
+        bodies.ClaimBody,
         needs_body=False,
         description="A claim returns at most as many items as the sidecar's concurrency leaves room for (see GET "
         "/v1/info). If there is no room, the claim waits in the order of arrival until an item in flight ends, is "
@@ -71,7 +71,7 @@ OPERATIONS = (
         "Ends claims, then claims up to max items",
         (responses.Next,),
         (*OF_A_BODY, 409, 503, 507),
-        (bodies.NextBody,),
+        bodies.NextBody,
         needs_body=False,
         description="As /v1/verdicts and then /v1/claim, with one request. If all verdicts are done, without items "
         "that follow, both are one atomic step and one round trip to the store. The claim is made whatever the "
@@ -83,7 +83,7 @@ OPERATIONS = (
         "Ends claims in different ways",
         (responses.Outcomes,),
         (*OF_A_BODY, 503, 507),
-        (bodies.VerdictsBody,),
+        bodies.VerdictsBody,
         needs_body=False,
         description="Each verdict is a step of its own. If one of them is refused with 503, repeat the request: those "
         "that were applied are recognized.",
@@ -99,14 +99,14 @@ OPERATIONS = (
         "Adds items to the queue",
         (responses.Enqueued,),
         (*OF_A_BODY, 503, 507),
-        (bodies.EnqueueBody,),
+        bodies.EnqueueBody,
     ),
     Operation(
         "/v1/session",
         "Opens a session: its claims are renewed while this connection is open and given back when it closes",
         (responses.Session, responses.Draining),
         OF_A_BODY,
-        (bodies.SessionBody,),
+        bodies.SessionBody,
         needs_body=False,
         when="A stream of JSON lines: first the session, then a line when a drain begins or ends and one at least "
         "every ten seconds.",
@@ -117,7 +117,7 @@ OPERATIONS = (
         "Opens a session whose response also delivers items: at most window of them without a verdict",
         (responses.Stream, responses.Claims, responses.Draining),
         OF_A_BODY,
-        (bodies.StreamBody,),
+        bodies.StreamBody,
         needs_body=False,
         description="All claims that name the session count in the window, also those that it has taken over. Send the "
         "verdicts on another connection, for instance in batches with /v1/verdicts. Read continuously: a client that "
@@ -131,7 +131,7 @@ OPERATIONS = (
         "Changes the window of a stream",
         (responses.Window,),
         (*OF_A_BODY, 409),
-        (bodies.WindowBody,),
+        bodies.WindowBody,
         description="With 0 the stream delivers nothing more, and its session stays open. Of the tokens in the "
         "response, return with /v1/unclaim those on which no work has begun, also those that were not read yet.",
     ),
@@ -154,7 +154,7 @@ GET = {"/v1/info", "/v1/openapi.json"}
 
 def document() -> dict[str, Any]:
     """The whole document."""
-    types = {form for operation in OPERATIONS for form in (*operation.forms, *operation.response)}
+    types = {form for operation in OPERATIONS for form in (operation.form, *operation.response) if form}
     listed = sorted(types | {problems.Problem}, key=lambda one: one.__name__)
     _, schemas = msgspec.json.schema_components(listed, ref_template=REFERENCE)
     schemas["ItemBody"]["oneOf"] = [{"required": [name]} for name in PAYLOAD_FIELDS]
@@ -176,8 +176,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
     whole: dict[str, Any] = {"summary": operation.summary}
     if operation.description:
         whole["description"] = operation.description
-    if operation.forms:
-        content = {"application/json": {"schema": _one_of(operation.forms)}}
+    if operation.form:
+        content = {"application/json": {"schema": _one_of((operation.form,))}}
         whole["requestBody"] = {"content": content, "required": operation.needs_body}
     schema = _one_of(operation.response) if operation.response else {"type": "object"}
     answers = {"200": {"description": operation.when, "content": {operation.media_type: {"schema": schema}}}}

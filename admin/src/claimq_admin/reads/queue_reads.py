@@ -158,26 +158,26 @@ def local_decisions(directory: Path | None) -> dict[str, dict[str, Any]]:
 
     With ``directory`` only of the one with this state directory. If several run a queue, the nearest one counts.
     """
-    decisions, conditions = _local(directory, "decisions"), local_conditions(directory)
-    return {
-        name: with_conditions({"source": str(place), **decision}, conditions.get(name, ()))
-        for name, (place, decision) in decisions.items()
-    }
+    decisions: dict[str, dict[str, Any]] = {}
+    for place, state in _states(directory):
+        for name, decision in (state.get("decisions") or {}).items():
+            conditions = (state.get("conditions") or {}).get(name, ())
+            decisions[name] = with_conditions({"source": str(place), **decision}, conditions)
+    return decisions
 
 
 def local_conditions(directory: Path | None) -> dict[str, list[dict[str, Any]]]:
     """The conditions of the queues of the running local modes; the others as for :func:`local_decisions`."""
-    return {name: conditions for name, (_, conditions) in _local(directory, "conditions").items()}
+    return {
+        name: conditions
+        for _, state in _states(directory)
+        for name, conditions in (state.get("conditions") or {}).items()
+    }
 
 
-def _local(directory: Path | None, part: str) -> dict[str, tuple[Path, Any]]:
-    places = [directory] if directory else [*local_mode.running_near(), *local_mode.running_anywhere()]
-    by_queue: dict[str, tuple[Path, Any]] = {}
-    for place in places:
-        state = local_mode.read_state(place) if local_mode.is_running(place) else None
-        values: Mapping[str, Any] = (state or {}).get(part) or {}
-        by_queue = {name: (place, value) for name, value in values.items()} | by_queue
-    return by_queue
+def _states(directory: Path | None) -> list[tuple[Path, Mapping[str, Any]]]:
+    """The state files of the running local modes, the nearest one last."""
+    return [(place, local_mode.read_state(place) or {}) for place in reversed(local_mode.running(directory))]
 
 
 def bytes_of(item: Item) -> int:

@@ -48,6 +48,13 @@ def running_anywhere() -> list[Path]:
     return directories
 
 
+def running(directory: Path | None = None) -> list[Path]:
+    """The state directories of the running local modes, the nearest first; with ``directory`` at most this one."""
+    if directory is not None:
+        return [directory] if is_running(directory) else []
+    return list(dict.fromkeys([*running_near(), *running_anywhere()]))
+
+
 def is_running(directory: Path) -> bool:
     """Whether a local mode runs on this state directory. False for one that is not to be trusted."""
     try:

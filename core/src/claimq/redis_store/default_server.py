@@ -29,8 +29,7 @@ def found_settings(environ: Mapping[str, str] | None = None) -> RedisSettings:
 def check_queue_of_local_mode(url: str, queue: str) -> None:
     """Raises NoServer for a queue that the running local modes with this server do not have: no worker would take its
     items, and no list would show them."""
-    directories = [*local_mode.running_near(), *local_mode.running_anywhere()]
-    running = [(directory, local_mode.queues_of(directory)) for directory in directories]
+    running = [(directory, local_mode.queues_of(directory)) for directory in local_mode.running()]
     running = [(directory, queues) for directory, queues in running if url in queues.values()]
     if running and not any(queues.get(queue) == url for _, queues in running):
         raise NoServer(

@@ -19,9 +19,8 @@ def end_app(worker: str, queue: str, directory: Path | None) -> int | None:
 
     None if no running local mode has this worker of the queue. ``directory``: of the only local mode that counts.
     """
-    places = [directory] if directory else [*local_mode.running_near(), *local_mode.running_anywhere()]
-    for place in dict.fromkeys(place.absolute() for place in places):
-        state = StateDirectory(place).read() if local_mode.is_running(place) else None
+    for place in local_mode.running(directory):
+        state = StateDirectory(place).read()
         if state is None or queue not in state.claim_names:
             continue
         for process in state.processes:

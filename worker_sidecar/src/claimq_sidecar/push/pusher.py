@@ -79,7 +79,7 @@ class Pusher:
             self._note_change,
             lambda: self._pace.in_progress > 0 and not self._pace.is_silent,
         )
-        self._until_answered = sidecar.verdicts.settler.until_answered
+        self._until_answered = partial(sidecar.verdicts.settler.until_answered, repeated=ClaimqError)
         self._session = sidecar.sessions.open(0)
         self._gate = Connection()
         """Its ``gone`` is set while nothing may be sent, which ends claims that wait."""
@@ -267,7 +267,7 @@ class Pusher:
     async def _end_done(self, tokens: list[str]) -> None:
         """Ends finished items in one call, which also claims the next ones."""
         done = VerdictRequest(tuple(tokens), (Ending(tokens),))
-        await self._until_answered(partial(self._end_and_claim, done), repeated=ClaimqError)
+        await self._until_answered(partial(self._end_and_claim, done))
 
     async def _end_and_claim(self, done: VerdictRequest) -> None:
         if self._may_send and (room := self._pace.free):
@@ -282,7 +282,7 @@ class Pusher:
         ending = Ending(tokens, decision.error, decision.permanent, decision.detail, decision.delay)
         answer = self._sidecar.verdicts.answer
         request = VerdictRequest(tokens, (ending,))
-        await self._until_answered(partial(answer, decision.verb, request), repeated=ClaimqError)
+        await self._until_answered(partial(answer, decision.verb, request))
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = in_background(work, name="push")

@@ -23,14 +23,10 @@ class Source:
         self._server = server
         self._is_cluster = is_cluster
 
-    async def names(self) -> list[str]:
-        """All its queues, sorted. ClaimqError."""
-        more_names = [] if self._is_cluster else await self._server.queues()
-        return sorted({*self.known, *more_names}, key=in_order)
-
-    async def listed(self) -> list[str]:
-        """The names of its queues, sorted, also of those that were deleted and are in its list still. ClaimqError."""
-        more_names = [] if self._is_cluster else await self._server.queues(only_existing=False)
+    async def names(self, *, only_existing: bool = True) -> list[str]:
+        """All its queues, sorted; without ``only_existing`` also those that were deleted and are in its list still.
+        ClaimqError."""
+        more_names = [] if self._is_cluster else await self._server.queues(only_existing=only_existing)
         return sorted({*self.known, *more_names}, key=in_order)
 
     async def snapshots(self, names: Sequence[str]) -> list[Snapshot]:

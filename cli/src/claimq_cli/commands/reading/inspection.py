@@ -100,7 +100,7 @@ async def queues(context: Context) -> None:
         return list(zip(names, await source.snapshots(names), strict=True))
 
     if context.answers.is_names:
-        names = await context.from_sources(None, lambda source: source.listed())
+        names = await context.from_sources(None, lambda source: source.names(only_existing=False))
         context.answers.give_table({}, ["queue"], [[name] for name in names])
         return
     answers = await context.from_sources(None, read)

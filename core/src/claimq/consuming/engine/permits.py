@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import stat
+import struct
 import termios
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,8 +20,8 @@ from itertools import islice
 from pathlib import Path
 
 from claimq.consuming.engine.chunk_size import LONGEST_WAIT
-from claimq.consuming.engine.permit_form import PERMIT
 
+PERMIT = struct.Struct("=Q")
 _MOST_BYTES = 64 * 1024
 _NAME = re.compile(r".*\.[0-9a-f]{16}")
 

@@ -7,6 +7,7 @@ permit of an item may begin it, and the sidecar knows that it has.
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
 from collections import deque
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import Generic
 
 from claimq.consuming.engine.chunk_size import ChunkSize
-from claimq.consuming.engine.permit_form import PERMIT
 from claimq.worker.item import AnyItem
+
+_PERMIT = struct.Struct("=Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,10 @@ class Ahead(Generic[AnyItem]):
 
     def _read_permit(self) -> int | None:
         try:
-            raw = b"" if self._permits is None else os.read(self._permits, PERMIT.size)
+            raw = b"" if self._permits is None else os.read(self._permits, _PERMIT.size)
         except BlockingIOError:
             return None
-        return int(PERMIT.unpack(raw)[0]) if len(raw) == PERMIT.size else None
+        return int(_PERMIT.unpack(raw)[0]) if len(raw) == _PERMIT.size else None
 
     def end_work(self, token: str) -> None:
         """A loop works no longer on this item."""

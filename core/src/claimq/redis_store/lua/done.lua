@@ -20,7 +20,7 @@ for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.has_keys and free_keys_of(q, groups) > 0 then leave_wake_token(q) end
 local verdicts, lost = end_held(q, groups)
 if lost == #verdicts then return {'OK', verdict_text(verdicts, left)} end
-close(q, {done = #verdicts - lost, lost = lost, client_items = q.more_client_items or 0})
+close(q, {done = #verdicts - lost, lost = lost})
 local text = verdict_text(verdicts, left) .. waits
 keep_reply(q, text)
 return {'OK', text}

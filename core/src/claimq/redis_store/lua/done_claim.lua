@@ -55,7 +55,7 @@ if #envelopes == 0 and done == 0 and not (q.past or q.waiting) then
   touch(q)
   return {'OK', text .. ' ' .. verdict_text(verdicts, left)}
 end
-local counts = {done = done, lost = lost, client_items = q.more_client_items or 0}
+local counts = {done = done, lost = lost}
 close(q, (#envelopes > 0 or q.past or q.waiting) and counts_of(q, envelopes, counts) or counts)
 text = text .. ' ' .. verdict_text(verdicts, left) .. (done > 0 and waits or '')
 keep_reply(q, text)

@@ -65,10 +65,10 @@ for i, queue in ipairs(queues) do
   if queue.entering then enter_ring(queue) end
   if queue.enqueued then leave_wake_token(queue) end
   if queue == q and i == 1 then
-    counts.enqueued, counts.client_items = q.enqueued or 0, q.more_client_items or 0
+    counts.enqueued = q.enqueued or 0
     close(q, counts)
   elseif queue ~= q and queue.enqueued then
-    close(queue, {enqueued = queue.enqueued, client_items = queue.more_client_items or 0})
+    close(queue, {enqueued = queue.enqueued})
   end
 end
 local text = verdict_text(verdicts, left) .. strictest({{durability = waits}, unpack(queues)})

@@ -39,7 +39,7 @@ for _, q in ipairs(queues) do
   if q.enqueued then
     if q.entering then enter_ring(q) end
     leave_wake_token(q)
-    close(q, {enqueued = q.enqueued, client_items = q.more_client_items or 0})
+    close(q, {enqueued = q.enqueued})
   end
   reply[#reply + 1] = whole(q.lengths['-'] + q.client_items)
 end

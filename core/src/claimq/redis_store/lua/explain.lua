@@ -11,7 +11,7 @@
 -- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent
 --   again it changes no item twice.
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
--- include limits queue types counts sizes check_text walk touch close stored envelope levels tags shape
+-- include limits queue types counts sizes check_text walk touch close stored envelope levels shape
 -- include reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LSET', 'ZADD', 'ZREM'})

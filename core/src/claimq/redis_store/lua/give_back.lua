@@ -22,7 +22,8 @@ check_text(ARGV[5], ARGV[6])
 -- Takes the starts of items that come back before their app began out of the rates: as much of each as the
 -- rate has not given to other items since. Returns the clients that may start more.
 local function return_starts(q, text, items)
-  -- include start_limits
+  -- include start_limits limits_tail
+  text = in_force(q, text)
   local function levels_after(rates, returned, since)
     local texts = {}
     for i, rate in ipairs(rates) do
@@ -35,7 +36,7 @@ local function return_starts(q, text, items)
     end
     return table.concat(texts)
   end
-  local rates, of_client, names, words = limits_of(in_force(q, text), 'client'), {}, {}, {}
+  local rates, of_client, names, words = limits_of(text, 'client'), {}, {}, {}
   for _, item in ipairs(#rates > 0 and items or {}) do
     if item.client ~= '-' then
       if not of_client[item.client] then of_client[item.client], names[#names + 1] = {}, item.client end
@@ -43,8 +44,8 @@ local function return_starts(q, text, items)
     end
   end
   local stored = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names)) or {}
-  local number, before = string.match(tail_of(q), '^|[01]%+?=?%S* (%d+) (.*)$')
-  local since = before == client_limits(in_force(q, text)) and tonumber(number) or math.huge
+  local _, _, _, number, before = read_tail(q)
+  local since = before == client_limits(text) and tonumber(number) or math.huge
   for i, name in ipairs(names) do
     for _, rate in ipairs(rates) do read_level(q, rate, stored[i]) end
     words[2 * i - 1], words[2 * i] = name, levels_after(rates, of_client[name], since)

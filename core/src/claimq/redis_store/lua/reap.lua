@@ -98,7 +98,7 @@ to_heads(q, ahead)
 if q.entering then enter_ring(q) end
 if #arrived > 0 then leave_wake_token(q) end
 local crashes = is_lost and 0 or #items
-q.counts.client_items, q.counts.crashes, q.counts.expired = q.more_client_items, crashes, crashes
+q.counts.crashes, q.counts.expired = crashes, crashes
 q.counts.due, q.counts.repaired = #due, orphans
 if #ended + #due > 0 then close(q, q.counts) else touch(q) end
 return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or is_cut or found.more

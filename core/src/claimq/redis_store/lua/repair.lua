@@ -190,7 +190,7 @@ if q.has_keys or has_lost_keys then unheld, released, are_left = repair_held() e
 local repaired = unheld + #lost / 2 + #too_late + (has_lost_levels and 1 or 0) + (has_lost_keys and 1 or 0)
 if in_main + q.client_items + released > 0 and tokens_left == 0 then leave_wake_token(q) end
 if adopted or repaired + taken + released > 0 then
-  close(q, {repaired = repaired, adopted = adopted and 1 or taken, client_items = q.more_client_items or 0})
+  close(q, {repaired = repaired, adopted = adopted and 1 or taken})
 else
   touch(q)
   if q.weights then redis.call('HSET', stats, 'bound', write_weights(q)) end

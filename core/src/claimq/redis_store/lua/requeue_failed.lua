@@ -58,7 +58,7 @@ if #chosen > 0 then
   write_reasons(q)
   if q.entering then enter_ring(q) end
   leave_wake_token(q)
-  close(q, {failed_requeued = #chosen, client_items = q.more_client_items or 0})
+  close(q, {failed_requeued = #chosen})
 end
 local text = walk_text(q, #chosen, looked, from, skip, looked < #ids or looked >= chunk)
 if #chosen > 0 then keep_reply(q, text) end

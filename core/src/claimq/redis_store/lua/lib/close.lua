@@ -23,6 +23,7 @@ local function close(q, counts)
       if q.end_count and type(left) == 'number' and left <= 0 then q.end_count(q, client) end
     end
   end
+  if q.more_client_items then counts.client_items = q.more_client_items end
   local stats, totals, known = q.stats, q.totals, {'seq', whole(q.seq)}
   for name, more in pairs(counts) do
     if more ~= 0 then

@@ -1,8 +1,8 @@
 -- Counts that claims end, while limits on items in progress hold per client (lib/park.lua). It comes before
 -- they are removed. Returns the clients that may start an item again.
 local function count_ends(q, busy, tokens)
-  -- include client_of slices
-  local counting, limits = string.match(q.limits, '|[01]%+?(=?%S*) %d+ (.*)$')
+  -- include client_of slices limits_tail
+  local _, _, counting, _, limits = read_tail(q)
   local key, most, names, counts, seen = q.base .. 'in_progress', math.huge, {}, {}, {}
   for number in string.gmatch(limits, ' client busy (%d+)') do most = math.min(most, tonumber(number)) end
   local is_counted = counting == '' or string.sub(busy, #q.base + 6) <= string.sub(counting, 2)

@@ -77,8 +77,9 @@ local function limit_clients(q, text, worker)
   q.park = new_park(q, text, worker)
 end
 
--- No limit per client holds: what stats has of them ends.
+-- Ends what stats has of limits per client, if none holds.
 local function end_park(q)
+  if q.park or not (q.limits and string.find(q.limits, '|', 1, true)) then return end
   q.limits = string.match(q.limits, '^[^|]*')
   redis.call('HSET', q.stats, 'limits', q.limits)
 end
@@ -148,7 +149,7 @@ local function counts_of(q, envelopes, counts)
   -- places of held items are numbers behind those of the call's tokens
   local last = q.waiting and q.last + q.waiting or q.first + #envelopes - 1
   counts.claimed, counts.number = #envelopes, last - q.totals.number
-  counts.adopted, counts.client_items = q.adopted or 0, q.more_client_items or 0
+  counts.adopted = q.adopted or 0
   if q.past then for name, more in pairs(q.counts) do counts[name] = more end end
   return counts
 end

@@ -1,6 +1,6 @@
 -- The lists of main: one for items without a client, one for each client, more where a queue has levels, and
 -- the ring of clients that have items. length_of() reads (and so finds a key of another type) before the
--- first write; tail() and lib/settle.lua's head() then write.
+-- first write; tail() and lib/head.lua's head() then write.
 local function length_of(q, client)
   local lengths = q.lengths
   if not lengths then

@@ -17,7 +17,7 @@ local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
-  -- include tags entry_tags parked unpark client_of
+  -- include tags entry_tags parked unpark client_of limits_tail
   local rates, most = limits_of(text, 'client')
   local key = q.base .. 'starts'
   local park = {rooms = {}, started = {}, fresh = {}, busy = {}, parked = 0}
@@ -25,8 +25,7 @@ local function new_park(q, text, worker)
     rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
   end
   text = client_limits(text)
-  local band, moving, counting, since, before =
-    string.match(q.limits or '', '|([01])(%+?)(=?%S*) (%d+) (.*)$')
+  local band, moving, counting, since, before = read_tail(q)
   band = tonumber(band) or 0
   local in_progress = q.base .. 'in_progress'
   local function is_counted(name) return counting == '' or name <= string.sub(counting or '=', 2) end

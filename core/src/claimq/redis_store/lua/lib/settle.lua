@@ -173,5 +173,4 @@ local function place(q, policy, items, verdicts)
   if q.removals then write_removed(q) end
   if q.reasons then write_reasons(q) end
   if #heads + #tails > 0 or (q.counts.delayed or 0) > 0 then leave_wake_token(q) end
-  q.counts.client_items = q.more_client_items
 end

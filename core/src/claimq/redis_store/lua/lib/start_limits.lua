@@ -91,10 +91,11 @@ local function add_starts(rate, started, number)
   rate.level = rate.level + started * rate.period
 end
 
--- The rates of the queue with their levels now, and the smallest bound on items in progress (nil: none); how
--- many of `room` items may start now by the rates, and when the next one may if none does.
+-- From limits in force: the rates of the queue with their levels now, and the smallest bound on items in
+-- progress (nil: none); how many of `room` items may start now by the rates, and when the next one may if
+-- none does.
 local function read_limits(q, text, room)
-  local rates, most = limits_of(in_force(q, text), 'queue')
+  local rates, most = limits_of(text, 'queue')
   local next_start
   for i = 1, #rates do
     local rate = rates[i]

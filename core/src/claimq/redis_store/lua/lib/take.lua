@@ -150,7 +150,7 @@ end
 
 -- Takes items of the only client that has a turn.
 local function take_of_one(q, client, want)
-  -- include tags oldest forget settle_client shares turns
+  -- include oldest forget settle_client shares turns
   local park, got, oldest = q.park, {}, true
   if park then
     park.look({client})
@@ -183,7 +183,7 @@ local RING_ITEMS = 500
 -- Takes items of the clients of the ring; in_main: how many there are without a client. Returns them, and how
 -- many of those are left.
 local function take_in_turns(q, want, ring, in_main)
-  -- include tags entry_tags oldest forget settle_client levels_in_turn shares turns plan ring
+  -- include tags entry_tags oldest forget levels_in_turn shares turns plan ring
   local clients, got = q.clients, {}
   q.lost_lists = q.lost_lists or 0  -- a call may take several times
   expect_zset(q.heads)
@@ -193,7 +193,7 @@ local function take_in_turns(q, want, ring, in_main)
     got = in_main > 0 and take_list(q, '-', want) or got
     return got, in_main - #got
   end
-  if q.has_parked then only = redis.call('ZRANGE', clients, 0, 0)[1] end
+  if ring == 1 and q.has_parked then only = redis.call('ZRANGE', clients, 0, 0)[1] end
   if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
     redis.call('ZADD', clients, unpack(entry_tags(q, {'-'})))
@@ -209,11 +209,11 @@ local function take_in_turns(q, want, ring, in_main)
       q.are_plain = false
       take_round(q, math.min(want - #got, ring), got)
     end
-    ring = turns(q)
+    if #got < want then ring = turns(q) end
     -- these have no turn any more; the next call goes on
     if q.lost_lists >= CALL_MOVES or q.park and q.park.parked >= CALL_MOVES then q.stopped = true end
   end
-  return got, count_in(q, '-')
+  return got, in_main > 0 and count_in(q, '-') or 0
 end
 
 local function take(q, want)
@@ -260,7 +260,7 @@ end
 
 -- When the first of the parked clients has a turn again.
 local function next_unparked(q)
-  -- include tags parked
+  -- include parked
   return first_unparked(q)
 end
 
@@ -275,7 +275,7 @@ local function take_for(q, c, count)
   q.last = q.first + count - 1
   if q.has_keys then has_room(q, CALL_BYTES / 2) end  -- an item that is held takes twice as long
   if c.paused then count = 0 elseif c.limits then count = within_limits(q, c, count) end
-  if not (c.paused or q.park) and q.limits and string.find(q.limits, '|', 1, true) then end_park(q) end
+  if not c.paused then end_park(q) end
   local envelopes = count > 0 and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   local is_other = not q.are_plain or q.waiting or q.order and #q.order ~= #envelopes

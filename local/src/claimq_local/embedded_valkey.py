@@ -46,13 +46,13 @@ async def until_ready(url: str, child: Child) -> None:
     """Waits until the server has loaded its data. LocalModeError with the end of its log if it exits."""
     settings = claimq.RedisSettings(url, retry_for=0.001, connect_timeout=1.0, reply_timeout=1.0)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + START_SECONDS
+    timeout_at = loop.time() + START_SECONDS
     async with claimq.connect(settings=settings) as server:
         while True:
             try:
                 return await server.ping()
             except ClaimqError as error:
-                if not child.is_running or loop.time() > deadline:
+                if not child.is_running or loop.time() > timeout_at:
                     raise LocalModeError(failure(child)) from error
             await asyncio.sleep(_POLL)
 

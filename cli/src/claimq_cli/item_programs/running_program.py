@@ -65,10 +65,10 @@ class RunningProgram:
 
     async def terminate(self, grace: float) -> None:
         """Sends SIGTERM to the process group, and waits until all of it has ended, at most ``grace`` seconds."""
-        deadline = asyncio.get_running_loop().time() + grace
+        timeout_at = asyncio.get_running_loop().time() + grace
         self._send(signal.SIGTERM)
         while (  # noqa: ASYNC110 - no event reports the end of a process group
-            self._has_group() and asyncio.get_running_loop().time() < deadline
+            self._has_group() and asyncio.get_running_loop().time() < timeout_at
         ):
             await asyncio.sleep(_POLL_SECONDS)
 

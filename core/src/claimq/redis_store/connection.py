@@ -277,7 +277,7 @@ class Connection(Lanes):
         """Makes a call that may be repeated, and retries it through an outage for ``retry_for`` seconds."""
         loop = asyncio.get_running_loop()
         use = self.settings.sockets_for(use)
-        deadline = loop.time() + (self.settings.seconds_for(use) if retry_for is None else retry_for)
+        timeout_at = loop.time() + (self.settings.seconds_for(use) if retry_for is None else retry_for)
         backoff: Backoff | None = None
         while True:
             try:
@@ -293,7 +293,7 @@ class Connection(Lanes):
                     raise ours from error
                 self._may_come_late = True
                 await self._drop_idle(use)
-                remaining = deadline - loop.time()
+                remaining = timeout_at - loop.time()
                 if remaining <= 0 or self.is_closed:
                     raise ours from error
             backoff = backoff or Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, jitter=1.0)

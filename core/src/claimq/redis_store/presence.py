@@ -181,8 +181,8 @@ class Presence:
         return True
 
     async def _leave_within_a_minute(self) -> None:
-        deadline = self._loop.time() + _LONGEST_LEAVE
-        while not await self._leave() and self._loop.time() < deadline:  # noqa: ASYNC110 - an outage ends unannounced
+        timeout_at = self._loop.time() + _LONGEST_LEAVE
+        while not await self._leave() and self._loop.time() < timeout_at:  # noqa: ASYNC110 - an outage ends unannounced
             await asyncio.sleep(_QUICK)
 
     async def _say(self, is_here: int) -> Any:

@@ -117,11 +117,11 @@ class EmbeddedServer:
         remaining: dict[State, int] = {}
 
         def drain_when_empty() -> None:
-            deadline = time.monotonic() + within
+            timeout_at = time.monotonic() + within
             while not ended.wait(_POLL_SECONDS):
                 remaining.update(watched.lengths())
                 remaining.pop(State.FAILED)
-                if not any(remaining.values()) or time.monotonic() > deadline:
+                if not any(remaining.values()) or time.monotonic() > timeout_at:
                     sidecar.drain()
                     return
 

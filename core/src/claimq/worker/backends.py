@@ -60,12 +60,12 @@ class Stream(ABC):
         self._poll.register(connected, select.POLLIN)
 
     @abstractmethod
-    async def send(self, data: bytes, deadline: float) -> None:
-        """Sends all bytes. Raises OSError; TimeoutError after the deadline."""
+    async def send(self, data: bytes, timeout_at: float) -> None:
+        """Sends all bytes. Raises OSError; TimeoutError after timeout_at."""
 
     @abstractmethod
-    async def receive(self, deadline: float) -> bytes:
-        """Some bytes; none at the end of the stream. Raises OSError; TimeoutError after the deadline."""
+    async def receive(self, timeout_at: float) -> bytes:
+        """Some bytes; none at the end of the stream. Raises OSError; TimeoutError after timeout_at."""
 
     def is_stale(self) -> bool:
         """Whether the sidecar has closed this idle connection."""
@@ -122,7 +122,7 @@ class Waiter(Protocol):
 class Backend(Protocol):
     """What the client awaits."""
 
-    async def connect(self, path: str, deadline: float) -> Stream:
+    async def connect(self, path: str, timeout_at: float) -> Stream:
         """Connects to a Unix socket. Raises OSError."""
         ...
 
@@ -165,14 +165,14 @@ class Backend(Protocol):
 class BlockingStream(Stream):
     """Blocks the calling thread."""
 
-    async def send(self, data: bytes, deadline: float) -> None:
+    async def send(self, data: bytes, timeout_at: float) -> None:
         """See :class:`Stream`."""
-        self._socket.settimeout(_left(deadline))
+        self._socket.settimeout(_left(timeout_at))
         self._socket.sendall(data)
 
-    async def receive(self, deadline: float) -> bytes:
+    async def receive(self, timeout_at: float) -> bytes:
         """See :class:`Stream`."""
-        self._socket.settimeout(_left(deadline))
+        self._socket.settimeout(_left(timeout_at))
         try:
             return self._socket.recv(_READ_BYTES)
         except TimeoutError:
@@ -205,11 +205,11 @@ class _ThreadWaiter:
 class BlockingBackend:
     """Blocks the calling thread; background work has a thread of its own."""
 
-    async def connect(self, path: str, deadline: float) -> Stream:
+    async def connect(self, path: str, timeout_at: float) -> Stream:
         """See :class:`Backend`."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            made.settimeout(_left(deadline))
+            made.settimeout(_left(timeout_at))
             made.connect(path)
         except BaseException:
             made.close()
@@ -272,15 +272,15 @@ class _AsyncioStream(Stream):
         self._reader = reader
         self._writer = writer
 
-    async def send(self, data: bytes, deadline: float) -> None:
+    async def send(self, data: bytes, timeout_at: float) -> None:
         self._writer.write(data)
         if self._writer.transport.get_write_buffer_size():
-            async with asyncio.timeout(_left(deadline)):
+            async with asyncio.timeout(_left(timeout_at)):
                 await self._writer.drain()
 
-    async def receive(self, deadline: float) -> bytes:
+    async def receive(self, timeout_at: float) -> bytes:
         try:
-            async with asyncio.timeout(_left(deadline)):
+            async with asyncio.timeout(_left(timeout_at)):
                 return await self._reader.read(_READ_BYTES)
         except TimeoutError:  # bytes may be there: a task that computed has let this one wait
             async with asyncio.timeout(0):
@@ -315,11 +315,11 @@ class _AsyncioWaiter:
 
 
 class _AsyncioBackend:
-    async def connect(self, path: str, deadline: float) -> Stream:
+    async def connect(self, path: str, timeout_at: float) -> Stream:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.setblocking(False)
         try:
-            async with asyncio.timeout(_left(deadline)):
+            async with asyncio.timeout(_left(timeout_at)):
                 await asyncio.get_running_loop().sock_connect(made, path)
                 reader, writer = await asyncio.open_unix_connection(sock=made, limit=4 * _READ_BYTES)
         except BaseException:
@@ -373,8 +373,8 @@ class _AsyncioBackend:
         return task is not None and task.cancelling() > 0
 
 
-def _left(deadline: float) -> float:
-    return max(deadline - time.monotonic(), 0.001)
+def _left(timeout_at: float) -> float:
+    return max(timeout_at - time.monotonic(), 0.001)
 
 
 BLOCKING: Backend = BlockingBackend()

@@ -27,37 +27,37 @@ _KEEP_SECONDS = 5.0
 CLOSED = "this worker is closed; connect again"
 
 
-async def read_head(stream: Stream, deadline: float) -> tuple[Head, bytes]:
+async def read_head(stream: Stream, timeout_at: float) -> tuple[Head, bytes]:
     """The head of a reply and the first bytes after it. Raises OSError."""
-    buffer = await receive(stream, deadline)
+    buffer = await receive(stream, timeout_at)
     while (found := split_head(buffer)) is None:
-        buffer += await receive(stream, deadline)
+        buffer += await receive(stream, timeout_at)
     return found
 
 
-async def receive(stream: Stream, deadline: float) -> bytes:
+async def receive(stream: Stream, timeout_at: float) -> bytes:
     """Some bytes. Raises OSError, also at the end of the stream."""
-    data = await stream.receive(deadline)
+    data = await stream.receive(timeout_at)
     if not data:
         raise BrokenReply("the connection ended before the reply was complete")
     return data
 
 
-async def exchange(stream: Stream, raw: bytes, deadline: float) -> tuple[int, bytes, bool]:
+async def exchange(stream: Stream, raw: bytes, timeout_at: float) -> tuple[int, bytes, bool]:
     """Sends a request. Returns the status and the body of the reply, and whether the connection can be reused.
 
     Raises OSError; the connection has to be closed then.
     """
     try:
-        await stream.send(raw, deadline)
+        await stream.send(raw, timeout_at)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the sidecar refused the body without reading all of it: its reply may be there
-    head, body = await read_head(stream, deadline)
+    head, body = await read_head(stream, timeout_at)
     if head.length is None:
         raise BrokenReply("the reply has no length; is this socket the sidecar's?")
     parts, missing = [body], head.length - len(body)
     while missing > 0:
-        parts.append(await receive(stream, deadline))
+        parts.append(await receive(stream, timeout_at))
         missing -= len(parts[-1])
     return head.status, b"".join(parts), not head.closes and missing == 0
 

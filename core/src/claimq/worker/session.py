@@ -130,13 +130,13 @@ class Session:
         return was_open
 
     async def _open_and_read(self) -> None:
-        deadline = time.monotonic() + ANSWER_SECONDS
-        stream = self._stream = await self._backend.connect(self._path, deadline)
+        timeout_at = time.monotonic() + ANSWER_SECONDS
+        stream = self._stream = await self._backend.connect(self._path, timeout_at)
         try:
             if self._is_closing.is_set():
                 return
-            await stream.send(request("/v1/session", session_body(self._in_hand())), deadline)
-            head, data = await read_head(stream, deadline)
+            await stream.send(request("/v1/session", session_body(self._in_hand())), timeout_at)
+            head, data = await read_head(stream, timeout_at)
             if head.status != 200 or head.length is not None:
                 raise BrokenReply(f"the sidecar refused a session with status {head.status}")
             lines = ChunkedLines()

@@ -96,9 +96,9 @@ def send(target: Identity, number: signal.Signals) -> bool:
 
 def end_all(list_processes: Callable[[], Iterable[Identity]]) -> list[Identity]:
     """Kills the processes that ``list_processes`` finds until it finds none; returns those that remain after 10 s."""
-    deadline = time.monotonic() + _LONGEST_WAIT
+    timeout_at = time.monotonic() + _LONGEST_WAIT
     while alive := list(list_processes()):
-        if time.monotonic() > deadline:
+        if time.monotonic() > timeout_at:
             return alive
         for identity in alive:
             send(identity, signal.SIGKILL)

@@ -34,9 +34,9 @@ def _end(app: Identity) -> bool:
     """False if it had ended before."""
     if not send(app, signal.SIGTERM):
         return False
-    deadline = time.monotonic() + _GRACE
+    timeout_at = time.monotonic() + _GRACE
     while identify(app.pid) == app:
-        if time.monotonic() > deadline:
+        if time.monotonic() > timeout_at:
             send(app, signal.SIGKILL)
             break
         time.sleep(0.1)

@@ -91,14 +91,14 @@ class Claimer:
             async with self._slots:
                 return await self._claim_many(request.most, None, share)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + request.wait
+        timeout_at = loop.time() + request.wait
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(timeout_at):
                 await self._slots.acquire()
         except TimeoutError:
             return await self._claim_many(request.most, 0.0, share)
         try:
-            return await self._claim_many(request.most, max(deadline - loop.time(), 0.0), share)
+            return await self._claim_many(request.most, max(timeout_at - loop.time(), 0.0), share)
         finally:
             self._slots.release()
 

@@ -146,7 +146,7 @@ class Sidecar:
         """The part of the request that may be claimed now, with the rest of its wait; None if the wait is over."""
         if not slots.granted.is_set():
             wait = default_wait(self.store.claim_wait) if request.wait is None else request.wait
-            deadline = self.now + wait
+            timeout_at = self.now + wait
             self.ahead.take_back_all()
             if wait:
                 await first_of(wait, slots.granted, *stops)
@@ -155,7 +155,7 @@ class Sidecar:
             if not slots.granted.is_set():
                 self._refuse_in_outage()
                 return None
-            request = replace(request, wait=max(deadline - self.now, 0.0))
+            request = replace(request, wait=max(timeout_at - self.now, 0.0))
         return replace(request, most=slots.slots)
 
     def _refuse_in_outage(self) -> None:

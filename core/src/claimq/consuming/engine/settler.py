@@ -22,7 +22,7 @@ class Settler:
     """Ends the claims of one consumer.
 
     While the consumer runs, verdicts are repeated until the server answers. After :meth:`end`, the calls that are left
-    share one deadline, which each answer of the server starts again; then the leases decide.
+    share one time limit, which each answer of the server starts again; then the leases decide.
     """
 
     def __init__(

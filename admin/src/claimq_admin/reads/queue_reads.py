@@ -160,8 +160,9 @@ def local_decisions(directory: Path | None) -> dict[str, dict[str, Any]]:
     """
     decisions: dict[str, dict[str, Any]] = {}
     for place, state in _states(directory):
-        for name, decision in (state.get("decisions") or {}).items():
-            conditions = (state.get("conditions") or {}).get(name, ())
+        conditions_of = _by_queue(state, "conditions")
+        for name, decision in _by_queue(state, "decisions").items():
+            conditions = conditions_of.get(name, ())
             decisions[name] = with_conditions({"source": str(place), **decision}, conditions)
     return decisions
 
@@ -171,8 +172,12 @@ def local_conditions(directory: Path | None) -> dict[str, list[dict[str, Any]]]:
     return {
         name: conditions
         for _, state in _states(directory)
-        for name, conditions in (state.get("conditions") or {}).items()
+        for name, conditions in _by_queue(state, "conditions").items()
     }
+
+
+def _by_queue(state: Mapping[str, Any], field: str) -> dict[str, Any]:
+    return state.get(field) or {}
 
 
 def _states(directory: Path | None) -> list[tuple[Path, Mapping[str, Any]]]:

@@ -242,3 +242,13 @@ def test_a_stored_service_time_that_no_item_can_take_is_not_believed() -> None:
 )
 def test_a_stored_value_counts_if_it_is_a_usable_number(value: object, rate: float) -> None:
     assert Estimates.from_json({"arrivalRate": value}).slow == rate
+
+
+@pytest.mark.parametrize(
+    ("ended", "seconds"), [(0, 26 / 12), (100, 220 / (100 + 20 / 3)), (300, 2 + 20 / 300)]
+)
+def test_items_in_progress_count_as_half_done_until_enough_have_ended(ended: int, seconds: float) -> None:
+    # Of 20 that have been in progress for a second each; those that ended took two.
+    estimates = Estimates(busy_seconds=2.0 * ended + 20.0, ended=float(ended))
+    assert estimates.expected_service(3.0, 20) == pytest.approx(seconds, rel=1e-3)
+    assert estimates.service(3.0) >= estimates.expected_service(3.0, 20)

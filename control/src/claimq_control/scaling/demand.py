@@ -67,7 +67,8 @@ class Demand:
 def demand(target: float, observation: Observation, estimates: Estimates) -> Demand:
     """The demand of the items. ``target``: seconds within which an item should be started. Pure arithmetic,
     O(groups log workers)."""
-    service = estimates.service(min(_ASSUMED * target, _LONGEST_ASSUMED))
+    assumed = min(_ASSUMED * target, _LONGEST_ASSUMED)
+    service = estimates.service(assumed)
     rate, start = estimates.arrival_rate, estimates.slow_start
     supply = _Supply.of(observation, service * estimates.doubt, start)
     waiting, expected = _deadlines(target, observation, estimates), _expected(target, observation, rate)
@@ -87,9 +88,9 @@ def demand(target: float, observation: Observation, estimates: Estimates) -> Dem
     )
     by_limits = useful
     if observation.limits is not None:
-        by_limits = math.ceil(
-            observation.limits.useful_slots(service, observation.busy) / observation.slots - 1e-9
-        )
+        mean = estimates.expected_service(assumed, observation.busy)
+        at_once = observation.limits.useful_slots(mean, observation.busy)
+        by_limits = math.ceil(at_once / observation.slots - 1e-9)
     is_limited = by_limits < min(useful, max(fewest + more, balance))
     return Demand(
         more, fewest, balance, min(useful, by_limits), service, rate, patience, is_limited=is_limited

@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from claimq_bench.scaling_study import baselines
+from claimq_bench.scaling_study.at_limits import gates_at_limits
 from claimq_bench.scaling_study.report import replaced, report
 from claimq_bench.scaling_study.scenarios import JUDGED_ON, SCENARIOS, Case, cases
 from claimq_bench.scaling_study.study import Outcome, figures, gates, outcomes
@@ -50,6 +51,11 @@ def main() -> int:
         work = cases(JUDGED_ON[:1], scenarios=[*SCENARIOS[:4], *SCENARIOS[7:]], shapes=QUICK_SHAPES)
     found = [show_progress(one, len(work), number) for number, one in counted(work, stored, given.jobs)]
     print(report(found, is_part=given.quick))
+    at_limits = list(gates_at_limits())
+    print(
+        *(f"{gate.scenario}: {gate.what}: {gate.found:.2f} (<= {gate.most:.2f})" for gate in at_limits),
+        sep="\n",
+    )
     made = figures(found)
     print(*(f"{name}: {value:.4g}" for name, value in made.items()), sep="\n")
     if given.json:
@@ -57,7 +63,7 @@ def main() -> int:
         given.json.write_text(json.dumps(made | {"outcomes": cases_made}))
     if given.docs:
         given.docs.write_text(replaced(given.docs.read_text(), report(found)))
-    return 0 if all(gate.is_passed for gate in gates(found, is_part=given.quick)) else 1
+    return 0 if all(gate.is_passed for gate in [*gates(found, is_part=given.quick), *at_limits]) else 1
 
 
 def counted(work: list[Case], stored: dict[str, baselines.Baseline], jobs: int) -> enumerate[Outcome]:

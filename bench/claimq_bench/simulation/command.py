@@ -10,7 +10,9 @@ from typing import Any
 
 import click
 
+from claimq.limits import read_limits
 from claimq_bench.simulation.clairvoyant import Plan, clairvoyant
+from claimq_bench.simulation.limited import QueueLimits
 from claimq_bench.simulation.plot import check_plot, draw
 from claimq_bench.simulation.recorded import read_trace
 from claimq_bench.simulation.rule import Claimq
@@ -93,6 +95,12 @@ _SECONDS = Duration()
     help="See the field of this name in the manifest.",
 )
 @click.option(
+    "--limits",
+    "limits",
+    default="",
+    help="Limits of the queue, such as api:rate=10/s;licences:busy=7. The clairvoyant plan ignores them.",
+)
+@click.option(
     "--seed",
     type=int,
     default=1,
@@ -118,6 +126,7 @@ def simulate_command(
     max_replicas: int,
     min_replicas: int,
     items_per_replica: int | None,
+    limits: str,
     seed: int,
     plot_file: Path | None,
     output: str,
@@ -138,7 +147,7 @@ def simulate_command(
         items_per_replica=items_per_replica,
     )
     pods = PodSettings(start=start, slots=concurrency, crash_every=crash_every or None)
-    runs = list(_runs(trace, _scalers(spec, pods, service), pods, target_age, seed))
+    runs = list(_runs(trace, _scalers(spec, pods, service), pods, target_age, seed, held_by=_held_by(limits)))
     plan = clairvoyant(trace, pods, target_age=target_age, most=max_replicas, seed=seed)
     _show(trace, [result for result, _ in runs], plan, target_age, Answers(output))
     if plot_file is not None:
@@ -159,6 +168,13 @@ def _trace(file: Path | None, shape: str, length: float, service: Service, seed:
     return trace
 
 
+def _held_by(limits: str) -> QueueLimits | None:
+    try:
+        return QueueLimits(read_limits(limits)) if limits else None
+    except ValueError as error:
+        raise click.UsageError(f"--limits: {error}") from error
+
+
 def _scalers(spec: ScalingSpec, pods: PodSettings, service: float) -> list[Scaler]:
     most, least = spec.max_replicas, spec.min_replicas
     fitting = max(1, round(spec.target_age / max(service, 0.001) * pods.slots))
@@ -173,7 +189,13 @@ def _scalers(spec: ScalingSpec, pods: PodSettings, service: float) -> list[Scale
 
 
 def _runs(
-    trace: Trace, scalers: list[Scaler], pods: PodSettings, target_age: float, seed: int
+    trace: Trace,
+    scalers: list[Scaler],
+    pods: PodSettings,
+    target_age: float,
+    seed: int,
+    *,
+    held_by: QueueLimits | None,
 ) -> Iterator[tuple[Result, list[Moment]]]:
     """The result of each autoscaler and what it observed. Shows the progress if stderr is a terminal."""
     bar = click.progressbar(
@@ -192,6 +214,7 @@ def _runs(
                     seed=seed,
                     is_woken=is_woken,
                     watch=moments,
+                    held_by=held_by,
                 ),
                 moments,
             )

@@ -51,4 +51,5 @@ def _snapshot(view: View) -> Snapshot:
         counters={**dict.fromkeys(COUNTERS, 0), "claimed": view.claimed},
         next_due_in=None,
         paused=False,
+        limits=view.limits,
     )

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from claimq_bench.simulation.limited import LimitedWorld, QueueLimits
 from claimq_bench.simulation.scalers import Scaler
 from claimq_bench.simulation.traces import Trace
 from claimq_bench.simulation.world import TICKS, PodSettings, World
@@ -60,13 +61,17 @@ def simulate(
     seed: int,
     is_woken: bool = False,
     watch: list[Moment] | None = None,
+    held_by: QueueLimits | None = None,
 ) -> Result:
     """Runs the trace to its end and until every item is done (at most :data:`LONGEST_TAIL` longer).
 
     ``is_woken``: the scaler also looks when an item comes to an empty queue without pods. ``watch``
-    collects every observation.
+    collects every observation. ``held_by``: limits of the queue.
     """
-    world = World(trace, pods, seed=seed, victims=scaler.victims)
+    if held_by is None:
+        world = World(trace, pods, seed=seed, victims=scaler.victims)
+    else:
+        world = LimitedWorld(trace, pods, held_by, seed=seed, victims=scaler.victims)
     look_at = 0.0
     while True:
         at = look_at

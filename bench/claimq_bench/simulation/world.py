@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from claimq.limits import LimitsNow
 from claimq_bench.simulation.traces import Trace
 
 TICKS = 1000
 """Ticks per second."""
-_BITS = 24
-_MASK = (1 << _BITS) - 1
+SLOT_BITS = 24
+SLOT_MASK = (1 << SLOT_BITS) - 1
 """A slot in the heap is one number: when it is free, in ticks, and its number in the lowest bits."""
 
 
@@ -104,6 +105,11 @@ class View(Protocol):
     @property
     def claimed(self) -> int:
         """Claims so far; an item that returned to the queue is claimed again."""
+        ...
+
+    @property
+    def limits(self) -> LimitsNow | None:
+        """The limits of the queue that hold, and what they let start."""
         ...
 
 
@@ -198,6 +204,11 @@ class World:
         return self._claimed
 
     @property
+    def limits(self) -> LimitsNow | None:
+        """The limits of the queue that hold: none."""
+        return None
+
+    @property
     def is_over(self) -> bool:
         """Whether every item has arrived and is done."""
         return self._next == len(self._arrivals) and not self._returned and not self.busy
@@ -251,13 +262,13 @@ class World:
             if self._returned and self._took_returned(until, arrivals[item]):
                 continue
             first, came = free[0], arrivals[item]
-            start = first >> _BITS
+            start = first >> SLOT_BITS
             if start < came:
                 start = came
             if start > until:
                 break
-            slot = first & _MASK
-            replace(free, ((start + services[item]) << _BITS) | slot)
+            slot = first & SLOT_MASK
+            replace(free, ((start + services[item]) << SLOT_BITS) | slot)
             item_of[slot] = item
             waits.append(start - came)
             item += 1
@@ -269,11 +280,11 @@ class World:
     def _took_returned(self, until: int, came: int | None) -> bool:
         """Whether the slot that is free first takes a returned item rather than the one that ``came``."""
         back, item = self._returned[0]
-        start = max(self._free[0] >> _BITS, back)
-        if start > until or (came is not None and start > max(self._free[0] >> _BITS, came)):
+        start = max(self._free[0] >> SLOT_BITS, back)
+        if start > until or (came is not None and start > max(self._free[0] >> SLOT_BITS, came)):
             return False
-        slot = self._free[0] & _MASK
-        heapq.heapreplace(self._free, ((start + self._services[item]) << _BITS) | slot)
+        slot = self._free[0] & SLOT_MASK
+        heapq.heapreplace(self._free, ((start + self._services[item]) << SLOT_BITS) | slot)
         self._item_of[slot] = item
         self._returned.pop(0)
         self._claimed += 1
@@ -281,8 +292,8 @@ class World:
 
     def _busy_slots(self) -> list[int]:
         """Slots of pods that are not stopping that work on an item."""
-        least = (self._now + 1) << _BITS
-        slots = [one & _MASK for one in self._free if one >= least]
+        least = (self._now + 1) << SLOT_BITS
+        slots = [one & SLOT_MASK for one in self._free if one >= least]
         starting = [pod for pod in self._starting if pod.ready_at > self._now]
         if starting:
             not_yet = {slot for pod in starting for slot in pod.slots}
@@ -300,7 +311,7 @@ class World:
         self._starting.append(pod)
         self.tally.pods_started += 1
         for slot in pod.slots:
-            heapq.heappush(self._free, (ready_at << _BITS) | slot)
+            heapq.heappush(self._free, (ready_at << SLOT_BITS) | slot)
         self._plan_crash(pod)
 
     def _plan_crash(self, pod: _Pod) -> None:
@@ -314,13 +325,13 @@ class World:
         self.tally.crashes += 1
         back = self._now + round(self._settings.expiry * TICKS)
         for slot in self._take_slots([pod]):
-            if slot >> _BITS > self._now:
-                insort(self._returned, (back, self._item_of[slot & _MASK]))
+            if slot >> SLOT_BITS > self._now:
+                insort(self._returned, (back, self._item_of[slot & SLOT_MASK]))
                 self.tally.items_interrupted += 1
         pod.ready_at = self._now + round(self._settings.draw_start(self._rng) * TICKS)
         self._starting = [*(one for one in self._starting if one is not pod), pod]
         for slot in pod.slots:
-            heapq.heappush(self._free, (pod.ready_at << _BITS) | slot)
+            heapq.heappush(self._free, (pod.ready_at << SLOT_BITS) | slot)
         self._plan_crash(pod)
 
     def _loss(self, pod: _Pod, busy: list[int]) -> tuple[int, bool, int]:
@@ -336,11 +347,11 @@ class World:
         killed = now + round(self._settings.grace * TICKS)
         working, owner = set(busy), {slot: pod for pod in pods for slot in pod.slots}
         for one in self._take_slots(pods):
-            slot = one & _MASK
+            slot = one & SLOT_MASK
             if slot in working:
-                ends[owner[slot]] = max(ends[owner[slot]], min(one >> _BITS, killed))
-                if one >> _BITS <= killed:
-                    self._leaving.append(one >> _BITS)
+                ends[owner[slot]] = max(ends[owner[slot]], min(one >> SLOT_BITS, killed))
+                if one >> SLOT_BITS <= killed:
+                    self._leaving.append(one >> SLOT_BITS)
                 else:
                     self.tally.items_interrupted += 1
                     insort(self._returned, (killed, self._item_of[slot]))
@@ -354,7 +365,7 @@ class World:
     def _take_slots(self, pods: list[_Pod]) -> list[int]:
         """Removes the slots of these pods from the heap, and returns them."""
         numbers = {slot for pod in pods for slot in pod.slots}
-        taken = [one for one in self._free if one & _MASK in numbers]
-        self._free = [one for one in self._free if one & _MASK not in numbers]
+        taken = [one for one in self._free if one & SLOT_MASK in numbers]
+        self._free = [one for one in self._free if one & SLOT_MASK not in numbers]
         heapq.heapify(self._free)
         return taken

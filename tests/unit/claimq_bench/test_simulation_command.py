@@ -59,3 +59,13 @@ def test_an_error_in_a_trace_names_its_line(tmp_path: Path) -> None:
     ended = on("--trace", str(tmp_path / "own.csv"))
     assert ended.exit_code == 2
     assert "line 2: at is 'x'" in " ".join(ended.output.split())
+
+
+def test_limits_hold_for_each_autoscaler_and_an_error_names_the_option() -> None:
+    ended = on("--limits", "licences:busy=1", "-o", "json")
+    assert ended.exit_code == 0
+    runs = json.loads(ended.stdout)["results"]
+    assert max(run["share"] for run in runs) < 0.2
+    ended = on("--limits", "api:rate=fast")
+    assert ended.exit_code == 2
+    assert "--limits: " in ended.output

@@ -156,6 +156,7 @@ class AQueue:
     starting: tuple[float, ...] = ()
     oldest_age: float | None = None
     claimed: int = 0
+    limits: None = None
 
     @property
     def ready(self) -> int:

@@ -20,7 +20,7 @@ DIGITS = re.compile(
 )
 TEXTS = {
     "changed", "cursor", "enqueued", "envelope", "found.counting", "found.next_cursor", "from", "nonce", "owner",
-    "page[1]", "seq", "until_ms", "worker",
+    "page[1]", "q.limits", "seq", "until_ms", "worker",
     "enqueued_at(oldest) or whole(q.now)", "enqueued_at(oldest_of(q, client)) or whole(q.now)",
 }  # fmt: skip
 """Names that hold text: of the server, of an argument, or written as digits where they are set."""
@@ -30,9 +30,7 @@ TEXTS_OF = {
     "explain.lua": {"at", "write_weights(q)"},
     "free_keys.lua": {"table.concat(live, ' ')"},
     "keys.lua": {"to"},
-    "lease.lua": {"q.limits"},
     "order.lua": {"text"},
-    "park.lua": {"q.limits"},
     "release.lua": {"place"},
     "repair.lua": {"has_more and last or '0'", "starts_at", "write_weights(q)"},
     "set_bound.lua": {"bound"},

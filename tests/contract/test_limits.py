@@ -256,6 +256,16 @@ async def test_a_bound_below_what_is_in_progress_holds_back_the_rest(queue: Reli
     assert (await starts(queue), await starts(queue)) == (1, 0)
 
 
+async def test_ends_leave_no_wake_tokens_once_the_bound_is_gone(queue: ReliableQueue, server: Server) -> None:
+    await filled(queue, Limit("api", rate="1/m", burst=9), Limit("licences", busy=2))
+    claims = await queue.claim(2, wait=0)
+    await queue.update_policy(limits=[])
+    claims += await queue.claim(1, wait=0)
+    server.call("DEL", "cq:{q}:wake")
+    await queue.done(claims)
+    assert server.call("LLEN", "cq:{q}:wake") == 0
+
+
 @pytest.mark.parametrize("state", ["no room", "paused"])
 async def test_done_and_claim_without_a_claim_reports_the_rate_too(queue: ReliableQueue, state: str) -> None:
     """The sidecar would claim ahead after it."""

@@ -288,7 +288,8 @@ local function take_for(q, c, count)
     local was_full = q.limits and string.byte(q.limits) == 49 or false
     q.is_full = c.free and c.free <= #envelopes and q.left > 0 or false
     if q.is_full ~= was_full then
-      redis.call('HSET', q.stats, 'limits', (q.is_full and '1' or '0') .. string.sub(q.limits or '', 2))
+      q.limits = (q.is_full and '1' or '0') .. string.sub(q.limits or '', 2)
+      redis.call('HSET', q.stats, 'limits', q.limits)
     end
     if q.is_full then q.left = 0
     elseif was_full and #envelopes == 0 and q.left > 0 then leave_wake_token(q) end

@@ -262,3 +262,35 @@ async def test_a_share_that_another_client_has_changed_counts_as_none(server: Se
         assert len(claims) == 4
         await queue.done(claims)
         await queue.flush()
+
+
+async def test_a_claim_corrects_the_tags_of_few_clients_that_owe_time(queue: ReliableQueue) -> None:
+    async def end(claims: list[Claim], milliseconds: int) -> None:
+        clock_of(queue).move("q", milliseconds)
+        await queue.done(claims)
+
+    await fill(queue, "ann", "bob", count=1)
+    await end(await queue.claim(2, wait=0), 10_000)
+    names = [f"c{number}" for number in range(4500)]
+    for start in range(0, len(names), 500):
+        await fill(queue, *names[start : start + 500], count=2)
+    claims: list[Claim] = []
+    while len(claims) < len(names):
+        claims += await queue.claim(500, wait=0)
+    assert len({claim.item.client for claim in claims}) == len(names)
+    await end(claims, 25_000)
+    lane, known = queue._connection.take_lane(), queue._connection.incarnations["cq:{q}:main"]
+    reply = await queue._connection.run("claim", ["cq:{q}:main"], [*lane, "w1", 1, "nonce-12", known])
+    assert reply[0] == b"AGAIN"
+    assert len(await queue.claim(1, wait=0)) == 1
+
+
+async def test_a_client_enters_where_the_last_turn_was_also_after_a_plan_that_was_given_up(
+    queue: ReliableQueue,
+) -> None:
+    await fill(queue, "ann", count=1)
+    await queue.crash(await queue.claim(1, wait=0), "killed")  # an item that a call claims alone
+    await fill(queue, "ann", "bob", count=9)
+    assert texts(await queue.claim(18, wait=0)) == ["ann0"]
+    await fill(queue, "cid", count=1)
+    assert "cid0" in texts(await queue.claim(4, wait=0))

@@ -10,13 +10,14 @@ local function line_up(line, entry)
   line[at + 1] = entry
 end
 
--- The turns in order, up to `want`, and the clients that were looked at; nil if a client has no list, or has
--- the items without a client, which may be bare payloads. page: clients and tags; is_cut: the ring has more.
+-- The turns in order, up to `want`, the clients that were looked at, and the tag of the last turn; nil if a
+-- client has no list, or has the items without a client, which may be bare payloads. page: clients and tags;
+-- is_cut: the ring has more.
 local function plan_turns(q, want, page, is_cut)
   local names, line, turns, entries = {}, {first = 1}, {}, {}
   for i = 1, #page, 2 do names[#names + 1] = page[i] end
   read_shares(q, names)
-  local last = tonumber(page[#page])
+  local last, at = tonumber(page[#page]), q.turn.at
   while #turns < want do
     local tag, first = tonumber(page[2 * #entries + 2] or ''), line[line.first]
     if tag and tag < PARKED and not (first and first.position < tag) then
@@ -32,12 +33,12 @@ local function plan_turns(q, want, page, is_cut)
         if type(first.left) ~= 'number' or first.left == 0 or first.name == '-' then return nil end
       end
       turns[#turns + 1], first.count = first, first.count + 1
-      q.turn.at = math.max(q.turn.at, math.floor(first.position))
+      at = math.max(at, math.floor(first.position))
       first.position = first.position + first.share.charge
       if first.count < first.left then line_up(line, first) end
     else break end
   end
-  return turns, entries
+  return turns, entries, at
 end
 
 -- Reads the items of the turns; false if one is not plain.
@@ -58,7 +59,7 @@ end
 local function take_planned(q, want, ring, got)
   if q.has_levels or q.park or 2 * want * q.largest > CALL_BYTES then return false end
   local page = redis.call('ZRANGE', q.clients, 0, whole(want), 'WITHSCORES')
-  local turns, entries = plan_turns(q, want, page, ring > #page / 2)
+  local turns, entries, at = plan_turns(q, want, page, ring > #page / 2)
   if not turns or not read_planned(entries) then return false end
   local again, heads, gone = {}, {}, {}
   for _, entry in ipairs(entries) do
@@ -72,7 +73,7 @@ local function take_planned(q, want, ring, got)
       again[#again + 1], again[#again + 2] = whole(set_tag(share)), entry.name
       if count > 0 then
         heads[#heads + 1], heads[#heads + 2] = enqueued_at(entry.next_one) or whole(q.now), entry.name
-      end
+      else q.turn.corrected = q.turn.corrected + 1 end
     end
   end
   local order, before = q.order or {}, #got
@@ -81,7 +82,7 @@ local function take_planned(q, want, ring, got)
     got[before + i], order[#order + 1] = items[#items], entry.name
     items[#items] = nil
   end
-  q.order, q.took_round = order, true
+  q.order, q.took_round, q.turn.at = order, true, at
   q.client_items, q.more_client_items = q.client_items - #turns, (q.more_client_items or 0) - #turns
   if #again > 0 then redis.call('ZADD', q.clients, unpack(again)) end
   if #heads > 0 then redis.call('ZADD', q.heads, unpack(heads)) end

@@ -9,11 +9,13 @@
 local UNIT = 64
 local LEAST = 1 / 8  -- the share of an end in a mean
 
--- Returns AT and MEAN as a record, which close() writes.
+-- Returns AT and MEAN as a record, which close() writes. corrected: how many clients this call has put behind
+-- others without an item.
 local function turn_of(q)
   if not q.turn then
     local at, mean = string.match(q.turns or '', '^(%d+) (%d+)$')
-    q.turn = {at = number_in(at, 0, PARKED - 1), mean = number_in(mean, 0, PARKED)}
+    q.turn = {at = number_in(at, 0, PARKED - 1), mean = number_in(mean, 0, PARKED),
+      corrected = 0}
   end
   return q.turn
 end
@@ -43,6 +45,7 @@ local function weights_by_policy(q)
 end
 
 local function write_shares(q)
+  -- include slices
   local words = {}
   for name, share in pairs(q.shares) do
     if share.is_changed then
@@ -51,7 +54,7 @@ local function write_shares(q)
         format_text('%d %d %d %d', share.base, share.tag, share.count, share.mean) .. weight
     end
   end
-  if #words > 0 then redis.pcall('HSET', q.base .. 'shares', unpack(words)) end
+  sliced(words, function(...) redis.pcall('HSET', q.base .. 'shares', ...) end)
 end
 
 -- Reads the shares of these clients. A key of another type has none.

@@ -210,8 +210,11 @@ local function take_in_turns(q, want, ring, in_main)
       take_round(q, math.min(want - #got, ring), got)
     end
     if #got < want then ring = turns(q) end
-    -- these have no turn any more; the next call goes on
-    if q.lost_lists >= CALL_MOVES or q.park and q.park.parked >= CALL_MOVES then q.stopped = true end
+    -- these have no turn any more, or a later one; the next call goes on
+    if q.lost_lists >= CALL_MOVES or q.park and q.park.parked >= CALL_MOVES
+      or q.turn and q.turn.corrected >= CALL_MOVES then
+      q.stopped = true
+    end
   end
   return got, in_main > 0 and count_in(q, '-') or 0
 end

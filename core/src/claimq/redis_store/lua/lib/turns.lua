@@ -50,7 +50,7 @@ local function those_in_turn(q, page, want, again)
     local charge, position = share.charge, share.position
     if position > tag + charge and #names > 1 then
       again[#again + 1], again[#again + 2] = whole(set_tag(share)), name
-      lowest = math.min(lowest, share.tag)
+      lowest, q.turn.corrected = math.min(lowest, share.tag), q.turn.corrected + 1
     else
       turn[#turn + 1] = name
       lowest, q.turn.at = math.min(lowest, position + charge), math.max(q.turn.at, tag)

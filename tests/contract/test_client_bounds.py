@@ -125,6 +125,58 @@ async def test_items_in_progress_are_counted_in_several_calls(
     assert in_progress(server) == {b"a": b"6"}
 
 
+async def test_a_bound_that_comes_back_counts_what_started_without_it(
+    queue: ReliableQueue,
+) -> None:
+    names = [f"c{number}" for number in range(2500)]
+    await queue.update_policy(limits=[Limit("api", rate="1/h", per="client")])
+    await queue.enqueue_many(NewItem(name, client=name) for _ in range(4) for name in names)
+    while claims := await queue.claim(500, wait=0):  # until all are parked
+        await queue.done(claims)
+    bound = Limit("slots", busy=1, per="client")
+    await queue.update_policy(limits=[bound])
+    held = {claim.item.client for claim in await queue.claim(1, wait=0)}
+    await queue.update_policy(limits=[Limit("api", rate="1/h", burst=3, per="client")])
+    held |= {claim.item.client for claim in await queue.claim(500, wait=0)}
+    assert len(held) >= 499
+    await queue.update_policy(limits=[bound])
+    started: list[str | None] = []
+    while claims := await queue.claim(500, wait=0):
+        started += [claim.item.client for claim in claims]
+    assert held.isdisjoint(started)
+    assert sorted([*held, *started], key=str) == sorted(names)
+
+
+async def test_a_claim_by_id_without_the_bound_counts_when_the_bound_is_back(queue: ReliableQueue) -> None:
+    await queue.enqueue("chosen", id="chosen", client="a")
+    await filled(queue, Limit("slots", busy=3, per="client"), clients="a")
+    await queue.enqueue("later", id="later", client="a")
+    assert await starts(queue, 2) == "aa"
+    await queue.update_policy(limits=[Limit("api", rate="1/h", burst=9, per="client")])
+    assert await queue.claim_item("later") is not None
+    await queue.update_policy(limits=[Limit("slots", busy=3, per="client")])
+    assert await starts(queue) == ""
+
+
+@pytest.mark.parametrize("end", ["reap", "done", "done, and enqueue"])
+async def test_a_claim_that_is_lost_from_busy_holds_back_its_client_no_longer(
+    queue: ReliableQueue, server: Server, end: str
+) -> None:
+    await filled(queue, Limit("slots", busy=1, per="client"))
+    lost, kept = sorted(await queue.claim(2, wait=0), key=lambda claim: claim.item.client or "")
+    server.call("HDEL", "cq:{q}:busy:w1", lost.token)
+    if end == "reap":
+        server.call("ZADD", "cq:{q}:leases", 1, lost.token)
+        await queue.reap()
+    else:
+        await BUSY_ENDS[end](queue, [lost])
+    await move_clock(queue, 29)
+    await queue.renew([kept])
+    await move_clock(queue, 1)
+    assert await starts(queue) == "a"
+    assert in_progress(server) == {b"a": b"1", b"b": b"1"}
+
+
 async def words(queue: ReliableQueue) -> list[str | int]:
     """Of a claim call of this worker."""
     lane = queue._connection.take_lane()

@@ -285,7 +285,7 @@ async def test_a_claim_corrects_the_tags_of_few_clients_that_owe_time(queue: Rel
     assert len(await queue.claim(1, wait=0)) == 1
 
 
-async def test_a_client_enters_where_the_last_turn_was_also_after_a_plan_that_was_given_up(
+async def test_a_plan_that_is_given_up_keeps_no_client_out(
     queue: ReliableQueue,
 ) -> None:
     await fill(queue, "ann", count=1)

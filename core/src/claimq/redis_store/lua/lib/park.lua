@@ -11,8 +11,8 @@
 -- other one may have some, the number of the first claim under the limits by which they were parked, and
 -- these limits. Where other limits hold, clients are parked in the other band from then on, and those of the
 -- band before get their turns back. Items of earlier claims give no start back: it may not have counted.
--- "=WORKER" is there while the items in progress are counted for a new limit: those of the workers up to this
--- name are. No client starts an item until all are.
+-- "=WORKER" is there while the items in progress are counted, for a new limit or again: those of the workers
+-- up to this name are. No client starts an item until all are.
 local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
@@ -27,12 +27,21 @@ local function new_park(q, text, worker)
   text = client_limits(text)
   local band, moving, counting, since, before = read_tail(q)
   band = tonumber(band) or 0
+  local function set_tail()
+    q.limits = string.match(q.limits or '0', '^[^|]*')
+      .. table.concat({'|', band, moving, counting or '', ' ', since, ' ', before})
+  end
+  if not most and string.find(before or '', ' client busy ', 1, true) then
+    before, counting = '', ''  -- no start is counted from now on: all are counted for the next bound
+    set_tail()
+  end
   local in_progress = q.base .. 'in_progress'
   local function is_counted(name) return counting == '' or name <= string.sub(counting or '=', 2) end
 
   -- Counts the items that are in progress, of as many workers as a call may read.
   local function count_workers()
     local last, names, counts = string.sub(counting, 2), {}, {}
+    if last == '' then redis.call('DEL', in_progress) end
     for _, name in ipairs(redis.call('ZRANGE', q.workers, 0, -1)) do
       if name > last then names[#names + 1] = name end
     end
@@ -60,7 +69,6 @@ local function new_park(q, text, worker)
     local is_moving = moving == '+' and has_more()
     if text ~= before and not is_moving then
       if most and not string.find(before or '', ' client busy ', 1, true) then
-        redis.call('DEL', in_progress)
         counting = '='
       end
       band, since, before, counting = 1 - band, whole(q.first), text, most and counting or ''
@@ -68,11 +76,9 @@ local function new_park(q, text, worker)
     end
     if string.sub(counting or '', 1, 1) == '=' then count_workers() end
     moving = is_moving and '+' or ''
-    local tail = table.concat({'|', band, moving, counting or '', ' ', since, ' ', before})
-    if tail ~= tail_of(q) then
-      q.limits = string.match(q.limits or '0', '^[^|]*') .. tail
-      redis.call('HSET', q.stats, 'limits', q.limits)
-    end
+    local tail = q.limits
+    set_tail()
+    if q.limits ~= tail then redis.call('HSET', q.stats, 'limits', q.limits) end
     if most and (before ~= text or counting ~= '') then
       q.stopped = true
       return 0

@@ -56,14 +56,9 @@ local function return_starts(q, text, items)
   return names
 end
 
--- Gives those of the clients that are parked their turns back: the next claim looks at them.
 local function unpark_clients(q, names)
-  local scores = redis.call('ZMSCORE', q.clients, unpack(names))
-  local back = {}
-  for i, name in ipairs(names) do
-    if scores[i] and tonumber(scores[i]) >= PARKED then back[#back + 1] = name end
-  end
-  if #back > 0 then redis.call('ZADD', q.clients, unpack(entry_tags(q, back))) end
+  -- include return_turns
+  return_turns(q, names)
 end
 
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest

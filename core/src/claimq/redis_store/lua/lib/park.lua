@@ -159,7 +159,8 @@ local function new_park(q, text, worker)
 
   -- Takes back the starts of items that are not handed out: of `got` those that are not in `kept`.
   park.uncount = function(got, kept)
-    local counts, again = {}, {}
+    -- include return_turns
+    local counts, more_room = {}, {}
     local function count_each(envelopes, more)
       for _, envelope in ipairs(envelopes) do
         local name = client_of(envelope)
@@ -171,13 +172,10 @@ local function new_park(q, text, worker)
     for name, more in pairs(counts) do
       if more < 0 and park.rooms[name] then
         park.count(name, more)
-        local score = park.room(name) >= 1 and redis.call('ZSCORE', q.clients, name)
-        if score and tonumber(score) >= PARKED then
-          again[#again + 1] = name
-        end
+        if park.room(name) >= 1 then more_room[#more_room + 1] = name end
       end
     end
-    sliced(entry_tags(q, again), function(...) redis.call('ZADD', q.clients, ...) end)
+    return_turns(q, more_room)
   end
 
   -- Writes the starts that were counted.

@@ -258,8 +258,8 @@ async def reap_to_delayed(world: World) -> Call:
 
 
 @scenario(
-    "stats config main claims wake leases workers ids busy:w1 busy:w2 levels keys delayed failed "
-    "failed:reasons"
+    "stats config main claims wake leases workers ids busy:w1 busy:w2 levels keys held delayed "
+    "failed failed:reasons starts"
 )
 async def repair_of_everything(world: World) -> Call:
     """Ended claim calls, old ids, a worker not seen for long, a lease that ends too late, a bare payload."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from claimq import NewItem, ReliableQueue
+from claimq import Limit, NewItem, ReliableQueue
+from claimq.internals.next_claims import next_claims
 from testkit.queues.retries import retrying_at_once
 from testkit.queues.scenario_world import GIVING_BACK, STATS_AND_CALLS, Call, Scenarios, World
 
@@ -35,10 +36,26 @@ async def enqueue_with_keys(world: World) -> Call:
     return lambda: world.first.enqueue_many([NewItem("x", key=key) for key in "ab"])
 
 
-@scenario(STATS_AND_CALLS + "config claims wake leases workers present delayed busy:w1 main clients keys")
+@scenario(
+    STATS_AND_CALLS + "config claims wake leases workers present delayed busy:w1 main clients keys held"
+)
 async def claim_with_keys(world: World) -> Call:
     await world.first.enqueue_many([NewItem("x", key=key) for key in "aab"])
     return lambda: world.first.claim(9, wait=0)
+
+
+@scenario(
+    STATS_AND_CALLS
+    + "config claims wake leases workers present delayed busy:w1 main main:ann main:bob clients heads keys held "
+    + "starts in_progress"
+)
+async def done_of_a_key_and_claim_by_limits_per_client(world: World) -> Call:
+    limits = [Limit("api", rate="1/h", burst=9, per="client"), Limit("slots", busy=2, per="client")]
+    await world.first.update_policy(limits=limits)
+    await world.first.enqueue_many([NewItem("x", client=client, key="a") for client in ("ann", "bob")] * 2)
+    claims = await world.first.claim(9, wait=0)
+    await world.first.enqueue_many([NewItem("x", client=client) for client in ("ann", "bob")])
+    return lambda: next_claims(world.first).done_and_claim(claims, 5)
 
 
 @scenario("calls:INSTANCE " + GIVING_BACK + PRIORITIES.replace("levels ", ""))

@@ -24,14 +24,6 @@ local waits = durability_of_done(q)
 local c = before_claim(q, worker)
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
-local released = 0
-if q.has_keys then  -- the keys of the items that are done are free for this call
-  q.ending = {}
-  for _, group in ipairs(groups) do
-    for _, token in ipairs(group.tokens) do q.ending[token] = true end
-  end
-  released = free_keys_of(q, groups)
-end
 if c.limits then  -- what this call ends makes room
   c.ending = 0
   local seen = {}
@@ -42,7 +34,16 @@ if c.limits then  -- what this call ends makes room
     end
   end
 end
--- which may still refuse the call, so it comes before the verdicts
+local released = 0
+if q.has_keys then  -- the keys of the items that are done are free for this call
+  check_lists(q, count)
+  q.ending = {}
+  for _, group in ipairs(groups) do
+    for _, token in ipairs(group.tokens) do q.ending[token] = true end
+  end
+  released = free_keys_of(q, groups)
+end
+-- without keys it may still refuse the call, so it comes before the verdicts
 local envelopes = left == 0 and take_for(q, c, count) or {}
 local verdicts, lost = end_held(q, groups)
 local done = #verdicts - lost

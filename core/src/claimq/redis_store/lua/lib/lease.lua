@@ -29,6 +29,10 @@ local function before_claim(q, worker)
   end
   q.fairness = config[7] == 'time' and (config[8] or '') or 'count'
   local limits = config[6] and config[6] ~= '' and config[6]
+  if limits and string.find(limits, ' client ', 1, true) then
+    expect_hash(q.base .. 'starts')
+    expect_hash(q.base .. 'in_progress')
+  end
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
   -- names this data on this server process; "" before its first claim

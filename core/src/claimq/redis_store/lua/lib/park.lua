@@ -203,7 +203,5 @@ local function new_park(q, text, worker)
     sliced(busy, function(...) redis.call('HSET', in_progress, ...) end)
   end
 
-  expect_hash(key)
-  expect_hash(in_progress)
   return park
 end

@@ -12,7 +12,7 @@ local function leave_main(q, client)
   -- include weights
   local counts = read_weights(redis.pcall('HGET', q.base .. 'bytes', client))
   local weights = weights_of(q)
-  q.end_weights = end_weights
+  q.end_number = end_number
   weights.clients[client] = {-counts[1], -counts[2], 0, 0}
   for i = 1, 2 do weights.all[i] = weights.all[i] - counts[i] end
 end

@@ -6,7 +6,7 @@ local function write_weights(q)
     if client ~= '-' then
       -- A key of another type counts nothing.
       local text = weights_text(read_weights(redis.pcall('HGET', key, client)), change)
-      if text == '0 0 0 0' and q.end_weights then q.end_weights(key, client)
+      if text == '0 0 0 0' and q.end_number then q.end_number(key, client)
       else redis.pcall('HSET', key, client, text) end
     end
   end
@@ -17,10 +17,11 @@ end
 local function close(q, counts)
   touch(q)
   if q.more_delayed then
+    local key = q.base .. 'delayed:clients'
     for client, more in pairs(q.more_delayed) do
       -- A key that another client has changed counts nothing; damage.lua reports it.
-      local left = redis.pcall('HINCRBY', q.base .. 'delayed:clients', client, whole(more))
-      if q.end_count and type(left) == 'number' and left <= 0 then q.end_count(q, client) end
+      local left = redis.pcall('HINCRBY', key, client, whole(more))
+      if q.end_number and type(left) == 'number' and left <= 0 then q.end_number(key, client) end
     end
   end
   if q.more_client_items then counts.client_items = q.more_client_items end

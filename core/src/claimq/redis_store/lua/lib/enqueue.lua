@@ -62,7 +62,7 @@ local function read_groups(queues, at)
   return groups
 end
 
-local function read_limits(q, group)
+local function read_policy(q, group)
   if not q.limit then
     local config = redis.call('HMGET', q.config, 'max_payload', 'id_window_ms', 'durability')
     q.limit, q.id_window = setting(config[1], DEFAULT_MAX_PAYLOAD, 1, HIGHEST_MAX_PAYLOAD),
@@ -129,7 +129,7 @@ end
 local function check_groups(groups, duplicates)
   for _, group in ipairs(groups) do
     local q, envelopes = group.queue, group.envelopes
-    read_limits(q, group)
+    read_policy(q, group)
     local metas, priorities
     if group.has_options then metas, priorities = metas_of(group) end
     if priorities then group.priorities = group.own and {} or priorities end

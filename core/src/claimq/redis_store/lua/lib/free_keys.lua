@@ -33,8 +33,6 @@ end
 local function free_keys_of(q, groups)
   -- include keys
   check_writes(q.base, {'LTRIM', 'RPUSH', 'ZADD'})
-  redis.call('HLEN', q.base .. 'keys')
-  redis.call('ZCARD', q.base .. 'held')
   redis.call('ZCARD', q.delayed)
   local keys, tokens = {}, {}
   for _, group in ipairs(groups) do

@@ -1,9 +1,6 @@
--- Counts the items of clients that leave delayed.
-local function end_delayed_count(q, client) redis.pcall('HDEL', q.base .. 'delayed:clients', client) end
-
 -- Notes that an item of a client leaves delayed. The client's count ends with its last item.
 local function leave_delayed(q, client, envelope)
   count_delayed(q, client, -1)
   if q.weighs then weigh_out(q, DELAYED, {envelope}) end
-  q.end_count = end_delayed_count
+  q.end_number = end_number
 end

@@ -111,7 +111,7 @@ func (i *Item) Settle(err error) (Outcome, error) {
 	case errors.As(err, &requeue):
 		return i.Requeue(requeue.Delay)
 	case errors.As(err, &later):
-		return i.Later(later.Delay)
+		return i.later(later)
 	case !errors.As(err, &fail):
 		i.worker.log("item %s failed: %v", i.ID, err)
 	}
@@ -152,8 +152,14 @@ func (i *Item) Requeue(delay time.Duration) (Outcome, error) {
 }
 
 // Later: not now, but after a delay. Counts neither an attempt nor a failure.
-func (i *Item) Later(delay time.Duration) (Outcome, error) {
-	return i.worker.settle(i, "later", map[string]any{"delay": delay.Seconds()})
+func (i *Item) Later(delay time.Duration) (Outcome, error) { return i.later(Later{Delay: delay}) }
+
+func (i *Item) later(later Later) (Outcome, error) {
+	words := map[string]any{"delay": later.Delay.Seconds()}
+	if later.Close != "" {
+		words["close"] = later.Close
+	}
+	return i.worker.settle(i, "later", words)
 }
 
 // Unclaim: the work never began. Back to the head, uncounted.

@@ -42,11 +42,12 @@ class Requeue extends ClaimqError {
   }
 }
 
-/** Thrown in `item.run`: not now, for a reason that is not the item's, such as a service that is away. `delay`: seconds. */
+/** Thrown in `item.run`: not now, for a reason that is not the item's, such as a service that is away. `delay`: seconds.
+ * `close`: 'queue' lets no worker claim from it until then. */
 class Later extends ClaimqError {
-  constructor(delay) {
+  constructor(delay, { close = undefined } = {}) {
     super('the item was postponed')
-    this.delay = delay
+    Object.assign(this, { delay, close })
   }
 }
 

@@ -1,5 +1,7 @@
 /** Seconds. */
 type Seconds = number
+/** What no worker claims from until the delay is over. */
+type Closing = 'queue'
 
 export interface Options {
   /** The path of the socket: $CLAIMQ_SOCKET, else /run/claimq/claimq.sock. */
@@ -63,7 +65,7 @@ export interface Item {
   done(options?: { enqueue?: Iterable<NewItem | Payload> }): Promise<Outcome>
   fail(error: unknown, options?: { permanent?: boolean, delay?: Seconds | null }): Promise<Outcome>
   requeue(options?: { delay?: Seconds | null }): Promise<Outcome>
-  later(delay: Seconds): Promise<Outcome>
+  later(delay: Seconds, options?: { close?: Closing }): Promise<Outcome>
   unclaim(): Promise<Outcome>
   renew(): Promise<Outcome>
 }
@@ -98,5 +100,5 @@ export class Requeue extends ClaimqError {
   constructor(options?: { delay?: Seconds | null })
 }
 export class Later extends ClaimqError {
-  constructor(delay: Seconds)
+  constructor(delay: Seconds, options?: { close?: Closing })
 }

@@ -68,7 +68,7 @@ class Item {
     } catch (error) {
       if (error instanceof SidecarUnavailable) throw error
       if (error instanceof Requeue) return await this.requeue(error)
-      if (error instanceof Later) return await this.later(error.delay)
+      if (error instanceof Later) return await this.later(error.delay, error)
       if (!(error instanceof Fail)) this.#worker.log(`item ${this.id} failed: ${error?.stack ?? error}`)
       return await this.fail(error)
     }
@@ -95,7 +95,7 @@ class Item {
   async requeue({ delay = null } = {}) { return await this.#worker.settle(this, 'requeue', { delay }) }
 
   /** Not now: after `delay` seconds, counting neither an attempt nor a failure. */
-  async later(delay) { return await this.#worker.settle(this, 'later', { delay }) }
+  async later(delay, { close } = {}) { return await this.#worker.settle(this, 'later', { delay, close }) }
 
   /** The work never began: back to the head, uncounted. */
   async unclaim() { return await this.#worker.settle(this, 'unclaim', {}) }

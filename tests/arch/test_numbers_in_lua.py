@@ -29,6 +29,7 @@ TEXTS_OF = {
     "delay.lua": {"score"},
     "explain.lua": {"at", "write_weights(q)"},
     "free_keys.lua": {"table.concat(live, ' ')"},
+    "give_back.lua": {"text"},
     "keys.lua": {"to"},
     "order.lua": {"text"},
     "release.lua": {"place"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from claimq import arguments
@@ -30,12 +31,19 @@ class Fail(Exception):
         self.delay = optional_seconds("delay", delay)
 
 
+class Closing(StrEnum):
+    """What the verdict ``later`` closes until its delay is over: no item of it is claimed, and no slot is held."""
+
+    QUEUE = "queue"
+
+
 class NotNow(Exception):
     """Raised by a handler: :class:`Requeue` or :class:`Later`. It is no failure: nothing is logged, and
     ``die_on_error`` does not end the run."""
 
     verb: ClassVar[str]
     delay: float | None
+    close: Closing | None = None
 
 
 class Requeue(NotNow):
@@ -52,13 +60,21 @@ class Requeue(NotNow):
 class Later(NotNow):
     """Raised by a handler: not now, for a reason that is not the item's, such as a service that is away. The item is
     delayed for ``delay`` seconds; neither an attempt nor a failure is counted. After ``max_postponed`` times (of the
-    queue's policy), or at its deadline, it goes to failed. Nothing is logged."""
+    queue's policy), or at its deadline, it goes to failed. Nothing is logged.
+
+    ``close="queue"``: no worker claims anything from the queue until then, at most for a day."""
 
     verb = "later"
 
-    def __init__(self, delay: Duration) -> None:
+    def __init__(self, delay: Duration, *, close: Closing | str | None = None) -> None:
         super().__init__("the handler postponed the item")
         self.delay = seconds("delay", delay)
+        self.close = None if close is None else arguments.choice("close", close, Closing)
+
+
+def closes(error: BaseException | None) -> bool:
+    """Whether what a handler raised closes its queue."""
+    return isinstance(error, NotNow) and error.close is not None
 
 
 def attempt_at(item: Any) -> str:

@@ -87,8 +87,7 @@ class Item(NamedTuple):
     ``history`` (its last ten events). ``error_detail``: where ``last_error`` was raised. ``failed_reason``: by which a
     failed item is counted. ``enqueued_at``: when the item last entered the tail of main, ``first_enqueued_at``: when it
     first did. From the producer: ``header_pairs``, ``deadline`` (after it the item is not started), ``max_requeues``
-    (instead of the queue's limit), ``priority``, ``key`` (of the items with the same key one is busy).
-    """
+    (instead of the queue's limit), ``priority``, ``key`` (of the items with the same key one is busy)."""
 
     id: str
     payload: bytes
@@ -337,19 +336,20 @@ class ClientInfo:
 COUNTERS = (
     "enqueued", "adopted", "claimed", "done", "fails", "crashes", "expired", "requeued", "delayed", "due", "unclaimed",
     "postponed", "failed", "past_deadline", "dropped", "failed_requeued", "failed_removed", "flushed", "lost",
-    "repaired",
-)  # fmt: skip
+    "repaired")  # fmt: skip
 """Names of a queue's counters; :meth:`claimq.ReliableQueue.stats` explains them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause: since when (None: unknown), until when (None: it is resumed), by whom and why ("": not given)."""
+    """A pause: since when (None: unknown), until when (None: it is resumed), by whom and why ("": not given).
+    ``by_app``: an app has closed the queue, and ``by`` is its worker."""
 
     at: float | None = None
     until: float | None = None
     by: str = ""
     reason: str = ""
+    by_app: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,14 @@ def test_exit_code_69_postpones_the_item(
     assert delay - 60 < (delayed.due_at or 0) - queue.snapshot().now <= delay
 
 
+def test_exit_code_69_can_close_the_queue(queue: BlockingQueue, work: RunWorker) -> None:
+    queue.enqueue("x")
+    work("sh", "-c", "exit 69", options=("--close", "queue", "--requeue-delay", "1h"))
+    pause = queue.snapshot().pause
+    assert pause is not None
+    assert (pause.by_app, (pause.until or 0) - (pause.at or 0)) == (True, 3600)
+
+
 def test_exit_code_65_is_a_permanent_failure(queue: BlockingQueue, work: RunWorker) -> None:
     queue.set_policy(retrying_at_once(requeue_limit=9))
     queue.enqueue("x")

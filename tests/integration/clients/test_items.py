@@ -81,6 +81,17 @@ def test_a_postponed_item_comes_later_and_counts_no_attempt(
     assert (item.postponed_count, item.requeue_count, item.fail_count, item.last_error) == (2, 0, 0, None)
 
 
+def test_work_that_is_postponed_can_close_its_queue(start: Start, queue: BlockingQueue) -> None:
+    queue.enqueue_many([does("raise-close"), does("nothing")])
+    start(window=1).until("begin")
+    eventually_sync(lambda: queue.snapshot().paused)
+    pause = queue.snapshot().pause
+    assert pause is not None
+    assert (pause.by_app, (pause.until or 0) - (pause.at or 0)) == (True, 60)
+    eventually_sync(lambda: queue.length(State.MAIN) == 1 and queue.length(State.BUSY) == 0)
+    assert queue.stats().get("done", 0) == 0
+
+
 def test_work_that_ends_is_done_and_an_error_fails_it(start: Start, queue: BlockingQueue) -> None:
     queue.set_policy(Policy(requeue_limit=0))
     queue.enqueue_many([does("nothing"), does("raise"), does("raise-fail"), does("raise-requeue")])

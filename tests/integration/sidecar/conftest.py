@@ -1,12 +1,14 @@
 """What the tests of the sidecar need beside the fixtures of all integration tests."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from testkit.faults.memory_cgroup import MemoryCgroup
 from testkit.servers.server import Server
 from testkit.tiers import MISSING
+from testkit.workers.push_app import PushApp, Respond, StartApp
 from testkit.workers.sidecars import Sidecar
 
 LIMIT = 256 * 1024 * 1024
@@ -49,3 +51,17 @@ def limited(valkey: Server, cgroup: MemoryCgroup) -> Iterator[Sidecar]:
     sidecar.wrapper = cgroup.wrapper
     with sidecar:
         yield sidecar
+
+
+@pytest.fixture
+def start_app() -> Iterator[StartApp]:
+    """Starts apps of the test's own. All end with it."""
+    mine: list[PushApp] = []
+
+    def start(respond: Respond | None = None, *, port: int = 0, socket: Path | None = None) -> PushApp:
+        mine.append(PushApp(respond, port=port, socket=socket).start())
+        return mine[-1]
+
+    yield start
+    for made in mine:
+        made.close()

@@ -3,9 +3,8 @@
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -17,31 +16,10 @@ from testkit.plugin import ServerFactory
 from testkit.programs.ports import free_port
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.workers.push_app import PushApp, Pushed, Reply, Respond
+from testkit.workers.push_app import Pushed, Reply, StartApp
 from testkit.workers.sidecars import Sidecar, is_renewed
 
-
-class StartApp(Protocol):
-    def __call__(
-        self, respond: Respond | None = None, *, port: int = 0, socket: Path | None = None
-    ) -> PushApp: ...
-
-
 StartSidecar = Callable[..., Sidecar]
-
-
-@pytest.fixture
-def start_app() -> Iterator[StartApp]:
-    """Starts apps of the test's own. All end with it."""
-    mine: list[PushApp] = []
-
-    def start(respond: Respond | None = None, *, port: int = 0, socket: Path | None = None) -> PushApp:
-        mine.append(PushApp(respond, port=port, socket=socket).start())
-        return mine[-1]
-
-    yield start
-    for made in mine:
-        made.close()
 
 
 class Gate:
@@ -164,10 +142,11 @@ def test_the_response_is_the_verdict(
 def test_a_busy_app_gets_nothing_until_its_retry_after(
     valkey: Server, queue: BlockingQueue, start_app: StartApp, start_sidecar: StartSidecar
 ) -> None:
-    app = start_app(lambda _: Reply(429, {"retry-after": "3600"}))
+    app = start_app(lambda _: Reply(429, {"retry-after": "3600", "claimq-close": "none"}))
     queue.enqueue_many(["a", "b", "c"])
     sidecar = start_sidecar(valkey.url, push_port=str(app.port))
     eventually_sync(lambda: sidecar.metric("claimq_sidecar_pushes_paused") == 1)
+    assert not queue.snapshot().paused
     eventually_sync(lambda: queue.length(State.DELAYED) == 1 and queue.length(State.BUSY) == 0)
     assert app.texts == ["a"]
     assert queue.length(State.MAIN) == 2
@@ -359,7 +338,7 @@ def test_unclaim_with_a_time_pauses_without_counting(
 
 PAUSES = {
     "429": Reply(429, {"retry-after": "1"}),
-    "503": Reply(503, {"retry-after": "1"}),
+    "503": Reply(503, {"retry-after": "1", "claimq-close": "none"}),
     "unclaim": Reply(503, {"claimq-verdict": "unclaim", "retry-after": "1"}),
 }
 
@@ -377,7 +356,8 @@ def test_items_are_sent_again_by_themselves_when_a_pause_ends(
     assert sorted(app.texts[1:]) == ["a", "b", "c"]
     assert is_empty(queue)
     assert sidecar.metric("claimq_sidecar_pushes_paused") == 0
-    assert sidecar.log_text.count("event=push_paused seconds=1") == 1
+    event = "push_closed unit=queue" if name == "429" else "push_paused"
+    assert sidecar.log_text.count(f"event={event} seconds=1") == 1
 
 
 def test_items_of_a_failed_batch_are_tried_one_by_one(

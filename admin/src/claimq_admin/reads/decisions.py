@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from claimq.waiting.reasons import WaitReason, Where
 from claimq_control.decide.conditions.progressing import NO_PROGRESS, TYPE
-from claimq_control.decide.pauses import PAUSED
+from claimq_control.decide.pauses import CLOSED, PAUSED
 from claimq_kubernetes.port import part, parts
 from claimq_process.duration import readable_duration
 
@@ -20,6 +20,7 @@ _WORDS: Final = {
     ("ScalingLimited", "True"): "too few workers",
     ("Suspended", "SpecSuspend"): "suspended",
     ("Suspended", PAUSED): "paused",
+    ("Suspended", CLOSED): "closed",
     ("PauseForgotten", "True"): "paused for over a day",
     ("Full", "True"): "full",
 }

@@ -23,11 +23,12 @@ LATER_SECONDS: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class Limits:
     """In seconds: how long a program may run (None: no limit), how long it may take to end after SIGTERM, and the delay
-    of items that it requeues (None: at once) or postpones (None: :data:`LATER_SECONDS`)."""
+    of items that it requeues (None: at once) or postpones (None: :data:`LATER_SECONDS`); and what these close."""
 
     timeout: float | None
     kill_after: float
     requeue_delay: float | None
+    close: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class ItemHandler:
             raise Fail(
                 f"ran longer than --timeout {format_duration(self.limits.timeout or 0)}", detail=tail.text
             )
-        check_exit_code(code, tail, self.limits.requeue_delay)
+        check_exit_code(code, tail, self.limits)
 
     async def _started(self, item: Item, tail: Tail) -> RunningProgram:
         arguments = self.command.arguments_for(item.payload)
@@ -74,14 +75,15 @@ class ItemHandler:
             raise Fail(f"cannot start the program: {error.strerror}") from error
 
 
-def check_exit_code(code: int, output: Tail, requeue_delay: float | None) -> None:
+def check_exit_code(code: int, output: Tail, limits: Limits) -> None:
     """Returns for 0. Raises Requeue for 75, Later for 69, a permanent Fail for 65, and Fail for all others. Negative: a
     signal."""
     if code == os.EX_OK:
         return
     if code == os.EX_TEMPFAIL:
-        raise Requeue(delay=requeue_delay)
+        raise Requeue(delay=limits.requeue_delay)
     if code == os.EX_UNAVAILABLE:
-        raise Later(LATER_SECONDS if requeue_delay is None else requeue_delay)
+        delay = LATER_SECONDS if limits.requeue_delay is None else limits.requeue_delay
+        raise Later(delay, close=limits.close)
     why = f": {output.error_line}" if output.error_line else ""
     raise Fail(f"the program {how_it_ended(code)}{why}", permanent=code == os.EX_DATAERR, detail=output.text)

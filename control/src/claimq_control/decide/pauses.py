@@ -7,6 +7,7 @@ from claimq.waiting.texts import pause_text
 
 PAUSED = "PausedByHand"
 """The reason of conditions."""
+CLOSED = "ClosedByApp"
 
 
 def pause_note(snapshot: Snapshot, resume: str) -> str:

@@ -46,7 +46,7 @@ class ClaimsAhead:
         self._added_count = 0
         """Claims that were ever added to ``waiting``."""
         self._unreached = asyncio.Event()
-        """Set when the claims that wait are to go back."""
+        """Set when claims that wait go back."""
         self._timer: asyncio.TimerHandle | None = None
         self._idle = 0
         self._was_empty = False
@@ -125,7 +125,7 @@ class ClaimsAhead:
         try:
             while not self._claims.stop.is_set():
                 if self._unreached.is_set():
-                    await self._give_back_unreached()
+                    await self._wait_for_unreached()
                     continue
                 # Claims that go back are to be claimed again, so this waits until none can.
                 if self.taken == self._options.max_items and (self._adaptive is None or not self.waiting):
@@ -193,22 +193,31 @@ class ClaimsAhead:
         self._timer = None
         if self._added_count - len(self.waiting) >= added_before:
             self._look_again()
-            return
+        else:
+            self.give_back_unbegun()
+
+    def give_back_unbegun(self) -> None:
+        """Gives back the claims that wait. No claim is made before they are back: later items would come first, or the
+        queue would look empty."""
+        self._give_back_waiting()
         self._unreached.set()
         if self._claiming is not None:
             self._claiming.cancel()
         self._claims.changed.notify()
 
-    async def _give_back_unreached(self) -> None:
-        """No claim is made before they are back: later items would come first, or the queue would look empty."""
-        self._unreached.clear()
+    def _give_back_waiting(self) -> None:
         claims = self._take_all()
-        if self._adaptive is not None and claims:
-            self._chunk = self._adaptive.reset(self._loop.time())
+        if claims:
+            if self._adaptive is not None:
+                self._chunk = self._adaptive.reset(self._loop.time())
             self.taken -= len(claims)
             self._claims.give_back(claims, "not_reached")
-            await self._claims.settler.given_back()
-        await self._recovery(0.0)  # of the claim that was ended
+
+    async def _wait_for_unreached(self) -> None:
+        self._unreached.clear()
+        self._give_back_waiting()  # what the claim that was ended has brought
+        await self._claims.settler.given_back()
+        await self._recovery(0.0)
 
     async def _recovery(self, pause: float) -> None:
         """After a claim without a reply: waits for its recovery, at least ``pause`` seconds. Until then it may hold all

@@ -51,7 +51,9 @@ class ConsumeRun:
         self.error: BaseException | None = None
         self.claims = ClaimsOfRun(queue, calls, reports)
         self.ahead = ClaimsAhead(self.claims, options)
-        self.verdicts = SharedVerdicts(self.claims, options.on_failure, self.end_with)
+        self.verdicts = SharedVerdicts(
+            self.claims, options.on_failure, self.end_with, self.ahead.give_back_unbegun
+        )
         self._options = options
         self._clock = asyncio.get_running_loop().time
         self._stopped_by = ""

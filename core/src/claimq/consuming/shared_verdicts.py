@@ -16,7 +16,7 @@ from claimq.consuming.engine.verdict_calls import call_of
 from claimq.consuming.handling import handler_frames
 from claimq.consuming.options import Consumed, OnFailure
 from claimq.errors import ClaimqError, StoreUnavailable
-from claimq.handler_verdicts import Fail, Later, NotNow, attempt_at, next_attempt
+from claimq.handler_verdicts import Fail, Later, NotNow, attempt_at, closes, next_attempt
 from claimq.model import Claim, Outcome, Verdict
 from claimq.queue.token_groups import BATCH, MOVES
 
@@ -32,12 +32,18 @@ class SharedVerdicts:
     failures."""
 
     def __init__(
-        self, claims: ClaimsOfRun, on_failure: OnFailure, on_defect: Callable[[BaseException], None]
+        self,
+        claims: ClaimsOfRun,
+        on_failure: OnFailure,
+        on_defect: Callable[[BaseException], None],
+        on_closing: Callable[[], None],
     ) -> None:
+        """``on_closing`` is called when a verdict has closed something."""
         self.total: Consumed = Consumed()
         self._claims = claims
         self._on_failure = on_failure
         self._on_defect = on_defect
+        self._on_closing = on_closing
         self._settler = claims.settler
         self._done: SharedDone[Claim] = SharedDone(self._settle_done, self._in_background)
         self._errors = asyncio.Semaphore(_ERRORS)
@@ -79,8 +85,12 @@ class SharedVerdicts:
         self, claims: Sequence[Claim], error: BaseException, sent: asyncio.Event
     ) -> None:
         async with self._errors:
-            sent.set()
-            await self._settle(claims, error)
+            if not closes(error):  # else no handler begins before what waits is back
+                sent.set()
+            try:
+                await self._settle(claims, error)
+            finally:
+                sent.set()
 
     async def _settle(self, claims: Sequence[Claim], error: BaseException | None) -> None:
         """Ends claims through an outage of any length. If the run ends in one, the leases decide."""
@@ -108,6 +118,8 @@ class SharedVerdicts:
             self._settler.finish(tokens)
         self._claims.settled(claims, outcomes)
         self._count(claims, outcomes, error)
+        if closes(error):
+            self._on_closing()
         if error is not None and not isinstance(error, NotNow):
             items = {claim.token: claim.item for claim in claims}
             for outcome in outcomes:
@@ -119,7 +131,7 @@ class SharedVerdicts:
         if error is None:
             return "done", Ending(claims)
         if isinstance(error, NotNow):
-            return error.verb, Ending(claims, delay=error.delay)
+            return error.verb, Ending(claims, delay=error.delay, close=error.close)
         failure = error if isinstance(error, Fail) else None
         text = failure.error if failure else f"{type(error).__name__}: {error}"
         if self._on_failure is OnFailure.DROP:

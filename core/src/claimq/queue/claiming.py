@@ -49,8 +49,9 @@ Wait = Duration | _Default | None
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """Reply of one claim call. Without claims: how long the policy lets a claim wait, when the next delayed item is
-    due, whether to ask again at once, whether the queue is paused, whether limits hold items back, and how long to wait
-    for a wake token. With claims: whether a limit of the queue is a rate, so that nothing should be claimed ahead."""
+    due, whether to ask again at once, whether the queue is paused, whether limits or an app hold items back, and how
+    long to wait for a wake token. With claims: whether a limit of the queue is a rate, so that nothing should be
+    claimed ahead."""
 
     claims: list[Claim]
     wait: float | None = 1.0

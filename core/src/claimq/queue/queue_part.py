@@ -173,11 +173,13 @@ def read_hold(reply: Any, now: int) -> Hold:
     """What holds back all items, as the scripts return it. ``now``: in ms."""
     paused, *instants, by, reason, startable, next_start, limits = reply
     at, until = (instant_ms(raw) / 1000 if raw.isdigit() else None for raw in instants)
-    pause = Pause(at, until, by.decode("utf-8", "replace"), reason.decode("utf-8", "replace"))
+    pause = Pause(
+        at, until, by.decode("utf-8", "replace"), reason.decode("utf-8", "replace"), bool(paused & 4)
+    )
     that_hold, temporary = limits_at(limits.decode("ascii", "replace"), now / 1000)
     return Hold(
         bool(paused),
-        pause if paused & 2 else None,
+        pause if paused & 6 else None,
         limits_now(that_hold, startable, seconds_until(next_start, now)),
         temporary,
     )

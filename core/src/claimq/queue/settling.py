@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from claimq import tracing
-from claimq.arguments import Duration, optional_seconds, seconds, text
+from claimq.arguments import Duration, choice, optional_seconds, seconds, text
 from claimq.codec import kept_detail, kept_error
 from claimq.errors import NotReplicated
+from claimq.handler_verdicts import Closing
 from claimq.model import Claim, Outcome, Verdict, construct
 from claimq.queue.batches import Batch, batch_of, check_one_step, queue_words, raise_refusal
 from claimq.queue.queue_part import QueuePart
@@ -137,16 +138,27 @@ class Settling(QueuePart):
         )
 
     async def later(
-        self, claims: Claims, delay: Duration, *, error: str = "", detail: str = ""
+        self,
+        claims: Claims,
+        delay: Duration,
+        *,
+        close: Closing | str | None = None,
+        error: str = "",
+        detail: str = "",
     ) -> list[Outcome]:
         """Not now, for a reason that is not the items': delays them for ``delay`` seconds (0: to the tail of main), at
         most until their deadlines. No attempt, failure or crash is counted, only ``postponed_count``.
 
+        ``close="queue"`` closes the queue for ``delay`` (at most a day), in the same step: nothing is claimed until
+        then, ``error`` is the reason, and :meth:`resume` ends it. Of several closings and a pause the latest end holds.
+        Lost claims close nothing.
+
         ``error`` and ``detail`` as for :meth:`requeue`. Verdicts DELAYED, REQUEUED, FAILED (after ``max_postponed``
         times, or past the deadline), LOST. Errors and cost as :meth:`fail`.
         """
+        kind = "postpone" if close is None else f"postpone {choice('close', close, Closing)}"
         return await self._give_back(
-            claims, "postpone", error=error, detail=detail, delay=_milliseconds(seconds("delay", delay))
+            claims, kind, error=error, detail=detail, delay=_milliseconds(seconds("delay", delay))
         )
 
     async def unclaim(self, claims: Claims, *, why: str = "") -> list[Outcome]:

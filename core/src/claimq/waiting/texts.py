@@ -16,8 +16,8 @@ def format_time(at: float) -> str:
 
 def pause_text(pause: Pause) -> str:
     """Who paused a queue, when, why and until when. It has instants, not ages, so that it stays the same."""
-    words = ["paused"]
-    words += [f"by {pause.by}"] if pause.by else []
+    words = ["closed by its app" if pause.by_app else "paused"]
+    words += [f"{'in' if pause.by_app else 'by'} {pause.by}"] if pause.by else []
     words += [f"since {format_time(pause.at)}"] if pause.at is not None else []
     words += ["until " + ("it is resumed" if pause.until is None else format_time(pause.until))]
     return printable(" ".join(words) + (f" ({pause.reason})" if pause.reason else ""))

@@ -124,9 +124,9 @@ class AsyncItem(ClaimedItem):
         """Not now: to the tail, or after ``delay`` (seconds or a timedelta). Counts against the limit."""
         return (await self._client.settle("requeue", [self], delay_fields(delay)))[0]
 
-    async def later(self, delay: Duration) -> Outcome:
+    async def later(self, delay: Duration, *, close: str | None = None) -> Outcome:
         """Not now: after ``delay``, counting neither an attempt nor a failure; see :class:`claimq.Later`."""
-        return (await self._client.settle("later", [self], later_fields(delay)))[0]
+        return (await self._client.settle("later", [self], later_fields(delay, close)))[0]
 
     async def unclaim(self) -> Outcome:
         """The work never began: back to the head, uncounted."""

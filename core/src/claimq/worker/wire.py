@@ -79,9 +79,10 @@ def delay_fields(delay: Duration | None) -> dict[str, object]:
     return {"delay": optional_seconds("delay", delay)}
 
 
-def later_fields(delay: Duration) -> dict[str, object]:
+def later_fields(delay: Duration | None, close: str | None) -> dict[str, object]:
     """The fields of a postponement besides the tokens."""
-    return {"delay": seconds("delay", delay)}
+    words: dict[str, object] = {"delay": seconds("delay", delay)}
+    return words if close is None else {**words, "close": close}
 
 
 def claim_body(most: int, wait: float, session: str | None) -> bytes:

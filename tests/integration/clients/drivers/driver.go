@@ -75,6 +75,8 @@ func act(item *claimq.Item) (*claimq.Outcome, error) {
 		return one(item.Requeue(time.Minute))
 	case "later":
 		return one(item.Later(time.Minute))
+	case "raise-close":
+		return nil, claimq.Later{Delay: time.Minute, Close: "queue"}
 	case "unclaim":
 		return one(item.Unclaim())
 	case "renew":

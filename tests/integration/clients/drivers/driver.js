@@ -17,6 +17,7 @@ const ACTIONS = {
   'raise-fail-delay': () => { throw new claimq.Fail('why', { delay: 60 }) },
   'raise-requeue': () => { throw new claimq.Requeue({ delay: 60 }) },
   'raise-later': () => { throw new claimq.Later(60) },
+  'raise-close': () => { throw new claimq.Later(60, { close: 'queue' }) },
   done: (item) => item.done(),
   fail: (item) => item.fail('no'),
   'fail-permanent': (item) => item.fail(new RangeError('broken'), { permanent: true }),

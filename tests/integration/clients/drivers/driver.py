@@ -41,6 +41,7 @@ ACTIONS: dict[str | None, Callable[[AsyncItem], Awaitable[Outcome | None]]] = {
     "raise-fail-delay": lambda _: throw(claimq.Fail("why", delay=60)),
     "raise-requeue": lambda _: throw(claimq.Requeue(delay=60)),
     "raise-later": lambda _: throw(claimq.Later(60)),
+    "raise-close": lambda _: throw(claimq.Later(60, close="queue")),
     "done": lambda item: item.done(),
     "fail": lambda item: item.fail("no"),
     "fail-permanent": lambda item: item.fail(RuntimeError("broken"), permanent=True),

@@ -204,7 +204,8 @@ class World(PolicyWorld):
             self.models[other].enqueue(wanted)
 
     def give_back(self, name: str, tokens: list[str], kind: str, error: str, delay: float | None) -> None:
-        """fail, permanent, drop, requeue, later (postpone), unclaim (interrupt) or crash."""
+        """fail, permanent, drop, requeue, later (postpone, or close that closes the queue), unclaim (interrupt) or
+        crash."""
         queue = self.queue(name)
         calls = {
             "fail": lambda: queue.fail(tokens, error),
@@ -212,13 +213,18 @@ class World(PolicyWorld):
             "drop": lambda: queue.drop(tokens, error),
             "requeue": lambda: queue.requeue(tokens, delay=delay),
             "postpone": lambda: queue.later(tokens, delay or 0),
+            "close": lambda: queue.later(tokens, delay or 0, close="queue"),
             "interrupt": lambda: queue.unclaim(tokens),
             "crash": lambda: queue.crash(tokens, error),
         }
         outcomes = self.run(calls[kind]())
         said = error if kind in {"fail", "permanent", "drop", "crash"} else ""
-        delay_ms = round(delay * 1000) if delay is not None and kind in ("requeue", "postpone") else None
-        expected = self.models[name].give_back(tokens, kind, said, delay_ms)
+        takes_delay = kind in ("requeue", "postpone", "close")
+        delay_ms = round(delay * 1000) if delay is not None and takes_delay else None
+        model = self.models[name]
+        expected = model.give_back(tokens, "postpone" if kind == "close" else kind, said, delay_ms)
+        if kind == "close" and any(verdict != "lost" for verdict, _ in expected):
+            model.held_back.close(model.now, delay_ms or 0)
         assert [(one.verdict, round((one.delay or 0) * 1000)) for one in outcomes] == expected
 
     def renew(self, name: str, tokens: list[str]) -> None:

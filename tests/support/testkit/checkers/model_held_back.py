@@ -108,6 +108,10 @@ class HeldBack:
         """Until it is resumed, or for so many seconds."""
         self.paused_until = inf if seconds is None else now + 1000 * seconds
 
+    def close(self, now: int, milliseconds: int) -> None:
+        """By an app: the latest end holds."""
+        self.paused_until = max(self.paused_until, now + min(milliseconds, 86_400_000))
+
 
 class UnderPolicy:
     """A queue's clock, its policy, and what that holds back."""

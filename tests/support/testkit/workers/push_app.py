@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import AF_UNIX
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from testkit.programs.ports import free_port
 from testkit.servers.started import Started
@@ -149,3 +149,11 @@ class PushApp(Started):
                 """Logs nothing."""
 
         return Handler
+
+
+class StartApp(Protocol):
+    """The fixture `start_app`."""
+
+    def __call__(
+        self, respond: Respond | None = None, *, port: int = 0, socket: Path | None = None
+    ) -> PushApp: ...

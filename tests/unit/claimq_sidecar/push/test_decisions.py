@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from claimq.handler_verdicts import Closing
 from claimq_sidecar.push.decisions import Decision, NoResponse, Response, decide, decide_without
 
 DATE = "Tue, 24 Nov 2026 08:00:00 GMT"
@@ -25,29 +26,51 @@ def test_2xx_means_done(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "delay"),
+    ("status", "headers", "delay", "close"),
     [
-        (429, {"retry-after": "7"}, 7.0),
-        (503, {"retry-after": " 7 "}, 7.0),
-        (429, {}, 1.0),
-        (429, {"retry-after": "soon"}, 1.0),
-        (503, {"retry-after": LATER, "date": DATE}, 30.0),
-        (503, {"retry-after": DATE, "date": LATER}, 0.0),
-        (503, {"retry-after": LATER}, 20.0),
-        (503, {"retry-after": LATER, "date": "today"}, 20.0),
-        (429, {"retry-after": DATE}, 0.0),
-        (429, {"retry-after": "0"}, 0.0),
-        (429, {"retry-after": "86400"}, 3600.0),
-        (429, {"retry-after": "9" * 5000}, 3600.0),
-        (429, {"retry-after": LATER.replace("2026", "9" * 20), "date": DATE}, 1.0),
+        (429, {"retry-after": "7"}, 7.0, Closing.QUEUE),
+        (503, {"retry-after": " 7 "}, 7.0, Closing.QUEUE),
+        (429, {}, 1.0, None),
+        (429, {"retry-after": "soon"}, 1.0, None),
+        (503, {"retry-after": LATER, "date": DATE}, 30.0, Closing.QUEUE),
+        (503, {"retry-after": DATE, "date": LATER}, 0.0, None),
+        (503, {"retry-after": LATER}, 20.0, Closing.QUEUE),
+        (503, {"retry-after": LATER, "date": "today"}, 20.0, Closing.QUEUE),
+        (429, {"retry-after": DATE}, 0.0, None),
+        (429, {"retry-after": "0"}, 0.0, None),
+        (429, {"retry-after": "86400"}, 3600.0, Closing.QUEUE),
+        (429, {"retry-after": "9" * 5000}, 3600.0, Closing.QUEUE),
+        (429, {"retry-after": LATER.replace("2026", "9" * 20), "date": DATE}, 1.0, None),
     ],
 )
 def test_a_busy_app_gets_the_item_later_and_no_other_before(
-    status: int, headers: dict[str, str], delay: float
+    status: int, headers: dict[str, str], delay: float, close: Closing | None
 ) -> None:
     error = f"the app responded with status {status}: quota"
-    expected = Decision("later", error, "quota", delay=delay, pause=delay)
+    expected = Decision("later", error, "quota", delay=delay, pause=delay, close=close)
     assert decided(response(status, b"quota", headers)) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "close"), [("none", None), (" Queue ", Closing.QUEUE), ("queue", Closing.QUEUE)]
+)
+@pytest.mark.parametrize("verdict", [{}, {"claimq-verdict": "later"}])
+def test_a_header_names_what_a_busy_app_closes(
+    verdict: dict[str, str], header: str, close: Closing | None
+) -> None:
+    headers = {**verdict, "claimq-close": header, "retry-after": "7"}
+    decision = decided(response(503, headers=headers))
+    assert (decision.verb, decision.delay, decision.close) == ("later", 7.0, close)
+
+
+def test_without_its_header_the_verdict_later_closes_nothing() -> None:
+    assert decided(response(503, headers={"claimq-verdict": "later", "retry-after": "7"})).close is None
+
+
+def test_what_an_app_cannot_close_is_a_failure_that_names_the_known_ones() -> None:
+    decision = decided(response(429, headers={"claimq-close": "world", "retry-after": "7"}))
+    assert (decision.verb, decision.close, decision.permanent) == ("fail", None, False)
+    assert decision.error.endswith("; its header claimq-close is not one of none, queue")
 
 
 def test_another_5xx_means_fail_with_the_beginning_of_the_body() -> None:

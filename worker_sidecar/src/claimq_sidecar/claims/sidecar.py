@@ -49,14 +49,14 @@ class Sidecar:
         """Notifies of every free slot, and of the begin and end of a drain."""
         self.concurrency = Slots(settings.concurrency, self.changed)
         self.in_flight = ClaimsInFlight(self.concurrency, settings.processing_timeout)
-        self.verdicts = Verdicts(self.store, self.in_flight, self.metrics)
+        self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self._take_back)
         self.give_backs = GiveBacks(self.verdicts, self.in_flight, self.metrics)
         self.sessions = Sessions()
         self.drain = Draining(
             settings,
             self.in_flight,
             self.changed,
-            take_back=lambda: self.ahead.take_back_all(),  # noqa: PLW0108 - it is made later
+            take_back=self._take_back,
         )
         self.draining = self.drain.begun
         self.leaving = asyncio.Event()
@@ -78,6 +78,9 @@ class Sidecar:
     def now(self) -> float:
         """The monotonic clock."""
         return asyncio.get_running_loop().time()
+
+    def _take_back(self) -> None:
+        self.ahead.take_back_all()
 
     # Claims.
     async def claim(

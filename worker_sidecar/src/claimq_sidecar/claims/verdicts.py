@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
@@ -32,10 +32,18 @@ _log = logging.getLogger("claimq_sidecar.renewer")
 class Verdicts:
     """Ends claims and renews them. Each claim has one attempt at a time: a second request for it waits."""
 
-    def __init__(self, store: Store, in_flight: ClaimsInFlight, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        store: Store,
+        in_flight: ClaimsInFlight,
+        metrics: Metrics,
+        take_back: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``take_back`` is called after a verdict that closes something."""
         self._store = store
         self._in_flight = in_flight
         self._metrics = metrics
+        self._take_back = take_back
         self.settler = Settler(in_flight, partial(in_background, name="give back claims"))
         self.renewer = Renewer(in_flight, self._renew, lease=store.lease, lost=self._note_lost)
         self._recent = RecentVerdicts()
@@ -56,6 +64,8 @@ class Verdicts:
                 await self.wait_for_attempts(tokens)
                 call = work or call_of(verb, *endings)
                 answers |= await self._in_time(self.attempt(verb, tokens, call), share)
+                if any(ending.close for ending in endings):
+                    self._take_back()
         return [answers[token] for token in request.tokens]
 
     async def answer_all(self, requests: Mapping[str, VerdictRequest], share: Share) -> list[Outcome]:

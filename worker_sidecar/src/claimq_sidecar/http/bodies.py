@@ -16,6 +16,7 @@ from claimq_sidecar.http.field_types import (
     MAX_DELAY,
     MAX_ENTRIES,
     PAYLOAD_FIELDS,
+    CloseUnit,
     Delay,
     Detail,
     Error,
@@ -220,6 +221,7 @@ class LaterBody(TokensBody):
     """Claims to postpone."""
 
     delay: Delay
+    close: CloseUnit | None = None
 
 
 class LaterClaim(Body):
@@ -227,6 +229,7 @@ class LaterClaim(Body):
 
     token: Token
     delay: Delay
+    close: CloseUnit | None = None
 
 
 class UnclaimClaim(Body):

@@ -8,6 +8,7 @@ from typing import Final, TypeVar, cast
 
 import msgspec
 
+from claimq.handler_verdicts import Closing
 from claimq.item_options import ITEM_OPTIONS
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.bodies import Body
@@ -24,6 +25,7 @@ _FIXES: Final = {
     "ahead": f"give a whole number up to {MAX_ENTRIES}; in a session true or false",
     "wait": f"give seconds from 0 to {LONGEST_WAIT:g}",
     "delay": f"give seconds from 0 to {MAX_DELAY:g}",
+    "close": f"give one of: {', '.join(Closing)}",
     "encoding": "give one of auto, base64, text",
     "session": "give a string of at most 64 characters",
     "permanent": "give true or false",

@@ -59,6 +59,10 @@ Detail = Annotated[
         "with the item."
     ),
 ]
+CloseUnit = Annotated[
+    Literal["queue"],
+    Meta(description="What no worker claims from until the delay is over, at most for a day."),
+]
 ItemKey = Annotated[
     str,
     Meta(max_length=MAX_KEY, description="Of the items with the same key at most one is busy."),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from claimq.consuming.engine.endings import Ending
+from claimq.handler_verdicts import Closing
 from claimq.model import NewItem
 from claimq_sidecar.claims.calls import ClaimRequest, VerdictRequest
 from claimq_sidecar.http.bodies import (
@@ -137,7 +138,11 @@ def _ending(tokens: tuple[str, ...], words: Body) -> Ending[str]:
             return Ending(tokens, enqueue=_new_items(words.enqueue))
         case FailBody() | FailClaim():
             return Ending(tokens, words.error, words.permanent, words.detail, words.delay)
-        case RequeueBody() | RequeueClaim() | LaterBody() | LaterClaim():
+        case LaterBody() | LaterClaim():
+            return Ending(
+                tokens, delay=words.delay, close=None if words.close is None else Closing(words.close)
+            )
+        case RequeueBody() | RequeueClaim():
             return Ending(tokens, delay=words.delay)
         case _:
             return Ending(tokens)

@@ -9,8 +9,11 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Final
 
+from claimq.handler_verdicts import Closing
+
 VERDICT_HEADER: Final = "claimq-verdict"
-HEADERS: Final = frozenset({VERDICT_HEADER, "retry-after", "date"})
+CLOSE_HEADER: Final = "claimq-close"
+HEADERS: Final = frozenset({VERDICT_HEADER, CLOSE_HEADER, "retry-after", "date"})
 """The headers of a response that are kept."""
 LONGEST_DELAY: Final = 3600.0
 """Seconds of a Retry-After that are followed at most."""
@@ -21,6 +24,7 @@ LONGEST_DETAIL: Final = 2000
 LONGEST_BEGINNING: Final = 150
 """Characters of the response that are part of the error, by which failed items are counted."""
 _VERDICTS: Final = ("done", "fail", "permanent", "requeue", "later", "unclaim")
+_UNITS: Final = ("none", *Closing)
 _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
 
@@ -45,7 +49,8 @@ class NoResponse(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The verdict. ``delay``: seconds before the next attempt, None: as the queue's policy says; ``pause``: seconds
-    without further requests, of an app that wants fewer of them; None: it does not."""
+    without further requests, of an app that wants fewer of them; None: it does not. ``close``: what gets none from any
+    sidecar for the delay."""
 
     verb: str
     error: str = ""
@@ -53,20 +58,27 @@ class Decision:
     permanent: bool = False
     delay: float | None = None
     pause: float | None = None
+    close: Closing | None = None
 
 
 def decide(response: Response, now: datetime, *, retries_client_errors: bool = False) -> Decision:
     """The verdict of a response: by its header, otherwise by its status. ``now``: when it arrived, in UTC."""
     delay = _retry_after(response, now)
+    close = response.headers.get(CLOSE_HEADER, "").strip().lower()
+    if close and close not in _UNITS:
+        return _failure(response, delay, _not_one_of(CLOSE_HEADER, _UNITS))
+    unit = Closing(close) if close in list(Closing) else None
     named = response.headers.get(VERDICT_HEADER)
     if named is not None:
-        return _named(named.strip().lower(), response, delay)
+        return _named(named.strip().lower(), response, delay, unit)
     status = response.status
     if 200 <= status < 300:
         return Decision("done")
     if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and delay is not None):
+        if not close and delay:
+            unit = Closing.QUEUE
         delay = DEFAULT_DELAY if delay is None else delay
-        return replace(_failure(response, delay), verb="later", pause=delay)
+        return replace(_failure(response, delay), verb="later", pause=delay, close=unit)
     if 300 <= status < 400:
         return _failure(response, delay, "; redirects are not followed")
     return _failure(response, delay, permanent=400 <= status < 500 and not retries_client_errors)
@@ -81,17 +93,20 @@ def decide_without(reason: NoResponse, timeout: float) -> Decision:
     return Decision("fail", "the response of the app is not valid HTTP/1.1")
 
 
-def _named(verdict: str, response: Response, delay: float | None) -> Decision:
+def _named(verdict: str, response: Response, delay: float | None, unit: Closing | None) -> Decision:
     if verdict not in _VERDICTS:
-        note = f"; its header {VERDICT_HEADER} is not one of {', '.join(_VERDICTS)}"
-        return _failure(response, delay, note)
+        return _failure(response, delay, _not_one_of(VERDICT_HEADER, _VERDICTS))
     if verdict in ("fail", "permanent"):
         return _failure(response, delay, permanent=verdict == "permanent")
     if verdict == "unclaim":
         return Decision(verdict, pause=delay)
     if verdict == "later":
-        return Decision(verdict, delay=DEFAULT_DELAY if delay is None else delay)
+        return Decision(verdict, delay=DEFAULT_DELAY if delay is None else delay, close=unit)
     return Decision(verdict, delay=delay if verdict == "requeue" else None)
+
+
+def _not_one_of(header: str, words: tuple[str, ...]) -> str:
+    return f"; its header {header} is not one of {', '.join(words)}"
 
 
 def _failure(response: Response, delay: float | None, also: str = "", *, permanent: bool = False) -> Decision:

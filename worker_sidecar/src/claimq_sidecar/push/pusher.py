@@ -86,6 +86,8 @@ class Pusher:
         self._gate.gone.set()
         self._resume_at = 0.0
         self._resume_timer: asyncio.TimerHandle | None = None
+        self._closing = 0
+        """Verdicts that are to close something, until they are stored."""
         self._done: SharedDone[str] = SharedDone(self._end_done, self._in_background)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -114,9 +116,13 @@ class Pusher:
             self._resume_timer = loop.call_at(until, self._note_change)
         self._note_change()
 
+    def _note_closing(self, change: int) -> None:
+        self._closing += change
+        self._note_change()
+
     def _note_change(self) -> None:
-        """Opens or closes the gate, now that the app's readiness or a pause has changed."""
-        is_paused = asyncio.get_running_loop().time() < self._resume_at
+        """Opens or closes the gate, now that the app's readiness, a pause or a closing has changed."""
+        is_paused = self._closing > 0 or asyncio.get_running_loop().time() < self._resume_at
         self._metrics.paused.set(is_paused)
         self._metrics.ready.set(self._readiness.is_ready)
         if is_paused or not self._readiness.is_ready:
@@ -236,7 +242,10 @@ class Pusher:
         if outcome is NoResponse.BROKEN and self._sidecar.draining.is_set():
             self._sidecar.give_backs.begin(request.tokens, cause="drained", why=decision.error)
             return
-        if decision.pause is not None:
+        if decision.close is not None:  # the store ends this pause, or who resumes the queue
+            _log.info(LogEvent("push_closed", unit=decision.close, seconds=f"{decision.delay or 0:g}"))
+            self._note_closing(1)
+        elif decision.pause is not None:
             self._pause(decision.pause)
         if decision.verb == "done":
             self._done.add(request.tokens)
@@ -279,10 +288,13 @@ class Pusher:
         return (await self._sidecar.next({"done": done}, request, self._gate, share)).claims
 
     async def _end(self, tokens: tuple[str, ...], decision: Decision) -> None:
-        ending = Ending(tokens, decision.error, decision.permanent, decision.detail, decision.delay)
-        answer = self._sidecar.verdicts.answer
-        request = VerdictRequest(tokens, (ending,))
-        await self._until_answered(partial(answer, decision.verb, request))
+        words = (decision.error, decision.permanent, decision.detail, decision.delay)
+        request = VerdictRequest(tokens, (Ending(tokens, *words, close=decision.close),))
+        try:
+            await self._until_answered(partial(self._sidecar.verdicts.answer, decision.verb, request))
+        finally:
+            if decision.close is not None:
+                self._note_closing(-1)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = in_background(work, name="push")

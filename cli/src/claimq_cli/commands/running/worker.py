@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import click
 
 import claimq
+from claimq.handler_verdicts import Closing
 from claimq.server import default_worker
 from claimq_admin.errors import INTERRUPTED, NOT_DONE, CommandError
 from claimq_admin.stop_signals import stopping
@@ -78,6 +79,11 @@ class _AfterDashes(click.Command):
     help="Delay the items of programs that exit with code 75, or with 69 (60s unless given).",
 )
 @click.option(
+    "--close",
+    type=click.Choice([unit.value for unit in Closing]),
+    help="What exit code 69 closes for its delay: no worker claims from it until then.",
+)
+@click.option(
     "--grace",
     type=Duration(),
     default="30s",
@@ -93,7 +99,8 @@ class _AfterDashes(click.Command):
 @with_context
 async def worker(
     context: Context, name: str, command: tuple[str, ...], placeholder: str | None, concurrency: int,
-    timeout: float | None, kill_after: float, requeue_delay: float | None, grace: float, until_empty: bool,
+    timeout: float | None, kill_after: float, requeue_delay: float | None, close: str | None,
+    grace: float, until_empty: bool,
 ) -> None:  # fmt: skip
     """Run COMMAND for each item of the queue NAME.
 
@@ -111,7 +118,7 @@ async def worker(
     `empty`, `paused` or `stop`.
     """
     line = checked(command, placeholder)
-    limits = Limits(timeout, kill_after, requeue_delay)
+    limits = Limits(timeout, kill_after, requeue_delay, close)
     log_to_stderr("claimq", logging.WARNING)
     async with stopping() as stop:
         try:

@@ -16,8 +16,8 @@ class Meaning:
 MEANINGS = {
     "Ready": Meaning(
         "A summary of the other conditions. It is True with `Working`, `WorkersStarting`, `SpecSuspend`, "
-        "`PausedByHand`, `RolloutBlocked`, `NoProgress`, `MaxWaiting` and `OperatorConflict`, and otherwise has the "
-        "reason of the condition that is the cause. `kubectl get rq` shows the reason."
+        "`PausedByHand`, `ClosedByApp`, `RolloutBlocked`, `NoProgress`, `MaxWaiting` and `OperatorConflict`, and "
+        "otherwise has the reason of the condition that is the cause. `kubectl get rq` shows the reason."
     ),
     "RedisReachable": Meaning(
         "Whether the server can be used. True: `Reachable`, `ReachableWithWarnings`, `Full`. Unknown: "
@@ -134,8 +134,9 @@ MEANINGS = {
         },
     ),
     "Suspended": Meaning(
-        "True: `SpecSuspend` (`spec.suspend`), or `PausedByHand` (`claimq pause`; end it with `claimq -n "
-        "NAMESPACE resume NAME`). False: `NotSuspended`. `Unknown`: see RedisReachable."
+        "True: `SpecSuspend` (`spec.suspend`), `PausedByHand` (`claimq pause`), or `ClosedByApp` (`later` of an "
+        "app); end the last two with `claimq -n NAMESPACE resume NAME`. False: `NotSuspended`. `Unknown`: see "
+        "RedisReachable."
     ),
     "PauseForgotten": Meaning(
         "True (`PausedByHand`) if a pause without an end is a day old; otherwise there is no such condition. Resume "

@@ -1,11 +1,11 @@
-"""Condition Suspended: whether claims are stopped by spec.suspend or by `claimq pause`. Pure."""
+"""Condition Suspended: whether claims are stopped by spec.suspend, `claimq pause` or an app. Pure."""
 
 from __future__ import annotations
 
 from claimq.model import Pause
 from claimq.waiting.texts import pause_text
 from claimq_control.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
-from claimq_control.decide.pauses import PAUSED
+from claimq_control.decide.pauses import CLOSED, PAUSED
 
 TYPE = "Suspended"
 
@@ -25,5 +25,6 @@ def suspended(view: View) -> Condition:
     if snapshot.paused:
         resume = view.observed.workers.command("resume")
         message = f"the queue is {pause_text(snapshot.pause or Pause())}; resume it with `{resume}`"
-        return Condition(TYPE, TRUE, PAUSED, message)
+        is_closed = snapshot.pause is not None and snapshot.pause.by_app
+        return Condition(TYPE, TRUE, CLOSED if is_closed else PAUSED, message)
     return Condition(TYPE, FALSE, "NotSuspended", "items can be claimed")

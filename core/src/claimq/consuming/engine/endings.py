@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from claimq.handler_verdicts import Closing
 from claimq.model import Claim, NewItem
 
 AnyClaim = TypeVar("AnyClaim", bound=Claim | str)
@@ -21,3 +22,4 @@ class Ending(Generic[AnyClaim]):
     detail: str = ""
     delay: float | None = None
     enqueue: tuple[NewItem, ...] = ()
+    close: Closing | None = None

@@ -29,7 +29,8 @@ def call_of(verb: str, *endings: Ending[AnyClaim]) -> Work:
         case "requeue":
             return lambda queue: queue.requeue(claims, delay=delay, error=error, detail=detail)
         case "later":
-            return lambda queue: queue.later(claims, delay or 0.0, error=error, detail=detail)
+            close = ending.close
+            return lambda queue: queue.later(claims, delay or 0.0, close=close, error=error, detail=detail)
         case "drop":
             return lambda queue: queue.drop(claims, error)
         case "crash":

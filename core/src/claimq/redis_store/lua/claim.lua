@@ -15,7 +15,7 @@
 --   many items start in a time. Sent again it answers the same,
 --   with false for a claim that has ended since.
 --   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, 1 if the queue is paused, 2 if
---   limits hold items back, else 0, incarnation, number of workers that were seen within 20 s};
+--   limits or a closing hold items back, else 0, incarnation, number of workers that were seen within 20 s};
 --   {"AGAIN"}: the ring had many clients whose lists are gone, and has lost these entries now, or all items
 --   of the call had passed their deadlines (they are in failed) or wait for a key (in delayed);
 --   make a new call;
@@ -52,7 +52,9 @@ if #envelopes == 0 then
       c.due = whole(math.min(tonumber(c.due) or c.next_start, c.next_start))
     end
   end
-  local reason = c.paused and 1 or c.limits and (q.is_full or q.left > 0) and 2 or 0
+  local reason = c.limits and (q.is_full or q.left > 0) and 2 or 0
+  if c.is_closed then reason = q.client_items + count_in(q, '-') > 0 and 2 or 0
+  elseif c.paused then reason = 1 end
   return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,
     redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf')}
 end

@@ -4,8 +4,9 @@
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
 --   leases, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons, delayed:clients, config,
 --   levels, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 kind, 5 error, 6 its detail (8 KiB each at most), 7 delay in ms,
---   or "" for the policy's, 8.. claims as lib/claims.lua reads them
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 kind ("postpone queue": that also closes the queue for the
+--   delay, at most a day), 5 error, 6 its detail (8 KiB each at most), 7 delay in ms, or "" for the
+--   policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for
 --   another call) for each claim; {"STALE"}. If all are lost nothing is written.
 -- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000
@@ -61,6 +62,20 @@ local function unpark_clients(q, names)
   return_turns(q, names)
 end
 
+-- Closes the queue for the delay: a pause of which `paused` is "2". A pause that ends later, or has no end,
+-- stays.
+local LONGEST_CLOSING_MS = 86400000
+local function close_queue(q, worker, text, delay)
+  -- include paused
+  local ends, config = q.now + math.min(delay, LONGEST_CLOSING_MS), redis.call('HMGET', q.config, 'paused',
+    'paused_until', 'paused_at')
+  local pause, before = paused_of(q, config[1], config[2], '0')
+  if ends <= q.now or pause > 0 and (not before or before >= ends) then return end
+  local since = pause == 4 and tonumber(config[3]) or q.now
+  redis.call('HSET', q.config, 'paused', '2', 'paused_at', whole(since), 'paused_until', whole(ends),
+    'paused_by', worker, 'paused_reason', text)
+end
+
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest
 -- first, since what goes to the head later stands before what went there earlier: those that are left for
 -- another call must be older.
@@ -112,9 +127,11 @@ local function give_back(q, at, kind, error, detail, delay)
   return verdicts, true
 end
 
-local verdicts, has_changed = give_back(q, 8, ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]))
+local kind, unit = string.match(ARGV[4], '^(%l+) ?(%l*)$')
+local verdicts, has_changed = give_back(q, 8, kind, ARGV[5], ARGV[6], tonumber(ARGV[7]))
 local text = table.concat(verdicts, ' ')
 if has_changed then
+  if unit == 'queue' then close_queue(q, ARGV[9], ARGV[5], tonumber(ARGV[7]) or 0) end
   close(q, q.counts)
   keep_reply(q, text)
 end

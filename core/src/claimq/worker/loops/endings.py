@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from claimq.handler_verdicts import Fail, NotNow
+from claimq.handler_verdicts import Fail, Later, NotNow
 from claimq.worker.item import ClaimedItem
-from claimq.worker.wire import delay_fields, fail_fields
+from claimq.worker.wire import delay_fields, fail_fields, later_fields
 
 _LONGEST_TEXT = 200
 NO_VERDICT = (
@@ -29,7 +29,9 @@ def exit_error(error: BaseException | None) -> str | None:
 def verdict_on(error: Exception) -> tuple[str, dict[str, object], BaseException | None]:
     """The verdict at the end of a block that raised an exception: verb, words, and the exception to log, if any."""
     if isinstance(error, NotNow):
-        return error.verb, delay_fields(error.delay), None
+        is_later = isinstance(error, Later)
+        words = later_fields(error.delay, error.close) if is_later else delay_fields(error.delay)
+        return error.verb, words, None
     return "fail", fail_fields(error), error.__cause__ if isinstance(error, Fail) else error
 
 

@@ -18,7 +18,7 @@ local function before_claim(q, worker)
   elseif look_at and look_at % 1 > 0 then  -- a process may be gone: look in time
     due = math.min(tonumber(due) or look_at, look_at)
   end
-  if paused == 2 and ends then due = math.min(tonumber(due) or ends, ends) end
+  if (paused == 2 or paused == 4) and ends then due = math.min(tonumber(due) or ends, ends) end
   local last_seen = redis.call('ZSCORE', q.workers, worker)
   redis.call('HLEN', busy)  -- or WRONGTYPE
   if q.has_keys then
@@ -38,7 +38,7 @@ local function before_claim(q, worker)
   -- names this data on this server process; "" before its first claim
   q.incarnation = q.new_incarnation or q.stored_incarnation or ''
   return {
-    worker = worker, busy = busy, paused = paused > 0, expiry = config[2],
+    worker = worker, busy = busy, paused = paused > 0, is_closed = paused == 4, expiry = config[2],
     wait = config[3], limits = limits, due = due,
     overdue = is_overdue and 1 or 0,
     rate_flag = limits and string.find(limits, ' rate ', 1, true) and 4 or 0,  -- for OVERDUE of a reply

@@ -184,7 +184,6 @@ async def report(to: Report, bed: Bed, *, is_quick: bool) -> None:
     with tempfile.TemporaryDirectory() as directory, CountingProxy(Path(bed.path), Path(directory)) as proxy:
         async with claimq.connect(bed.url) as server:
             await fill(server.queue("small", worker="filler"), sizes, b"x" * 100)
-            where = await _where_us(bed, server.queue("small"), sizes)
             large = Sizes(waiting=_LARGE, busy=_LARGE, failed=_LARGE, queues=0)
             await fill(server.queue("large", worker="filler"), large, b"x" * 2**20)
             costs |= await _measure(to, bed, proxy, looks_of_queue(sizes))
@@ -198,13 +197,21 @@ async def report(to: Report, bed: Bed, *, is_quick: bool) -> None:
     for name, unit, most, value_of in _FIGURES:
         worst = max(costs, key=lambda look: value_of(costs[look]))
         to.add(Figure(name, f"most: {worst}", value_of(costs[worst]), unit, most=most, limit=worst))
+
+
+async def report_where(to: Report, bed: Bed, *, is_quick: bool) -> None:
+    """What the answer costs where an item stands."""
+    waiting = (_QUICK if is_quick else _FULL).waiting
+    to.heading(f"Where an item stands, among {waiting:,} waiting items of {_CLIENTS:,} clients")
+    where = await where_us(bed, waiting)
     for place, microseconds in where.items():
-        to.note(f"where an item stands, {place:<40}{microseconds:>8.0f} us")
+        to.note(f"{place:<50}{microseconds:>8.0f} us")
     place = max(where, key=where.__getitem__)
-    to.add(Figure("where_server_us", place, where[place], "us", most=_MOST_WHERE_US, limit=place))
+    says = "server time above an empty script, most"
+    to.add(Figure("where_server_us", says, where[place], "us", most=_MOST_WHERE_US, limit=place))
 
 
-async def _where_us(bed: Bed, queue: ReliableQueue, sizes: Sizes) -> dict[str, float]:
+async def where_us(bed: Bed, waiting: int) -> dict[str, float]:
     """Microseconds of the server for an answer, beside an empty script, by the item's place."""
     client = bed.client()
     with bed.measured(_WHERE_CALLS) as empty:
@@ -213,16 +220,20 @@ async def _where_us(bed: Bed, queue: ReliableQueue, sizes: Sizes) -> dict[str, f
     client.close()
     ids = {
         "client with one item": (1, 1),
-        "1 % from the end of the longest list": (sizes.waiting - sizes.waiting // 100, 0),
-        "middle of the longest list": (sizes.waiting // 2, 0),
+        "1 % from the end of the longest list": (waiting - waiting // 100, 0),
+        "middle of the longest list": (waiting // 2, 0),
     }
     microseconds: dict[str, float] = {}
-    for place, (number, of_client) in ids.items():
-        with bed.measured(_WHERE_CALLS) as cost:
-            for _ in range(_WHERE_CALLS):
-                where = await queue.where(f"id-{number}", client=f"client-{of_client}")
-                must(where is not None, "an item that waits was not found")
-        microseconds[place] = cost.server_main_us - empty.server_main_us
+    async with claimq.connect(bed.url) as server:
+        queue = server.queue("small", worker="filler")
+        await fill(queue, Sizes(waiting, busy=0, failed=0, queues=0), b"x" * 100)
+        for place, (number, of_client) in ids.items():
+            with bed.measured(_WHERE_CALLS) as cost:
+                for _ in range(_WHERE_CALLS):
+                    where = await queue.where(f"id-{number}", client=f"client-{of_client}")
+                    must(where is not None, "an item that waits was not found")
+            microseconds[place] = cost.server_main_us - empty.server_main_us
+    bed.empty()
     return microseconds
 
 

@@ -16,8 +16,10 @@ from claimq_bench import (
     consuming,
     cycle,
     enqueueing,
+    flow,
     idling,
     latency,
+    limiters,
     looking,
     pushing,
     reaping,
@@ -209,10 +211,10 @@ def _add_rates(report: Report, row: Row) -> None:
         least=min(50_000.0, lists.median * share),
         limit="Python's time for an item, shown above as client us",
     )
-    for rival in ("lists", "claimq"):
+    for rival, name in (("lists", "lists"), ("claimq", "cycle")):
         rate = Spread.of([cost.rate for cost in row.work_off[rival]])
         report.of_rounds(
-            f"{_short(rival)}_claim_done_per_second_b100",
+            f"{name}_claim_done_per_second_b100",
             f"items/s of {rival}, claim and done only",
             rate,
             unit="/s",
@@ -222,10 +224,6 @@ def _add_rates(report: Report, row: Row) -> None:
         "server time, against lists with one LPUSH a batch",
         row.server_against("lists, one LPUSH a batch"),
     )
-
-
-def _short(rival: str) -> str:
-    return "cycle" if rival == "claimq" else rival
 
 
 async def _enqueue(report: Report, bed: Bed, plan: Plan) -> None:
@@ -257,10 +255,6 @@ async def _enqueue(report: Report, bed: Bed, plan: Plan) -> None:
         least=4.0,
         limit="Python's time for a task and a call",
     )
-
-
-async def _consume(report: Report, bed: Bed, plan: Plan) -> None:
-    await consuming.report(report, bed, items=plan.consume_items, rounds=plan.consume_rounds)
 
 
 async def _waiting(report: Report, bed: Bed, plan: Plan) -> None:
@@ -373,13 +367,19 @@ async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
 _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "cycle": _cycle,
     "enqueue": _enqueue,
-    "consume": _consume,
+    "consume": lambda report, bed, plan: consuming.report(
+        report, bed, items=plan.consume_items, rounds=plan.consume_rounds
+    ),
     "tasks": lambda report, bed, plan: task_calls.report(
         report, bed, items=plan.consume_items, rounds=plan.consume_rounds
     ),
     "waiting": _waiting,
     "busy": _busy,
     "clients": _clients,
+    "flow": lambda report, bed, plan: flow.report(
+        report, bed, rounds=plan.scale_rounds, items=plan.single_items // 10
+    ),
+    "where": lambda report, bed, plan: looking.report_where(report, bed, is_quick=plan is QUICK),
     "calls": lambda report, bed, plan: script_calls.report(
         report, bed, items=plan.single_items // 5, rounds=plan.consume_rounds
     ),
@@ -391,8 +391,9 @@ _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "push": lambda report, bed, plan: pushing.report(report, bed, items=plan.push_items),
     "idle": lambda report, bed, plan: idling.report(report, bed, rounds=plan.scale_rounds),
     "cluster": lambda report, _, plan: cluster_calls.report(report, rounds=plan.consume_rounds),
+    "limiters": lambda report, bed, plan: limiters.report(report, bed, rounds=plan.sidecar_starts),
     "blocking": _blocking,
     "looking": lambda report, bed, plan: looking.report(report, bed, is_quick=plan is QUICK),
 }
-PARTS = tuple(part for part in _PARTS if part not in ("idle", "cluster", "blocking", "looking"))
+PARTS = tuple(part for part in _PARTS if part not in ("idle", "cluster", "limiters", "blocking", "looking"))
 """What runs without `--only`."""

@@ -40,11 +40,15 @@ class Compared:
 
 @dataclass
 class Side:
-    """A queue of one size: `slice` items are taken in each round, from clients in turn if there are any."""
+    """A queue of one size: `slice` items are taken in each round, from clients in turn if there are any, in claims of
+    `batch`. `is_keyed`: the names are those of keys. `is_claim_only`: the end of the claims is not measured."""
 
     queue: claimq.ReliableQueue
     clients: Sequence[str]
     at: int = 0
+    batch: int = BATCH
+    is_keyed: bool = False
+    is_claim_only: bool = False
 
     def items(self, count: int) -> list[NewItem]:
         """New items, for the clients in the order in which their turn comes."""
@@ -53,7 +57,10 @@ class Side:
             return [NewItem(payload) for payload in payloads]
         start, self.at = self.at, (self.at + count) % len(self.clients)
         names = itertools.islice(itertools.cycle(self.clients), start, start + count)
-        return [NewItem(payload, client=name) for payload, name in zip(payloads, names, strict=True)]
+        pairs = zip(payloads, names, strict=True)
+        if self.is_keyed:
+            return [NewItem(payload, key=name) for payload, name in pairs]
+        return [NewItem(payload, client=name) for payload, name in pairs]
 
 
 async def waiting(bed: Bed, *, many: int, few: int, rounds: int) -> Compared:
@@ -64,7 +71,7 @@ async def waiting(bed: Bed, *, many: int, few: int, rounds: int) -> Compared:
             side = Side(server.queue(f"waiting-{count}", worker="bench"), ())
             await side.queue.enqueue_many(side.items(count))
             sides.append(side)
-        compared = await _compare(bed, sides, (many, few), rounds, slice_of=500)
+        compared = await compare(bed, sides, (many, few), rounds, slice_of=500)
     bed.empty()
     return compared
 
@@ -79,7 +86,7 @@ async def busy(bed: Bed, *, many: int, few: int, rounds: int) -> Compared:
             await hold(server, side.queue.name, count)
             await side.queue.enqueue_many(side.items(10_000))
             sides.append(side)
-        compared = await _compare(bed, sides, (10_000, 10_000), rounds, slice_of=1000)
+        compared = await compare(bed, sides, (10_000, 10_000), rounds, slice_of=1000)
         for side, count in zip(sides, (many, few), strict=True):
             must(
                 (await side.queue.lengths())[claimq.State.BUSY] == count,
@@ -99,7 +106,7 @@ async def clients(bed: Bed, *, many: int, rounds: int) -> Compared:
             )
             await side.queue.enqueue_many(side.items(2 * many))
             sides.append(side)
-        compared = await _compare(bed, sides, (2 * many, 2 * many), rounds, slice_of=1000)
+        compared = await compare(bed, sides, (2 * many, 2 * many), rounds, slice_of=1000)
     bed.empty()
     return compared
 
@@ -114,9 +121,10 @@ async def hold(server: claimq.Server, name: str, count: int) -> None:
         must(len(claims) == each, f"{name}: {each} items were enqueued, {len(claims)} could be claimed")
 
 
-async def _compare(
+async def compare(
     bed: Bed, sides: list[Side], sizes: tuple[int, int], rounds: int, *, slice_of: int
 ) -> Compared:
+    """The cost of slices of two sides, which take turns; `sizes`: how many items wait in each at the end."""
     costs: list[list[Cost]] = [[], []]
     for number in range(rounds + 1):  # the first round warms up
         for which in (0, 1) if number % 2 else (1, 0):
@@ -130,14 +138,19 @@ async def _compare(
 
 
 async def _slice(bed: Bed, side: Side, count: int) -> Cost:
-    new = side.items(count)
+    new, held = side.items(count), list[claimq.Claim]()
     with bed.measured(count) as cost:
-        for _ in range(0, count, BATCH):
-            claims = await side.queue.claim(BATCH, wait=0)
-            must(len(claims) == BATCH, f"{side.queue.name}: a claim of {BATCH} got {len(claims)}")
-            must(
-                all_done(await side.queue.done(claims)),
-                f"{side.queue.name}: a claim of this process was lost",
-            )
+        for _ in range(0, count, side.batch):
+            claims = await side.queue.claim(side.batch, wait=0)
+            must(len(claims) == side.batch, f"{side.queue.name}: a claim of {side.batch} got {len(claims)}")
+            if side.is_claim_only:
+                held += claims
+            else:
+                await _end(side, claims)
+    await _end(side, held)
     await side.queue.enqueue_many(new)
     return cost
+
+
+async def _end(side: Side, claims: list[claimq.Claim]) -> None:
+    must(all_done(await side.queue.done(claims)), f"{side.queue.name}: a claim of this process was lost")

@@ -1,8 +1,6 @@
 """Clients take turns by processing time: a claim counts the mean of a client, and its end the rest."""
 
-import heapq
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import pytest
@@ -11,6 +9,7 @@ from claimq import Claim, NewItem, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from testkit.queues.frozen_clock import FrozenClock
 from testkit.queues.looking import texts
+from testkit.queues.slots import Slots
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -47,48 +46,6 @@ async def fill(queue: Queue, *clients: str, count: int = 10) -> None:
     )
 
 
-class Slots:
-    """Workers that work on several items at once, each for as long as an item of its client takes (ms)."""
-
-    def __init__(self, queue: Queue, clock: FrozenClock, service: Mapping[str, int], slots: int) -> None:
-        self.queue, self.clock, self.service, self.slots = queue, clock, service, slots
-        self.busy: list[tuple[int, int, Claim]] = []
-        self.number = 0
-        self.used: Counter[str] = Counter()
-        self.waits: dict[str, list[int]] = defaultdict(list)
-
-    async def start(self) -> None:
-        if len(self.busy) == self.slots:
-            return
-        for claim in await self.queue.claim(self.slots - len(self.busy), wait=0):
-            client = claim.item.client or "-"
-            self.number += 1
-            end = self.clock.now["q"] + self.service[client]
-            self.waits[client].append(self.clock.now["q"] - round(claim.item.enqueued_at * 1000))
-            heapq.heappush(self.busy, (end, self.number, claim))
-
-    async def end_next(self, before: int) -> bool:
-        """Ends what ends next, if that is before the instant; else the clock stands at it."""
-        if not self.busy or self.busy[0][0] > before:
-            self.clock.move("q", before - self.clock.now["q"])
-            return False
-        end = self.busy[0][0]
-        self.clock.move("q", end - self.clock.now["q"])
-        ended: list[Claim] = []
-        while self.busy and self.busy[0][0] == end:
-            ended.append(heapq.heappop(self.busy)[2])
-        for claim in ended:
-            self.used[claim.item.client or "-"] += self.service[claim.item.client or "-"]
-        await self.queue.done(ended)
-        return True
-
-    async def run(self, seconds: int) -> None:
-        until = self.clock.now["q"] + 1000 * seconds
-        await self.start()
-        while await self.end_next(until):
-            await self.start()
-
-
 @pytest.mark.parametrize(
     ("service", "weights"),
     [
@@ -107,23 +64,18 @@ async def test_shares_of_time_are_those_of_the_weights(
             [NewItem("x", client=None if client == "-" else client)] * (1_500_000 // milliseconds)
         )
     slots = Slots(queue, clock_of(queue), service, 10)
-    await slots.run(max(service.values()) // 1000 + 1)  # the first end of each
-    slots.used.clear()
     mean = sum(service.values()) / len(service)
-    await slots.run(round(60 * mean / 1000))
-    total = sum(slots.used.values())
-    for client, milliseconds in service.items():
-        fair = weights.get(client, 1) / sum(weights.get(other, 1) for other in service)
-        assert slots.used[client] / total == pytest.approx(fair, abs=0.05 + milliseconds / total), slots.used
+    off = await slots.shares_off(round(60 * mean), weights)
+    assert max(off.values()) <= 0.05, slots.used
 
 
 async def test_a_client_that_comes_waits_for_few_ends_of_long_items(queue: Queue) -> None:
     await fill(queue, "slow", "slower", count=50)
     slots = Slots(queue, clock_of(queue), {"slow": 30_000, "slower": 60_000, "quiet": 100}, 3)
-    await slots.run(200)
+    await slots.run(200_000)
     for _ in range(5):
         await queue.enqueue("quiet", client="quiet")
-        await slots.run(100)
+        await slots.run(100_000)
     assert len(slots.waits["quiet"]) == 5
     assert max(slots.waits["quiet"]) <= 60_000
 

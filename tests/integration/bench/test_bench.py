@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 
 import claimq
+from claimq_bench import flow, limiters
+from claimq_bench.meter import Bed
 from claimq_bench.rivals import Library, new_payloads
 from testkit.programs.make import command_of
 from testkit.repository.tree import ROOT
@@ -44,3 +46,16 @@ async def test_a_batch_that_one_call_cannot_claim_is_worked_off_in_several(valke
         await library.enqueue(payloads, 500)
         assert await library.work_off(500, 500) == payloads
         assert await library.left() == 0
+
+
+async def test_limits_and_turns_are_measured_beside_queues_without_them() -> None:
+    bed = Bed(persistent=False)
+    try:
+        found = await flow.measure(bed, rounds=1, items=20)
+        runs = [await way(bed, 20, 100) for way in limiters.WAYS.values()]
+    finally:
+        bed.close()
+    assert set(found.costs) == {pair.name for pair in flow.PAIRS}
+    assert found.share_error <= 0.05
+    assert [len(run.starts) for run in runs] == [20, 20, 20]
+    assert all(run.starts == sorted(run.starts) for run in runs)

@@ -10,8 +10,10 @@ import pytest
 
 from claimq_bench import (
     consuming,
+    flow,
     killing,
     latency,
+    looking,
     program,
     pushing,
     reaping,
@@ -62,13 +64,17 @@ def what_takes_long_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The results of measurements with many items, processes or sidecars."""
     of_defaults = {"coroutine": [COST], "function": [COST]}
     rates = through_sidecar.Rates(SPREAD, SPREAD, SPREAD)
+    compared = scale.Compared([COST], [COST])
+    of_flow = flow.Found({pair.name: compared for pair in flow.PAIRS}, compared, [(1.0, 1.0)], 0.0, 1.0)
     for module, name, result in (
         (consuming, "measure", consuming.Found([COST], [COST], of_defaults, [1.0], [1.0], [1.0], [1.0])),
+        (flow, "measure", of_flow),
         (killing, "_measure", 1.0),
+        (looking, "where_us", {"somewhere": 1.0}),
         (latency, "measure", latency.Latencies({way: [1.0] * latency.ROUNDS for way in latency.SAYS})),
         (pushing, "measure", pushing.Found("Go", SPREAD, SPREAD)),
         (reaping, "measure", reaping.Reaping(COST, SPREAD, 1.0)),
-        *((scale, name, scale.Compared([COST], [COST])) for name in ("waiting", "busy", "clients")),
+        *((scale, name, compared) for name in ("waiting", "busy", "clients")),
         (streaming, "_rounds", ([through_sidecar.Delivery(1.0, 1.0, 1.0, 1.0)], [1.0], 1.0)),
         (
             through_sidecar,

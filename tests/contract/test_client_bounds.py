@@ -177,6 +177,20 @@ async def test_a_claim_that_is_lost_from_busy_holds_back_its_client_no_longer(
     assert in_progress(server) == {b"a": b"1", b"b": b"1"}
 
 
+async def test_an_item_in_progress_counts_when_its_lease_was_lost_and_is_mended(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await filled(queue, Limit("slots", busy=1, per="client"), clients="a")
+    (claim,) = await queue.claim(1, wait=0)
+    server.call("ZREM", "cq:{q}:leases", claim.token)
+    await queue.reap()
+    server.call("ZADD", "cq:{q}:leases", claim.lease_until * 1000, claim.token)
+    await move_clock(queue, 29)
+    await queue.renew([claim])
+    await move_clock(queue, 1)
+    assert await starts(queue) == ""
+
+
 async def words(queue: ReliableQueue) -> list[str | int]:
     """Of a claim call of this worker."""
     lane = queue._connection.take_lane()

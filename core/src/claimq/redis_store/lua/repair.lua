@@ -152,6 +152,13 @@ end
 local gone, starts_at, starts_from = old_starts()
 local lost = q.limits and string.find(q.limits, '|', 1, true) and lost_clients() or {}
 
+-- Counts of items in progress while no claim has a lease; items that lost theirs are counted again.
+local function forget_counts()
+  -- include count_again
+  redis.call('DEL', q.base .. 'in_progress')
+  count_again(q)
+end
+
 local function end_shares()
   -- include sweep_shares
   sweep_shares(q, ended, limit)
@@ -179,7 +186,7 @@ if adopted then
   note_size(q, #adopted)
 end
 set_bound(q, bound)
-if has_old_counts then redis.call('DEL', q.base .. 'in_progress') end
+if has_old_counts then forget_counts() end
 if cursor then
   sliced(old_weights, function(...) redis.call('HDEL', q.base .. 'bytes', ...) end)
   redis.call('HSET', stats, 'repair_bytes', cursor)

@@ -2,7 +2,7 @@
 -- they are removed. Where a lease has lost its item, and so its client, all are counted again by the next
 -- claim. Returns the clients that may start an item again.
 local function count_ends(q, busy, tokens)
-  -- include client_of slices limits_tail
+  -- include client_of slices limits_tail count_again
   local _, _, counting, _, limits = read_tail(q)
   local key, most, names, counts, seen, is_lost = q.base .. 'in_progress', math.huge, {}, {}, {}, false
   for number in string.gmatch(limits, ' client busy (%d+)') do most = math.min(most, tonumber(number)) end
@@ -21,9 +21,6 @@ local function count_ends(q, busy, tokens)
     if left <= 0 then redis.pcall('HDEL', key, name) end
     if left < most and left + count >= most then names[#names + 1] = name end
   end
-  if is_lost then
-    q.limits = string.gsub(q.limits, '|([01]%+?)=?%S*', '|%1=')
-    redis.call('HSET', q.stats, 'limits', q.limits)
-  end
+  if is_lost then count_again(q) end
   return names
 end

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from claimq.policy import Match
 from claimq.tokens import make_token
 from testkit.checkers import model_item
-from testkit.checkers.model_held_back import UnderPolicy
-from testkit.checkers.model_item import COUNTED, Held, ModelItem, Order, decide, first_of, levels_of, numbers
+from testkit.checkers.model_item import COUNTED, Held, ModelItem, Order, decide, levels_of, numbers
+from testkit.checkers.model_turns import Turns
 
 SEEN_EVERY_MS = 5000
 FORGET_WORKERS_MS = 3600000
 
 
-class QueueModel(UnderPolicy):
+class QueueModel(Turns):
     """Instants are ms. What the documents leave open (the id of a payload that a repair adopts) is the server's."""
 
     def __init__(self, name: str, now: int) -> None:
@@ -24,21 +24,11 @@ class QueueModel(UnderPolicy):
         self.batch = self.number = 0
         self.workers: dict[str, int] = {}
         self.all_tokens: list[str] = []
-        self.ring: list[str] = []
-        self.lists: dict[str, deque[ModelItem]] = {}
-        """The waiting items of each client, by priority; first in, first out among equal ones."""
-        self.passed: Counter[str] = Counter()
-        self.delayed: list[tuple[int, ModelItem]] = []
-        self.busy: dict[str, Held] = {}
         self.failed: dict[str, tuple[int, ModelItem]] = {}
         self.ids: dict[str, int] = {}
         self.removed: list[tuple[str, str]] = []
 
     # Where items are.
-    def waiting(self) -> int:
-        """The length of main."""
-        return sum(map(len, self.lists.values()))
-
     def lengths(self) -> dict[str, int]:
         """State to number of items."""
         return {
@@ -54,15 +44,6 @@ class QueueModel(UnderPolicy):
         since = {"main": heads, "busy": claimed, "failed": [at for at, _ in self.failed.values()]}
         ages = {state: (self.now - min(at)) / 1000 if at else None for state, at in since.items()}
         return ages | {"delayed": max(self.now - min(dues), 0) / 1000 if dues else None}
-
-    def in_claim_order(self) -> list[ModelItem]:
-        """Main, in the order in which it would be claimed now."""
-        ring = [*self.ring] if self.ring else ["-"]
-        if "-" not in ring:
-            ring.append("-")
-        rows = [list(self.lists.get(client, ())) for client in ring]
-        longest = max(map(len, rows), default=0)
-        return [row[turn] for turn in range(longest) for row in rows if turn < len(row)]
 
     def _tail(self, item: ModelItem) -> None:
         items = self.lists.setdefault(item.client, deque())
@@ -127,31 +108,23 @@ class QueueModel(UnderPolicy):
     # The worker's side.
     def claim(
         self, worker: str, count: int, nonce: str, *,
-        once: bool = False, chosen: ModelItem | None = None, started: int = 0,
+        once: bool = False, chosen: ModelItem | None = None, clients: Sequence[str] = (),
     ) -> list[tuple[str, ModelItem]]:  # fmt: skip
-        """Tokens with their items; what is overdue is reaped on the way, and then claimed unless ``once``. ``started``:
-        how many the server let start, where the limits leave it a choice."""
+        """Tokens with their items; what is overdue is reaped on the way, and then claimed unless ``once``. ``clients``:
+        of the items that the server let start, where the model leaves it a choice."""
         while True:
             overdue = any(due <= self.now for due, _ in self.delayed) or bool(self._expired())
-            most = self.most(count, started, len(self.busy))
-            got = self._take_out(chosen) if chosen else self._take(most)
+            got = self._take_out(chosen) if chosen else self._take_in_turn(count, clients)
             if self.now - self.workers.get(worker, -SEEN_EVERY_MS) >= SEEN_EVERY_MS:
                 self.workers[worker] = self.now
+            is_short = once or self.is_paused or any(item.comes_alone for item in got)
+            least = 0 if is_short else self.least(count)
             claims = [self._hold(worker, item, nonce) for item in got]
-            self.held_back.started(self.now, [item.number for item in got])
+            self.held_back.started(self.now, [(item.number, item.client) for item in got])
+            assert len(got) >= least or not self.has_startable(got), "items may start, and did not"
             reaped = self.reap(100) if overdue else (list[tuple[str, str, str]](), 0)
             if claims or once or not any(reaped):
                 return claims
-
-    def _take_out(self, chosen: ModelItem) -> list[ModelItem]:
-        """One item, wherever it waits."""
-        self.delayed = [entry for entry in self.delayed if entry[1] is not chosen]
-        for client, items in self.lists.items():
-            if any(item is chosen for item in items):
-                self.lists[client] = deque(item for item in items if item is not chosen)
-                if len(items) == 1:
-                    self._forget(client)
-        return [chosen]
 
     def _hold(self, worker: str, item: ModelItem, nonce: str) -> tuple[str, ModelItem]:
         self.counts["claimed"] += 1
@@ -164,32 +137,6 @@ class QueueModel(UnderPolicy):
         self.busy[token] = Held(item, worker, self.now, self.now + round(self.policy.busy_expiry * 1000))
         self.all_tokens.append(token)
         return token, item
-
-    def _take(self, want: int) -> list[ModelItem]:
-        if want and self.lists.get("-") and self.ring and "-" not in self.ring:
-            self.ring.append("-")
-        got: list[ModelItem] = []
-        for_itself = False
-        while len(got) < want and not for_itself and any(self.lists.values()):
-            client = self.ring[0] if self.ring else "-"
-            items = self.lists[client]
-            chosen, passed = first_of(items, self.passed[client])
-            for_itself = chosen.comes_alone
-            if for_itself and got:
-                break
-            self.passed[client] = passed
-            items.remove(chosen)
-            got.append(chosen)
-            self.ring = self.ring[1:] + ([client] if self.ring and items else [])
-            if not items:
-                self._forget(client)
-        return got
-
-    def _forget(self, client: str) -> None:
-        """A client has no items left."""
-        self.ring = [one for one in self.ring if one != client]
-        if client != "-":
-            del self.passed[client]
 
     def done(self, tokens: Iterable[str]) -> list[str]:
         """Ends claims."""
@@ -218,9 +165,10 @@ class QueueModel(UnderPolicy):
         verdicts: dict[str, tuple[str, int]] = dict.fromkeys(tokens, ("lost", 0))
         held = [token for token in dict.fromkeys(tokens) if token in self.busy]
         live = sorted(held, key=lambda token: numbers([token]))
+        items = [self.busy[token].item for token in live]
         verdicts.update(self._settle(live, kind, error, delay_ms))
         if kind == "interrupt" and not error:
-            self.held_back.given_back(self.now, numbers(live))
+            self.held_back.given_back(self.now, [(one.number, one.client) for one in items])
         seen: set[str] = set()
         answers: list[tuple[str, int]] = []
         for token in tokens:

@@ -1,6 +1,6 @@
 """What keeps items from starting, as plain Python: pauses, and limits by the starts that they count."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 
@@ -31,7 +31,8 @@ class HeldBack:
     policy: Policy = DEFAULTS
     temporary: dict[str, Temporary] = field(default_factory=dict[str, Temporary])
     paused_until: float = 0
-    _starts: dict[str, list[_Start]] = field(default_factory=dict[str, list[_Start]])
+    _starts: dict[tuple[str, str], list[_Start]] = field(default_factory=dict[tuple[str, str], list[_Start]])
+    """Of a limit's name, and of a client or "" for all of them."""
     _returned: set[int] = field(default_factory=set[int])
 
     @property
@@ -45,22 +46,35 @@ class HeldBack:
             self.policy.limits, [one for one in self.temporary.values() if one.until * 1000 > now]
         )
 
-    def startable(self, now: int, busy: int) -> tuple[int, int] | None:
-        """The fewest and the most items that may start; None without a limit."""
-        if not (limits := self.limits(now)):
-            return None
-        least: list[int] = []
-        most: list[int] = []
-        for limit in limits:
+    def has_client_limits(self, now: int) -> bool:
+        """Whether some hold for each client."""
+        return any(limit.per == "client" for limit in self.limits(now))
+
+    def startable(self, now: int, busy: int) -> tuple[float, float] | None:
+        """The fewest and the most items that may start by the limits of the queue; None without a limit."""
+        return self._between("", now, busy) if self.limits(now) else None
+
+    def room(self, client: str, now: int, busy: int) -> tuple[float, float]:
+        """The same for a client by the limits that each has. Of its rates only the most is known."""
+        least, most = self._between(client, now, busy) if client != "-" else (inf, inf)
+        has_rates = any(limit.per == "client" and limit.rate for limit in self.limits(now))
+        return 0 if has_rates and client != "-" else least, most
+
+    def _between(self, client: str, now: int, busy: int) -> tuple[float, float]:
+        least, most = [inf], [inf]
+        for limit in self.limits(now):
+            if (limit.per == "client") != bool(client):
+                continue
             if limit.busy is not None:
                 least.append(max(0, limit.busy - busy))
                 most.append(least[-1])
             else:
-                least.append(self._room(limit, now, self._starts.get(limit.name, [])))
+                starts = self._starts.get((limit.name, client), [])
                 counting = [
                     _Start(one.at, None if one.number in self._returned else one.number, one.rate)
-                    for one in self._starts.get(limit.name, [])
+                    for one in starts
                 ]
+                least.append(self._room(limit, now, starts))
                 most.append(self._room(limit, now, counting))
         return min(least), min(most)
 
@@ -76,25 +90,25 @@ class HeldBack:
         _, period, burst = _rate_of(limit)
         return max(0, (burst * period - level) // period)
 
-    def started(self, now: int, numbers: list[int]) -> None:
-        """Claims with these numbers count."""
-        if numbers and self.has_limits:
-            self._note(now, [*numbers])
+    def started(self, now: int, claims: Sequence[tuple[int, str]]) -> None:
+        """Claims with these numbers, of these clients, count."""
+        if claims and self.has_limits:
+            self._note(now, claims)
 
-    def given_back(self, now: int, numbers: list[int]) -> None:
+    def given_back(self, now: int, claims: Sequence[tuple[int, str]]) -> None:
         """Claims whose apps have not begun."""
-        if numbers and self.has_limits and self._starts:
-            self._returned.update(numbers)
-            self._note(now, [None])
+        if claims and self.has_limits and self._starts:
+            self._returned.update(number for number, _ in claims)
+            self._note(now, [(None, client) for _, client in claims])
 
-    def _note(self, now: int, numbers: list[int | None]) -> None:
+    def _note(self, now: int, claims: Sequence[tuple[int | None, str]]) -> None:
         """Of limits that do not hold the starts are forgotten."""
-        self._starts = {
-            limit.name: [
-                *self._starts.get(limit.name, []), *(_Start(now, number, _rate_of(limit)) for number in numbers)
-            ]
-            for limit in self.limits(now) if limit.rate is not None
-        }  # fmt: skip
+        before, self._starts = self._starts, {}
+        for limit in (limit for limit in self.limits(now) if limit.rate is not None):
+            self._starts |= {key: starts for key, starts in before.items() if key[0] == limit.name}
+            for number, client in claims:
+                key = (limit.name, client if limit.per == "client" else "")
+                self._starts[key] = [*self._starts.get(key, []), _Start(now, number, _rate_of(limit))]
 
     def change_limit(self, now: int, limit: Limit, seconds: int | None) -> None:
         """For so many seconds, or of the policy."""
@@ -141,7 +155,7 @@ class UnderPolicy:
     def most(self, count: int, started: int, busy: int) -> int:
         """How many of so many items may start. ``started``: how many the server let start, if it has a choice."""
         least, most = self.held_back.startable(self.now, busy) or (count, count)
-        return 0 if self.is_paused else min(count, max(least, min(most, started)))
+        return 0 if self.is_paused else int(min(count, max(least, min(most, started))))
 
 
 def _rate_of(limit: Limit) -> tuple[int, int, int]:

@@ -215,6 +215,7 @@ def inconsistencies(stored: Stored) -> list[str]:
         *_wrong_claims(stored),
         *_wrong_turns(stored),
         *_wrong_shares(stored),
+        *_wrong_in_progress(stored),
         *_wrong_counts(stored),
         *_wrong_weights(stored),
         *_wrong_levels(stored),
@@ -244,6 +245,15 @@ def _wrong_shares(stored: Stored) -> Iterator[str]:
     counted = {client: int(text.split(" ")[2]) for client, text in stored.shares.items()}
     if wrong := {client: (count, busy[client]) for client, count in counted.items() if count != busy[client]}:
         yield f"items of clients in progress are counted as the first, and are the second: {wrong}"
+
+
+def _wrong_in_progress(stored: Stored) -> Iterator[str]:
+    """Where a bound per client holds and nothing is being counted."""
+    if not re.search(r"\|[01]\+? \d+ .* client busy ", stored.stats.get("limits", "")):
+        return
+    busy = Counter(item.client for item in stored.busy.values() if item.client != "-")
+    if stored.in_progress != {client: str(count) for client, count in busy.items()}:
+        yield f"items of clients in progress are counted as {stored.in_progress}, and are {dict(busy)}"
 
 
 def _wrong_claims(stored: Stored) -> Iterator[str]:

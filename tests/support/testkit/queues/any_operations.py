@@ -48,9 +48,18 @@ def failed_policies(draw: st.DrawFn) -> FailedPolicy:
 limits = st.sampled_from((
     (), (), (), (Limit("n", busy=2),), (Limit("api", rate="9/m"),), (Limit("api", rate="2/s", burst=4),),
     (Limit("api", rate="2/s", burst=2), Limit("n", busy=3), Limit("api-2", rate="100/h", burst=9)),
+    (Limit("each", busy=1, per="client"),), (Limit("each", busy=2, per="client"), Limit("n", busy=4)),
+    (Limit("calls", rate="9/m", burst=2, per="client"), Limit("each", busy=3, per="client")),
 ))  # fmt: skip
 changed_limits = st.sampled_from(
-    (Limit("n", busy=1), Limit("n", busy=4), Limit("api", rate="1/s", burst=3), Limit("api", rate="30/m"))
+    (
+        Limit("n", busy=1),
+        Limit("n", busy=4),
+        Limit("api", rate="1/s", burst=3),
+        Limit("api", rate="30/m"),
+        Limit("each", busy=2, per="client"),
+        Limit("calls", rate="1/s", burst=3, per="client"),
+    )
 )
 policies = st.builds(
     Policy,
@@ -63,6 +72,6 @@ policies = st.builds(
     max_waiting=st.builds(MaxWaiting, *map(st.sampled_from, ((None, 3, 9), (None, None, 2), (None, 10**9)))),
     id_window=st.sampled_from((1.0, 3600.0)),
     failed=failed_policies(),
-    fairness=st.just(EXACT.fairness),
+    fairness=st.sampled_from((EXACT.fairness, EXACT.fairness, Fairness(by="time"))),
     limits=limits,
 )

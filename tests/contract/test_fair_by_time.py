@@ -246,3 +246,17 @@ async def test_a_plan_that_is_given_up_keeps_no_client_out(
     assert texts(await queue.claim(18, wait=0)) == ["ann0"]
     await fill(queue, "cid", count=1)
     assert "cid0" in texts(await queue.claim(4, wait=0))
+
+
+async def test_an_item_whose_lease_was_lost_is_not_counted_after_its_end(
+    server: Server, queue: Queue
+) -> None:
+    await fill(queue, "ann", "bob")
+    claims = await queue.claim(2, wait=0)
+    for claim in claims:
+        server.call("ZREM", "cq:{q}:leases", claim.token)
+    await queue._connection.run("repair", [queue._keys.main], [100])
+    for claim in claims:
+        server.call("ZADD", "cq:{q}:leases", claim.lease_until * 1000, claim.token)
+    await queue.done(claims)
+    assert [share(server, client)["count"] for client in ("ann", "bob")] == [0, 0]

@@ -15,11 +15,13 @@ local function sweep_shares(q, ended, limit)
   read_shares(q, names)
   for i, name in ipairs(names) do
     local share = q.shares[name]
-    if is_idle then share.count = 0 end
+    -- items whose leases are lost may still be in progress: their ends count nothing now
+    if is_idle and share.count > 0 then share.count, share.is_changed = 0, true end
     if not tags[i] and (not share.base or share.count == 0 and share.base <= turn_of(q).at) then
       gone[#gone + 1] = name
     end
   end
+  write_shares(q)
   if #gone > 0 then redis.call('HDEL', key, unpack(gone)) end
   if not page.err and page[1] ~= from then redis.call('HSET', q.stats, 'repair_share', page[1]) end
   if redis.pcall('HLEN', key) == 0 and is_idle then redis.call('HDEL', q.stats, 'turns', 'repair_share') end

@@ -1,0 +1,119 @@
+"""Turns and limits of clients that change while few items are claimed, given back and lost, against a plain model.
+
+CLAIMQ_PROPERTY_EXAMPLES and CLAIMQ_PROPERTY_SEED are as for the other operations. A failure is shown as it was found.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from claimq import Limit
+from claimq.waiting.fairness import Fairness
+from testkit.checkers.lockstep import New, World
+from testkit.plugin import FLAVOURS
+from testkit.queues.any_operations import ENDED, EXACT, WORKERS, picks, workers
+from testkit.servers.server import Server
+
+EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
+SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
+SETTINGS = settings(
+    stateful_step_count=50, database=None, deadline=None, phases=[Phase.generate], print_blob=True,
+    report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    max_examples=EXAMPLES or 60,
+)  # fmt: skip
+items: st.SearchStrategy[list[New]] = st.lists(
+    st.tuples(st.just(b"x"), st.none(), st.sampled_from((None, "a", "b", "c")), st.none()),
+    min_size=1,
+    max_size=6,
+)
+BOUND, OTHER = Limit("each", busy=1, per="client"), Limit("each", busy=3, per="client")
+RATE = Limit("calls", rate="9/m", burst=3, per="client")
+limits = st.sampled_from(
+    ((), (BOUND,), (BOUND,), (OTHER,), (RATE,), (RATE, OTHER), (Limit("n", busy=3), BOUND))
+)
+
+
+class Operations(RuleBasedStateMachine):
+    """Plain items, which a claim by time takes as it plans its turns."""
+
+    def __init__(self, runner: asyncio.Runner, server: Server) -> None:
+        super().__init__()
+        self.world = World(runner, server, ("q",), WORKERS)
+        self.model = self.world.models["q"]
+
+    def teardown(self) -> None:
+        self.world.close()
+
+    @invariant()
+    def nothing_differs(self) -> None:
+        self.world.check()
+
+    def tokens(self, chosen: list[int]) -> list[str]:
+        """Of live claims."""
+        held = list(self.model.busy)
+        return [held[pick % len(held)] for pick in chosen if held]
+
+    @initialize(new=items, limits=limits, by=st.sampled_from(("count", "time")))
+    def begin(self, new: list[New], limits: tuple[Limit, ...], by: str) -> None:
+        self.set_policy(limits, by)
+        self.enqueue(new)
+
+    @rule(new=items)
+    def enqueue(self, new: list[New]) -> None:
+        self.world.enqueue({"q": new})
+
+    @rule(worker=workers, count=st.integers(1, 6))
+    def claim(self, worker: str, count: int) -> None:
+        self.world.claim("q", worker, count)
+
+    @rule(worker=workers, chosen=picks, count=st.integers(1, 6))
+    def done_and_claim(self, worker: str, chosen: list[int], count: int) -> None:
+        self.world.done_and_claim("q", worker, self.tokens(chosen), count)
+
+    @rule(chosen=picks, kind=st.sampled_from(ENDED))
+    def give_back(self, chosen: list[int], kind: str) -> None:
+        if kind == "done":
+            self.world.done("q", self.tokens(chosen))
+        elif tokens := self.tokens(chosen):
+            self.world.give_back("q", tokens, kind, "", None)
+
+    @rule(worker=workers, pick=st.integers(0, 9))
+    def claim_item(self, worker: str, pick: int) -> None:
+        if waiting := self.model.in_claim_order():
+            self.world.claim_item("q", worker, waiting[pick % len(waiting)].id)
+
+    @rule(limits=limits, by=st.sampled_from(("count", "time")))
+    def set_policy(self, limits: tuple[Limit, ...], by: str) -> None:
+        self.world.set_policy("q", replace(EXACT, limits=limits, fairness=Fairness(by=by)))
+
+    @rule(milliseconds=st.sampled_from((1, 1000, 5000, 30000)))
+    def time_passes(self, milliseconds: int) -> None:
+        self.model.now += milliseconds
+        self.world.report_time()
+
+    @rule(chosen=picks, part=st.sampled_from(("lease", "item")))
+    def a_key_loses_claims(self, chosen: list[int], part: str) -> None:
+        self.world.lose("q", self.tokens(chosen), part)
+
+    @rule(limit=st.sampled_from((1, 100)))
+    def reap(self, limit: int) -> None:
+        self.world.reap("q", limit)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.mark.timeout(3600)
+def test_turns_and_limits_of_clients_are_those_of_the_model(server: Server, runner: asyncio.Runner) -> None:
+    factory = seed(SEED + FLAVOURS.index(server.flavour))(lambda: Operations(runner, server))
+    run_state_machine_as_test(cast("type[RuleBasedStateMachine]", factory), settings=SETTINGS)

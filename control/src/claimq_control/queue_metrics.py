@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from claimq.limits import Neighbour
 from claimq.model import COUNTERS, Snapshot, State
 from claimq.waiting.reasons import WAITING_COUNTS, waiting_counts
 from claimq_control.decide.books import unaccounted
@@ -27,6 +28,7 @@ _ATTEMPT_FAILED = "attempt_failed"
 _OF_EVERY_REPLICATED_SERVER = "AsynchronousReplication: "
 """Beginning of the warning that no setting ends; an alert on it would never end either."""
 _nan = float("nan")
+_MOST_NAMED, _NAMED_SECONDS = 20, 3600.0
 _RULES = {"deadlines": "deadlines", "balance": "arrivals", "items_per_replica": "items_per_replica"}
 """Fields of an explanation, and the rules under which they are exported."""
 _CONDITION_VALUES = {"True": 1.0, "False": 0.0, "Unknown": _nan}
@@ -43,6 +45,16 @@ _GAUGES = {
     ),
     "claimq_queue_items_unaccounted": (
         "Items that are missing (positive) or that no call has added (negative); 0 while the books balance.",
+    ),
+    "claimq_queue_neighbour_share": (
+        "Share (0 to 1) of slots and time (kind) of up to five clients that delay others, and of all other clients.",
+        "client",
+        "kind",
+    ),
+    "claimq_queue_neighbour_delayed_clients": ("Clients that such a client delays.", "client"),
+    "claimq_queue_neighbour_delay_seconds": (
+        "For how long an item of these has waited, at most.",
+        "client",
     ),
     "claimq_queue_workers": ("Workers, by kind: desired, ready, busy.", "kind"),
     "claimq_queue_redis_reachable": ("1 while the queue's server is reachable, else 0.",),
@@ -75,11 +87,12 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client 
 
 class QueueMetrics:
     """The metrics of queues, in a registry of their own. All labels are bounded: the series of a queue are removed with
-    it, and other labels have fixed sets of values."""
+    it, and other labels have fixed sets of values, or at most 20 of an hour (clients)."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._counters: list[Counter] = []
+        self._named: dict[QueueKey, dict[str | None, float]] = {}
         self._gauges = _Gauges()
         self.registry.register(self._gauges)
         self._transitions = _Transitions()
@@ -110,9 +123,38 @@ class QueueMetrics:
         counts = {} if snapshot is None else waiting_counts(snapshot)
         for reason in WAITING_COUNTS:
             gauges["claimq_queue_waiting_items", reason] = counts.get(reason, _nan)
+        self._set_neighbours(key, snapshot)
         gauges["claimq_queue_items_unaccounted",] = _nan if snapshot is None else unaccounted(snapshot)
         if snapshot is not None:
             self._transitions.counts[key] = snapshot.counters
+
+    def _set_neighbours(self, key: QueueKey, snapshot: Snapshot | None) -> None:
+        """Sets the gauges of the clients that delay others."""
+        gauges = self._gauges.of(key)
+        for series in [series for series in gauges if series[0].startswith("claimq_queue_neighbour_")]:
+            del gauges[series]
+        if snapshot is None or not snapshot.neighbours:
+            return
+        others = {"slots": 1.0, "time": 1.0}
+        for client in self._with_series(key, snapshot):
+            label = client.client or "no client"
+            for kind, share in (("slots", client.slots), ("time", client.time)):
+                gauges["claimq_queue_neighbour_share", label, kind] = share
+                others[kind] -= share
+            gauges["claimq_queue_neighbour_delayed_clients", label] = client.delayed_clients
+            gauges["claimq_queue_neighbour_delay_seconds", label] = client.delay
+        for kind, share in others.items():
+            gauges["claimq_queue_neighbour_share", "other clients", kind] = max(share, 0.0)
+
+    def _with_series(self, key: QueueKey, snapshot: Snapshot) -> list[Neighbour]:
+        """Those of the neighbours that have series of their own: in an hour at most 20 clients of a queue."""
+        named, now = self._named.setdefault(key, {}), snapshot.now
+        for client in [client for client, at in named.items() if at < now - _NAMED_SECONDS]:
+            del named[client]
+        for neighbour in snapshot.neighbours:
+            if neighbour.client in named or len(named) < _MOST_NAMED:
+                named[neighbour.client] = now
+        return [neighbour for neighbour in snapshot.neighbours if neighbour.client in named]
 
     def set_scaling(self, key: QueueKey, decision: Decision) -> None:
         """Sets the inputs of a decision. Where the queue does not decide, or is unknown, they are NaN."""
@@ -157,6 +199,7 @@ class QueueMetrics:
     def forget_queue(self, key: QueueKey) -> None:
         """Removes every series of a queue that is gone."""
         self._transitions.counts.pop(key, None)
+        self._named.pop(key, None)
         self._gauges.forget(key)
         for metric in self._counters:
             metric.remove_by_labels(dict(zip(QUEUE_LABELS, key, strict=True)))

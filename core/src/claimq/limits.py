@@ -158,6 +158,25 @@ class LimitsNow:
         return max((limit.interval for limit in self.limits), default=0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A client that delays others. ``client``: None stands for the items without a client. ``slots`` and ``time``: its
+    shares of the items in progress, and of the time that these have taken so far, from 0 to 1. ``delayed_clients``: how
+    many others have items waiting for a turn and less than half of its slots, by their weights; ``delay``: for how many
+    seconds one of their items has waited, at most."""
+
+    client: str | None
+    slots: float
+    time: float
+    delayed_clients: int
+    delay: float
+
+    @property
+    def name(self) -> str:
+        """For people. No name of a client has a blank."""
+        return "no client" if self.client is None else f"client {self.client}"
+
+
 def limits_now(limits: Limits, startable: bytes, next_start_in: float | None) -> LimitsNow | None:
     """As the snapshot script returns them; None without a limit."""
     if not (limits and startable):

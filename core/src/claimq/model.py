@@ -17,7 +17,7 @@ from claimq.errors import PayloadError
 from claimq.tokens import number_of
 
 if TYPE_CHECKING:
-    from claimq.limits import LimitsNow, TemporaryLimit
+    from claimq.limits import LimitsNow, Neighbour, TemporaryLimit
 
 _T = TypeVar("_T")
 
@@ -130,9 +130,7 @@ def payload_text(item_id: str, payload: bytes) -> str:
     try:
         return payload.decode()
     except UnicodeDecodeError:
-        raise PayloadError(
-            f"the payload of item {item_id} is not UTF-8 text; read .payload (bytes)"
-        ) from None
+        raise PayloadError(f"the payload of item {item_id} is not UTF-8 text; read .payload") from None
 
 
 def payload_json(item_id: str, payload: bytes) -> object:
@@ -155,8 +153,7 @@ class NewItem:
     printable ASCII characters. ``deadline`` (a timedelta from now, or an instant: Unix seconds or an aware datetime):
     after it the item goes to failed instead of being started. ``max_requeues`` (0 to 1,000,000) replaces the queue's
     ``requeue_limit``. ``priority``: "high" items are claimed before the client's "normal" ones, "low" ones after them.
-    ``key`` (up to 128 printable ASCII characters, no blanks): of the items with the same key at most one is
-    busy at a time; the others start in the order of arrival.
+    ``key`` (up to 128 printable ASCII characters, no blanks): items of one key start in order, one at a time.
     """
 
     payload: object
@@ -360,7 +357,8 @@ class Snapshot:
     one is); ``due_soon``: how many are in 15 seconds; ``key_busy``: how many wait for keys. ``moved_at``: when an item
     was claimed last, or one that took ``longest`` (seconds, lately) ended. The oldest claim: its token; its item, if
     long and small. ``paused``: no item can be claimed, by ``pause`` or by the policy. ``limits``: those that hold, with
-    the ``temporary_limits``. ``waiting_bytes``: of main and delayed; None unless the policy bounds them."""
+    the ``temporary_limits``. ``waiting_bytes``: of main and delayed; None unless the policy bounds them.
+    ``neighbours``: clients that delay others, if the snapshot was to look for them."""
 
     now: float
     seq: int
@@ -379,6 +377,7 @@ class Snapshot:
     limits: LimitsNow | None = None
     temporary_limits: tuple[TemporaryLimit, ...] = ()
     waiting_bytes: int | None = None
+    neighbours: tuple[Neighbour, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ def test_a_queue_without_status_or_with_an_old_one_has_no_operator() -> None:
         ({"ScalingLimited": ("True", "MaxReplicas")}, "warning", "MaxReplicas", "claimq -n shop why thumbs"),
         ({"PauseForgotten": ("True", "PausedByHand")}, "warning", "PauseForgotten", "claimq -n shop resume thumbs"),
         ({"Full": ("True", "MaxWaiting")}, "warning", "Full", "claimq -n shop clients thumbs; add workers, or raise"),
+        ({"NoisyNeighbour": ("True", "ClientTakesSlots")}, "warning", "NoisyNeighbour", "as the message says; kubectl"),
         ({"OperatorConflict": ("True", "OthersStandBy")}, "warning", "OthersStandBy", "#operatorconflict"),
     ],
 )  # fmt: skip

@@ -1,7 +1,9 @@
 """QueueMetrics of queues: bounded, correct, and removed with their queue."""
 
 import math
+from dataclasses import replace
 
+from claimq.limits import Neighbour
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_control.manifest import ScalingSpec
 from claimq_control.queue_metrics import QueueMetrics
@@ -156,3 +158,41 @@ def test_a_decision_without_arithmetic_exports_no_stale_inputs() -> None:
         found = series(metrics, f"claimq_scaling_{name}")
         assert found
         assert all(map(math.isnan, found.values())), name
+
+
+def shares(metrics: QueueMetrics) -> dict[tuple[str, str], float]:
+    """The series of clients by name and kind."""
+    found = series(metrics, "claimq_queue_neighbour_share{")
+    return {(text.split('"')[1], text.split('"')[3]): number for text, number in found.items()}
+
+
+def test_clients_that_delay_others_have_series_and_all_others_share_one() -> None:
+    metrics = seen()
+    assert shares(metrics) == {}
+    heavy = (Neighbour("acme", 0.5, 0.75, 3, 42.0), Neighbour(None, 0.25, 0.125, 2, 42.0))
+    metrics.set_queue(KEY, replace(snapshot(), neighbours=heavy), {})
+    assert shares(metrics) == {
+        ("acme", "slots"): 0.5,
+        ("acme", "time"): 0.75,
+        ("no client", "slots"): 0.25,
+        ("no client", "time"): 0.125,
+        ("other clients", "slots"): 0.25,
+        ("other clients", "time"): 0.125,
+    }
+    assert [*series(metrics, "claimq_queue_neighbour_delayed_clients").values()] == [3, 2]
+    assert [*series(metrics, "claimq_queue_neighbour_delay_seconds").values()] == [42, 42]
+    metrics.set_queue(KEY, snapshot(), {})
+    assert series(metrics, "claimq_queue_neighbour") == {}
+
+
+def test_clients_with_new_names_have_at_most_20_series_in_an_hour() -> None:
+    metrics, exported = seen(), set[str]()
+    for number in range(100):
+        named = (Neighbour(f'c"{number}', 0.75, 0.75, 1, 9.0),)
+        metrics.set_queue(KEY, replace(snapshot(), now=100.0 + number, neighbours=named), {})
+        exported |= set(series(metrics, "claimq_queue_neighbour_delay_seconds"))
+        assert sum(series(metrics, "claimq_queue_neighbour_share{").values()) == 2
+    assert len(exported) == 20
+    named = (Neighbour("later", 0.75, 0.75, 1, 9.0),)
+    metrics.set_queue(KEY, replace(snapshot(), now=3800.0, neighbours=named), {})
+    assert ("later", "slots") in shares(metrics)

@@ -23,6 +23,7 @@ _WORDS: Final = {
     ("Suspended", CLOSED): "closed",
     ("PauseForgotten", "True"): "paused for over a day",
     ("Full", "True"): "full",
+    ("NoisyNeighbour", "True"): "noisy neighbour",
 }
 """What a user calls a condition that needs attention, by its type and its status or reason."""
 _SENTENCES: Final = {("ScalingLimited", "True"): "limited", ("WorkersAvailable", "False"): "unready"}

@@ -142,6 +142,7 @@ def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo], attention:
         "paused": snapshot.paused,
         "pause": None if snapshot.pause is None else asdict(snapshot.pause),
         "attention": attention or None,
+        "neighbours": list(map(asdict, snapshot.neighbours)),
         "lengths": {state.value: snapshot.lengths[state] for state in State},
         "waiting": waiting_counts(snapshot),
         "ages": {state.value: snapshot.ages[state] for state in State},

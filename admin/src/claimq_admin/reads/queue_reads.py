@@ -14,6 +14,7 @@ from claimq.model import Item, Located, Snapshot, State, WorkerInfo
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.by_hand import is_by_hand
 from claimq_admin.reads.decisions import with_conditions
+from claimq_control.decide.neighbours_note import neighbours_note
 from claimq_control.decide.pauses import pause_note
 from claimq_control.decide.standstill import held_back_note, standstill, still_since
 
@@ -27,6 +28,7 @@ MOST_BYTES = 4 * 1024 * 1024
 SHOWN_PAYLOAD = 64 * 1024
 """Lists for people show the size of a payload that has more bytes."""
 _FIRST, _LARGEST = 1, 250
+_MOST_WITH_NEIGHBOURS = 20
 
 
 def reading(queue: claimq.ReliableQueue, doing: str) -> BoundedRead:
@@ -63,6 +65,7 @@ def attention(snapshot: Snapshot, command: Callable[[str], str]) -> str:
         standstill(snapshot, command("drain"))
         or pause_note(snapshot, command("resume"))
         or held_back_note(snapshot)
+        or neighbours_note(snapshot, command("limits"), command("policy"))
     )
 
 
@@ -72,7 +75,9 @@ def note_of(snapshot: Snapshot) -> str:
         return "paused"
     if held_back_note(snapshot) and not standstill(snapshot, ""):
         return "held back"
-    return "no progress" if still_since(snapshot) is not None else ""
+    if still_since(snapshot) is not None:
+        return "no progress"
+    return "noisy neighbour" if snapshot.neighbours else ""
 
 
 def has_problem(snapshot: Snapshot) -> bool:
@@ -82,13 +87,13 @@ def has_problem(snapshot: Snapshot) -> bool:
 
 async def status_of(queue: claimq.ReliableQueue) -> tuple[Snapshot, list[WorkerInfo]]:
     """The snapshot of a queue, and its live workers."""
-    snapshot = await queue.snapshot()
+    snapshot = await queue.snapshot(neighbours=True)
     return snapshot, live_workers(await workers_of(queue), snapshot.now)
 
 
 async def statuses_of(server: claimq.Server, names: Sequence[str]) -> list[tuple[Snapshot, list[WorkerInfo]]]:
-    """As :func:`status_of`, of several queues with few round trips."""
-    snapshots = await snapshots_of(server.connection, names)
+    """As :func:`status_of`, of several queues with few round trips. Of many queues no neighbours are read."""
+    snapshots = await snapshots_of(server.connection, names, neighbours=len(names) <= _MOST_WITH_NEIGHBOURS)
     workers = await workers_of_each(server.connection, names)
     return [
         (snapshot, live_workers(_but_by_hand(some), snapshot.now))

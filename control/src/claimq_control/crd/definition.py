@@ -136,7 +136,7 @@ _CONDITION: Schema = {
     "properties": {
         "type": _text(
             "Ready, RedisReachable, WorkersAvailable, ScalingActive, ScalingLimited, Stalled, Suspended, "
-            "Progressing, PauseForgotten, Full or OperatorConflict."
+            "Progressing, PauseForgotten, Full, NoisyNeighbour or OperatorConflict."
         ),
         "status": {
             "type": "string",

@@ -90,7 +90,7 @@ class Maintenance:
                 break
         if policy is not None:
             await self._apply_failed_policy(queue, policy, now)
-        snapshot = await queue.snapshot()
+        snapshot = await queue.snapshot(neighbours=True)
         self._passes_at = self._passes_at[1], snapshot.now
         if released or (snapshot.lengths[State.BUSY] and not workers):
             workers = tuple(await queue.workers())

@@ -8,7 +8,14 @@ from typing import Any
 
 from claimq.internals.owner import Owner, owner_on_record
 from claimq.model import Snapshot, WorkerInfo
-from claimq.queue.inspecting import PARTS_OF_USE, SNAPSHOT_WORDS, WORKERS_WORDS, read_snapshot, read_workers
+from claimq.queue.inspecting import (
+    NEIGHBOURS_WORDS,
+    PARTS_OF_USE,
+    SNAPSHOT_WORDS,
+    WORKERS_WORDS,
+    read_snapshot,
+)
+from claimq.queue.listing import read_workers
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.clients import opening
 from claimq.redis_store.connection import Connection
@@ -75,9 +82,12 @@ async def used_names(connection: Connection, names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in gone]
 
 
-async def snapshots_of(connection: Connection, names: Sequence[str]) -> list[Snapshot]:
-    """The snapshots of queues, in their order, with one call of :func:`read_each`."""
-    reads = [(Keys(name).main, SNAPSHOT_WORDS) for name in names]
+async def snapshots_of(
+    connection: Connection, names: Sequence[str], *, neighbours: bool = False
+) -> list[Snapshot]:
+    """The snapshots of queues, in their order, with one call of :func:`read_each`. ``neighbours``: as for
+    :meth:`claimq.ReliableQueue.snapshot`."""
+    reads = [(Keys(name).main, NEIGHBOURS_WORDS if neighbours else SNAPSHOT_WORDS) for name in names]
     return [
         read_snapshot(reply) for reply in await _bounded(connection, "snapshot", reads, script("snapshot"))
     ]

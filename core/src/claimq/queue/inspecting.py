@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ from claimq.codec import check_name
 from claimq.errors import SearchEnded, StoreMisused
 from claimq.model import COUNTERS, ClientInfo, Located, Snapshot, State, WorkerInfo
 from claimq.queue.failed_items import read_fields
-from claimq.queue.listing import Listing, number_of_reply
+from claimq.queue.listing import Listing, number_of_reply, read_workers
 from claimq.queue.queue_part import (
     LAST_MS,
     counter,
     instant_ms,
     read_hold,
+    read_neighbours,
     read_row,
     seconds_until,
     waiting_bytes,
@@ -30,6 +30,7 @@ _STRETCH, _FIRST_ITEMS = 1000, 500
 LOOK_AHEAD = 15.0
 """Seconds within which delayed items count as due soon."""
 SNAPSHOT_WORDS: list[Arg] = [round(LOOK_AHEAD * 1000)]
+NEIGHBOURS_WORDS: list[Arg] = [*SNAPSHOT_WORDS, 1]
 WORKERS_WORDS: list[Arg] = [0, BATCH]
 PARTS_OF_USE = (("HLEN", "stats"), ("HLEN", "config"), ("LLEN", "main"), ("ZCARD", "workers"))
 """A queue has been used if one of these is not 0."""
@@ -64,12 +65,14 @@ class MemoryUsage:
 class Inspecting(Listing):
     """Reads a queue's state. Safe on a busy queue at any time: each script call is short and bounded."""
 
-    async def snapshot(self) -> Snapshot:
-        """Lengths, ages and counters at one instant. O(log delayed), one round trip."""
+    async def snapshot(self, *, neighbours: bool = False) -> Snapshot:
+        """Lengths, ages and counters at one instant; with ``neighbours`` also the clients that take many slots while
+        others wait. O(log delayed), one round trip."""
+        words = (
+            NEIGHBOURS_WORDS if of_type("neighbours", neighbours, bool, "True or False") else SNAPSHOT_WORDS
+        )
         with self._reading("snapshot") as read:
-            return read_snapshot(
-                await read.reply(self._connection.run("snapshot", [self._keys.main], SNAPSHOT_WORDS))
-            )
+            return read_snapshot(await read.reply(self._connection.run("snapshot", [self._keys.main], words)))
 
     async def exists(self) -> bool:
         """Whether the queue has ever been used since it was last deleted: enqueued to, claimed from, configured or
@@ -319,15 +322,6 @@ class Inspecting(Listing):
             return number_of_reply(used), number_of_reply(limit) if limit.isdecimal() else 0
 
 
-def read_workers(rows: Sequence[Any]) -> list[WorkerInfo]:
-    """The workers in a reply, most claims first."""
-    infos = [
-        WorkerInfo(raw.decode("utf-8", "replace"), number_of_reply(busy), instant_ms(seen_at) / 1000)
-        for raw, seen_at, busy in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
-    ]
-    return sorted(infos, key=lambda info: (-info.busy, info.worker))
-
-
 def read_snapshot(reply: Any) -> Snapshot:
     """The snapshot in a reply."""
     now = number_of_reply(reply[0], LAST_MS)
@@ -346,7 +340,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         State.FAILED: _age(now, reply[7]),
     }
     oldest_claim, oldest_item = (raw.decode("utf-8", "replace") for raw in reply[11:13])
-    hold, stats = read_hold(reply[9], now), read_fields(reply[14:])
+    hold, stats = read_hold(reply[9], now), read_fields(reply[15:])
     moved = max(counter(stats.get("number")) // 1000, counter(stats.get("longest_at")))
     return Snapshot(
         now=now / 1000,
@@ -366,6 +360,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         limits=hold.limits,
         temporary_limits=hold.temporary,
         waiting_bytes=waiting_bytes(stats.get("bound"), lengths[State.MAIN] + lengths[State.DELAYED]),
+        neighbours=read_neighbours(reply[14], now, lengths[State.BUSY]),
     )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from claimq.arguments import choice, is_page, optional_count
 from claimq.codec import check_name
-from claimq.model import Item, Located, State
+from claimq.model import Item, Located, State, WorkerInfo
 from claimq.queue.failed_items import FailedItems
-from claimq.queue.queue_part import Stored, read_row
+from claimq.queue.queue_part import Stored, instant_ms, read_row
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 
@@ -225,3 +225,12 @@ def number_of_reply(raw: Any, most: int = 2**63 - 1) -> int:
     if not 0 <= number <= most:
         raise ValueError("a number out of bounds")
     return number
+
+
+def read_workers(rows: Sequence[Any]) -> list[WorkerInfo]:
+    """The workers in a reply, most claims first."""
+    infos = [
+        WorkerInfo(raw.decode("utf-8", "replace"), number_of_reply(busy), instant_ms(seen_at) / 1000)
+        for raw, seen_at, busy in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+    ]
+    return sorted(infos, key=lambda info: (-info.busy, info.worker))

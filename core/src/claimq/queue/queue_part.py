@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from claimq.arguments import of_type
 from claimq.codec import check_name, read_envelope
 from claimq.errors import StoreMisused
-from claimq.limits import limits_at, limits_now
+from claimq.limits import Neighbour, limits_at, limits_now
 from claimq.model import Located, Pause, State
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.bounded_read import BoundedRead
@@ -18,6 +18,7 @@ from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
+from claimq.waiting.neighbours import ClientUse, neighbours
 from claimq.waiting.reasons import Hold
 
 Stored = bytes | list[bytes]
@@ -26,6 +27,7 @@ P = TypeVar("P", bound="QueuePart")
 LAST_MS = 253_402_300_799_000
 """The end of the year 9999: the last instant that can be shown."""
 _LAST_PLACE = 9 * 10**15
+_LEAST_SAMPLE = 10
 
 
 @dataclass(slots=True)
@@ -183,6 +185,25 @@ def read_hold(reply: Any, now: int) -> Hold:
         limits_now(that_hold, startable, seconds_until(next_start, now)),
         temporary,
     )
+
+
+def read_neighbours(reply: Sequence[Any], now: int, busy: int) -> tuple[Neighbour, ...]:
+    """As the snapshot script returns them. ``now``: in ms; ``busy``: items in progress. A sample that lacks most of
+    them, since they are large, names no client."""
+    if not reply:
+        return ()
+    rows = [reply[at : at + 5] for at in range(1, len(reply), 5)]
+    uses = [
+        ClientUse(
+            None if name == b"-" else name.decode("ascii", "replace"),
+            count,
+            int(taken) / 1000,
+            max(now - instant_ms(since), 0.0) / 1000 if since else None,
+            float(weight),
+        )
+        for name, count, taken, since, weight in rows
+    ]
+    return neighbours(uses, reply[0]) if sum(use.busy for use in uses) >= min(busy, _LEAST_SAMPLE) else ()
 
 
 def read_row(

@@ -66,6 +66,7 @@ _GOOD = {
     "OperatorConflict": (),
     "PauseForgotten": (),
     "Full": (),
+    "NoisyNeighbour": (),
 }
 """The reasons of each condition that need no action. Ready has the reason of another condition, so it is left out."""
 _STOPS = {("Stalled", "True"), ("RedisReachable", "False"), ("WorkersAvailable", "False")}

@@ -279,7 +279,7 @@ async def _queue(
                 f"its first item creates it: {commands.claimq} enqueue {name} ITEM",
             )
         ]
-    snapshot = await queue.snapshot()
+    snapshot = await queue.snapshot(neighbours=True)
     policy, workers = await queue.policy(), await workers_of(queue)
     reasons = await queue.failed_reasons() if snapshot.lengths[State.FAILED] else {}
     observed = server_checks.ObservedQueue(snapshot, workers, policy, reasons, memory)

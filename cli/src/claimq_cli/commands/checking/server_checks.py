@@ -16,6 +16,7 @@ from claimq_admin.text import age, count, reasons_text
 from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, warning
 from claimq_control.decide.books import unaccounted
 from claimq_control.decide.conditions.full import NEAR
+from claimq_control.decide.neighbours_note import neighbours_note
 from claimq_control.decide.standstill import held_back_note, standstill
 from claimq_process.size import format_size
 
@@ -170,6 +171,10 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
         return ok(check, "no item waits" if oldest is None else f"has waited {age(oldest)} in main")
     if held := held_back_note(snapshot):
         return warning(check, f"has waited {age(oldest)} in main: {held}", f"{commands.claimq} limits {name}")
+    if note := neighbours_note(
+        snapshot, *(f"{commands.claimq} {verb} {name}" for verb in ("limits", "policy"))
+    ):
+        return warning(check, *note.split("; ", 1))
     fix = f"{commands.claimq} why {name}; more workers, or faster ones"
     return warning(check, f"has waited {age(oldest)} in main", fix)
 

@@ -32,9 +32,9 @@ async def status(context: Context, name: str | None) -> None:
     claimq status thumbnails -o json
     claimq -n shop status
 
-    With -o json: `{"queue", "now", "paused", "attention", "lengths", "waiting", "ages", "next_due_in", "counters",
-    "workers"}`; without NAME `{"queues": [...]}`. Of a queue of `claimq up` also `conditions`, of which the table has
-    those that need attention.
+    With -o json: `{"queue", "now", "paused", "attention", "neighbours", "lengths", "waiting", "ages", "next_due_in",
+    "counters", "workers"}`; without NAME `{"queues": [...]}`. Of a queue of `claimq up` also `conditions`, of which the
+    table has those that need attention.
     """
     conditions: dict[str, list[dict[str, Any]]] = {}
     reasons: dict[str, int] = {}

@@ -7,6 +7,7 @@ from typing import Any
 
 from claimq_control.decide.conditions.condition import Condition, View
 from claimq_control.decide.conditions.full import full
+from claimq_control.decide.conditions.noisy_neighbour import noisy_neighbour
 from claimq_control.decide.conditions.operator_conflict import operator_conflict
 from claimq_control.decide.conditions.pause_forgotten import pause_forgotten
 from claimq_control.decide.conditions.progressing import progressing
@@ -27,7 +28,7 @@ def all_conditions(view: View) -> tuple[Condition, ...]:
     is_stalled, is_suspended = stalled(view), suspended(view)
     conflict, progress = operator_conflict(view), progressing(view, redis, workers, is_suspended)
     bound = full(view)
-    optional = (conflict, pause_forgotten(view), bound)
+    optional = (conflict, pause_forgotten(view), bound, noisy_neighbour(view))
     conditions = (
         ready(redis, workers, is_stalled, is_suspended, progress, conflict, bound),
         redis,

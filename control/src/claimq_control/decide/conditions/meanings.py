@@ -147,6 +147,11 @@ MEANINGS = {
         "80 % does; otherwise there is no such condition. Producers get `QueueFull`: add workers, slow the producers, "
         "or raise the bound."
     ),
+    "NoisyNeighbour": Meaning(
+        "True (`ClientTakesSlots`) while a client has over a tenth of the slots and of the time, and others that have "
+        "less than half of that wait for over a second; for a minute at least. Otherwise there is no such condition. "
+        "The message names up to five clients, what they delay and the commands that help."
+    ),
     "OperatorConflict": Meaning(
         "`OthersStandBy`: another release of the operator serves the namespace too; it stands by. The message "
         "names it and the command that hands the namespace over "

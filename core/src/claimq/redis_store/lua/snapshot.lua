@@ -1,14 +1,15 @@
 #!lua flags=no-writes
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels (LIST), clients, heads, leases, claims,
---   delayed, failed (ZSET), config, starts, stats (HASH)
--- ARGV: 1 how far to look ahead for delayed items, in ms
+--   delayed, failed (ZSET), config, starts, stats, and for neighbours shares, busy:WORKER (HASH)
+-- ARGV: 1 how far to look ahead for delayed items, in ms; 2 whether to look for neighbours (1, or nothing)
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""),
 --   what holds back the items as in lib/held_back.lua, delayed items that become due within ARGV[1] ms, token
 --   of the oldest claim (or ""), id of its item if that is claimed for over a minute and no item had over 64
---   KiB (or ""), delayed items that are held for their keys, stats...}
+--   KiB (or ""), delayed items that are held for their keys, neighbours as in lib/neighbours.lua, stats...}
 -- Cost: O(log delayed + the tokens of the oldest 256 claim calls in the log, ended or not: at most 2,000, and
---   the lists of 64 clients where limits hold per client)
+--   the lists of 64 clients where limits hold per client; for neighbours 64 items in progress, 2 MiB of them
+--   and the one that reaches that, and the scores of 128 clients)
 -- include limits queue sizes keeper stored levels oldest claim_calls paused start_limits
 -- include held_back
 
@@ -39,6 +40,11 @@ local soon = due == '' and 0
   or redis.call('ZCOUNT', q.delayed, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
 local for_keys = due ~= '' and q.has_keys
   and redis.call('ZCOUNT', q.delayed, '(' .. whole(LAST_MS), '+inf') or 0
+local function neighbours_of()
+  -- include neighbours
+  return neighbours(q, held)
+end
 return {whole(q.now), in_main + q.client_items, held, delayed_count, failed_count, since, busy_since, failed,
   due, held_back(q, held), soon, oldest_claim, oldest_item, for_keys,
+  ARGV[2] == '1' and held > 0 and q.client_items > 0 and neighbours_of() or {},
   unpack(redis.call('HGETALL', q.stats))}

@@ -1,0 +1,28 @@
+"""Condition NoisyNeighbour: whether a client takes many slots while others wait. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from claimq_control.decide.conditions.condition import TRUE, Condition, View
+from claimq_control.decide.neighbours_note import neighbours_note
+
+TYPE = "NoisyNeighbour"
+REASON = "ClientTakesSlots"
+_LEAST_SECONDS = 60.0
+
+
+def noisy_neighbour(view: View) -> Condition | None:
+    """True while the snapshot names such clients, and for a minute at least: each change of a condition is a write to
+    the API server. Otherwise None, so that the status has no such condition."""
+    snapshot, workers = view.observed.snapshot, view.observed.workers
+    if snapshot is None:
+        return None
+    if note := neighbours_note(snapshot, workers.command("limits"), workers.command("policy")):
+        return Condition(TYPE, TRUE, REASON, note)
+    for before in view.observed.resource.status.get("conditions") or ():
+        if before.get("type") == TYPE:
+            since = datetime.fromisoformat(before["lastTransitionTime"]).timestamp()
+            if 0 <= snapshot.now - since < _LEAST_SECONDS:
+                return Condition(TYPE, TRUE, REASON, before["message"])
+    return None

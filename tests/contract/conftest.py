@@ -24,10 +24,11 @@ async def store(request: pytest.FixtureRequest, server: Server) -> AsyncIterator
     gives up soon on one that is gone. With the marker frozen_clock(True), the clock of the queue q stands still."""
     marker = request.node.get_closest_marker("frozen_clock")
     if marker and marker.args[0]:
-        async with redis.asyncio.Redis(
-            unix_socket_path=str(server.unix_path), socket_timeout=PATIENCE
-        ) as client:
-            yield claimq.connect(client=FrozenClock(client, q=BEGIN_MS))
+        async with (
+            redis.asyncio.Redis(unix_socket_path=str(server.unix_path), socket_timeout=PATIENCE) as client,
+            claimq.connect(client=FrozenClock(client, q=BEGIN_MS)) as made,
+        ):
+            yield made
         return
     async with claimq.connect(settings=patient(server.url, retry_for=2.0)) as made:
         yield made

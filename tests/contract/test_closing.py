@@ -135,6 +135,7 @@ async def test_an_item_that_may_not_wait_longer_closes_its_queue_too(queue: Reli
     (claim,) = await busy(queue)
     assert verdicts(await queue.later(claim, 60, close="queue")) == ["failed"]
     assert await opens_in(queue) == 60
+    assert (await queue._claim(1, wait=0)).next_due_in == 60, "although no item becomes due"
 
 
 async def test_a_waiting_claim_asks_again_when_the_queue_opens(queue: ReliableQueue) -> None:

@@ -90,6 +90,7 @@ def test_a_queue_without_status_or_with_an_old_one_has_no_operator() -> None:
         ({"Stalled": ("True", "OwnedByAnother")}, "problem", "OwnedByAnother", "use another `queueName`, or"),
         ({"Stalled": ("True", "OfALaterRelease")}, "problem", "OfALaterRelease", "as the message says; kubectl"),
         ({"Suspended": ("True", "PausedByHand")}, "warning", "PausedByHand", "claimq -n shop resume thumbs"),
+        ({"Suspended": ("True", "ClosedByApp")}, "warning", "ClosedByApp", "claimq -n shop resume thumbs"),
         ({"Suspended": ("True", "SpecSuspend")}, "warning", "Spec", '\'{"spec":{"suspend":false}}\''),
         ({"ScalingActive": ("False", "Paused")}, "warning", "Paused", "claimq.dev/pause-reconcile-"),
         ({"ScalingLimited": ("True", "MaxReplicas")}, "warning", "MaxReplicas", "claimq -n shop why thumbs"),

@@ -52,7 +52,7 @@ class PushMetrics:
         )
         self.paused = Gauge(
             "claimq_sidecar_pushes_paused",
-            "1 while a Retry-After of the app has not ended.",
+            "1 while a Retry-After of the app that closes no queue has not ended.",
             registry=registry,
         )
         self.limit = Gauge(

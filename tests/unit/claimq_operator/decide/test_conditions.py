@@ -229,6 +229,17 @@ def test_a_pause_by_hand_and_a_suspend_have_different_reasons(observed: Look) ->
     assert found(observed(suspend=True, seen=snapshot(paused=True)))["Suspended"].reason == "SpecSuspend"
 
 
+def test_a_queue_that_its_app_has_closed_is_ready_with_a_reason_of_its_own(observed: Look) -> None:
+    pause = Pause(0.0, 60.0, "pod-1", "quota", by_app=True)
+    conditions = found(observed(seen=snapshot(paused=True, pause=pause)))
+    assert conditions["Suspended"].message == (
+        "the queue is closed by its app in pod-1 since 1970-01-01T00:00:00Z until 1970-01-01T00:01:00Z (quota); "
+        "resume it with `claimq --namespace media resume thumbs`"
+    )
+    for type_ in ("Suspended", "Progressing", "Ready"):
+        assert (conditions[type_].status, conditions[type_].reason) == ("True", "ClosedByApp")
+
+
 def test_a_pause_is_reported_with_who_when_why_and_until_when(observed: Look) -> None:
     look = observed(seen=snapshot(paused=True, pause=Pause(0.0, 3600.0, "ann@host", "new\nschema")))
     assert found(look)["Suspended"].message == (

@@ -62,7 +62,7 @@ _GOOD = {
     "Suspended": ("NotSuspended", "Unknown"),
     "ScalingActive": ("Auto", "Manual", "External", "Suspended", "Unknown"),
     "ScalingLimited": ("NotLimited", "Unknown"),
-    "Progressing": ("Progressing", "PausedByHand", "SpecSuspend"),
+    "Progressing": ("Progressing", "PausedByHand", "ClosedByApp", "SpecSuspend"),
     "OperatorConflict": (),
     "PauseForgotten": (),
     "Full": (),
@@ -73,6 +73,7 @@ _STOPS = {("Stalled", "True"), ("RedisReachable", "False"), ("WorkersAvailable",
 _STARTING = "Starting"
 _FIXES = {
     "PausedByHand": "{claimq} resume {name}",
+    "ClosedByApp": "{claimq} resume {name}",
     "SpecSuspend": """{kubectl} patch rq {name} --type=merge --patch '{{"spec":{{"suspend":false}}}}'""",
     "Paused": "{kubectl} annotate rq {name} claimq.dev/pause-reconcile-",
     "MaxWaiting": "{claimq} clients {name}; add workers, or raise spec.maxWaiting",

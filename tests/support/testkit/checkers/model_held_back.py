@@ -117,6 +117,12 @@ class HeldBack:
         }
         if seconds is not None:
             self.temporary[limit.name] = Temporary(limit.name, limit, now / 1000 + seconds)
+        self.forget()
+
+    def forget(self) -> None:
+        """Maintenance may remove starts of clients for a limit that is no more."""
+        names = {limit.name for limit in self.policy.limits} | self.temporary.keys()
+        self._starts = {key: one for key, one in self._starts.items() if not key[1] or key[0] in names}
 
     def pause(self, now: int, seconds: int | None) -> None:
         """Until it is resumed, or for so many seconds."""
@@ -142,6 +148,7 @@ class UnderPolicy:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self.held_back.policy = policy
+        self.held_back.forget()
 
     @property
     def is_paused(self) -> bool:

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import claimq.worker
 from claimq import blocking
 from claimq.model import State
 from claimq.testing import EmbeddedServer
+from claimq.waiting.fairness import Fairness, Turns, Weights
 from claimq_control.manifest import parse_manifest
 from clusterkit import toolchain
 from testkit.kubernetes.api_server import ApiServer
@@ -78,6 +80,8 @@ def test_each_page_with_a_program_is_run_here() -> None:
         "retry",
         "after-commit",
         "limit-calls",
+        "share-workers",
+        "one-at-a-time",
         "produce-over-http",
     }
     assert pages == tested | NOT_RUN.keys()
@@ -166,6 +170,39 @@ def test_a_queue_has_the_limits_of_the_page(claimq_server: EmbeddedServer) -> No
     (change,) = queue.snapshot().temporary_limits
     assert (str(change.limit), change.reason) == ("mail-api:rate=1/s", "API down")
     assert queue.policy().limits == limits
+
+
+def test_clients_share_the_time_of_the_workers_as_the_page_says(claimq_server: EmbeddedServer) -> None:
+    program("share-workers")
+    queue, each = claimq_server.queue("reports"), yaml.safe_load(block("share-workers", "yaml"))
+    assert queue.policy().fairness == Fairness(by=Turns.TIME, weights=Weights(acme=3))
+    kind = {"apiVersion": "claimq.dev/v1alpha1", "kind": "ReliableQueue", "metadata": {"name": "reports"}}
+    spec = {"redis": {"url": "redis://a"}, "worker": {"image": "a:1"}, **each}
+    assert (
+        parse_manifest({**kind, "spec": spec}).spec.policy_fields().get("fairness") == queue.policy().fairness
+    )
+    (change,) = commands("share-workers")
+    run_command(change)
+    queue.enqueue_many([claimq.NewItem("year", client=client) for client in ["acme"] * 8 + ["bob"] * 3])
+    counts = Counter(claim.item.client for _ in range(3) for claim in queue.claim(9, wait=0))
+    assert counts == {"acme": 2, "bob": 2}
+
+
+def test_a_customer_has_one_item_in_progress_in_the_order_of_arrival(claimq_server: EmbeddedServer) -> None:
+    program("one-at-a-time")
+    queue = claimq_server.queue("accounts")
+    assert yaml.safe_load(block("one-at-a-time", "yaml"))["limits"] == [
+        {"name": "one", "per": "client", "busy": 1}
+    ]
+    queue.enqueue("debit", client="bob")
+    first = queue.claim(9, wait=0)
+    assert sorted((claim.item.client, claim.item.text) for claim in first) == [
+        ("ann", "debit"),
+        ("bob", "debit"),
+    ]
+    assert queue.claim(9, wait=0) == []
+    queue.done(first)
+    assert [claim.item.text for claim in queue.claim(9, wait=0)] == ["credit"]
 
 
 def test_the_policy_of_the_page_on_retries_is_valid() -> None:

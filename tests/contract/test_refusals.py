@@ -63,7 +63,7 @@ def test_every_script_that_writes_is_held_to_this() -> None:
     writing = {name for name in names if name != "lib" and script(name).writes} - makes_calls_only
     assert writing == {
         "announce", "claim", "claim_item", "configure", "delete", "done", "done_claim", "done_enqueue", "enqueue",
-        "explain", "flush", "flush_client", "give_back", "own",
+        "explain", "flush", "flush_client", "give_back", "own", "pause",
         "reap", "record_action", "release_worker", "recount", "remove_failed",
         "renew", "repair", "requeue_failed", "withdraw",
     }  # fmt: skip

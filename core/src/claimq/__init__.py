@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from claimq.handler_verdicts import Fail, Later, Requeue
     from claimq.item_options import ItemOptions
-    from claimq.limits import Limit
+    from claimq.limits import Limit, Pause
     from claimq.model import (
         COUNTERS,
         AuditRecord,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         Located,
         NewItem,
         Outcome,
-        Pause,
         Priority,
         Reaped,
         Reason,
@@ -113,7 +112,7 @@ _HOMES = {
         "WrongKeyType",
     ),
     "claimq.item_options": ("ItemOptions",),
-    "claimq.limits": ("Limit",),
+    "claimq.limits": ("Limit", "Pause"),
     "claimq.model": (
         "COUNTERS",
         "AuditRecord",
@@ -126,7 +125,6 @@ _HOMES = {
         "Located",
         "NewItem",
         "Outcome",
-        "Pause",
         "Priority",
         "Reaped",
         "Reason",

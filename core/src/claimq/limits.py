@@ -1,6 +1,7 @@
-"""Limits of a queue and of its clients: how many items may start in a time, or be in progress at once. Pure.
+"""Limits and pauses of a queue and of its clients. Pure.
 
-The scripts read the form in the ``config`` hash. Behind its ``|`` are temporary limits: each holds until its end in
+A limit says how many items may start in a time, or be in progress at once. The scripts read the form in the
+``config`` hash. Behind its ``|`` are temporary limits: each holds until its end in
 place of the limit of its name, and setting the policy leaves them. People write and read
 ``api:rate=100/s,burst=200;licences:busy=20``.
 """
@@ -8,10 +9,10 @@ place of the limit of its name, and setting the policy leaves them. People write
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from claimq.arguments import Checked, choice, of_type, optional_count, several, text
@@ -25,6 +26,8 @@ HIGHEST: Final = 1_000_000
 NAME_PATTERN: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 RATE_PATTERN: Final = "(?:[1-9][0-9]{0,5}|1000000)/[smhd]"
 NAME_FORM: Final = "up to 63 lower-case letters, digits and '-', a letter or digit first and last"
+_NEVER_MS: Final = 8 * 10**12
+"""The stored end of a pause that has none."""
 RATE_FORM: Final = "a rate such as 100/s: 1 to 1000000 items, and s, m, h or d"
 
 
@@ -184,6 +187,49 @@ def limits_now(limits: Limits, startable: bytes, next_start_in: float | None) ->
     number, clients, *by_rate = startable.decode().split(" ")
     rates = dict(zip(by_rate[::2], map(int, by_rate[1::2]), strict=True))
     return LimitsNow(limits, int(number), next_start_in, rates, int(clients))
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause: since when (None: unknown), until when (None: it is resumed), by whom and why ("": not given).
+
+    ``by_app``: an app has closed the queue, and ``by`` is its worker. ``client`` and ``key``: None for the whole queue;
+    ``items``: how many of the client wait in main, or of the key are held.
+    """
+
+    at: float | None = None
+    until: float | None = None
+    by: str = ""
+    reason: str = ""
+    by_app: bool = False
+    client: str | None = None
+    items: int = 0
+    key: str | None = None
+
+    @property
+    def is_of_queue(self) -> bool:
+        """Whether it stops all claims."""
+        return self.client is None and self.key is None
+
+
+def read_pauses(reply: Sequence[Any]) -> Iterator[Pause]:
+    """The pauses in a reply: a name, the stored text and a number of items for each. Those that another client has
+    written in another form are left out."""
+    for part, stored, items in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
+        kind, _, name = part.decode("utf-8", "replace").partition(" ")
+        words = stored.split(b" ", 4)
+        if len(words) == 5 and all(word.isdigit() and len(word) < 17 for word in words[:4]):
+            at, until, by_app, size = map(int, words[:4])
+            yield Pause(
+                at / 1000,
+                None if until >= _NEVER_MS else until / 1000,
+                words[4][:size].decode("utf-8", "replace"),
+                words[4][size + 1 :].decode("utf-8", "replace"),
+                bool(by_app),
+                client=name if kind == "client" else None,
+                items=items,
+                key=name if kind == "key" else None,
+            )
 
 
 def rate_of(name: str, rate: object) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from claimq.errors import PayloadError
 from claimq.tokens import number_of
 
 if TYPE_CHECKING:
-    from claimq.limits import LimitsNow, Neighbour, TemporaryLimit
+    from claimq.limits import LimitsNow, Neighbour, Pause, TemporaryLimit
 
 _T = TypeVar("_T")
 
@@ -295,8 +295,7 @@ class RemovedItem:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """An entry of a queue's audit log: who did what by hand, to what, and to how many items (None: not known). ``at``:
-    Unix seconds by the queue's clock."""
+    """An entry of a queue's audit log: who did what by hand, to what, to how many items (None: not known), and when."""
 
     at: float
     actor: str
@@ -338,27 +337,15 @@ COUNTERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """A pause: since when (None: unknown), until when (None: it is resumed), by whom and why ("": not given).
-    ``by_app``: an app has closed the queue, and ``by`` is its worker."""
-
-    at: float | None = None
-    until: float | None = None
-    by: str = ""
-    reason: str = ""
-    by_app: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The state of a queue at one instant. ``ages``: seconds since the oldest item entered main, was claimed, or
     failed; for delayed, how long the most overdue item is past its due time (0: none is). None for an empty state.
     ``counters``: totals since the queue was created. ``next_due_in``: seconds until the next delayed item is due (0 if
     one is); ``due_soon``: how many are in 15 seconds; ``key_busy``: how many wait for keys. ``moved_at``: when an item
     was claimed last, or one that took ``longest`` (seconds, lately) ended. The oldest claim: its token; its item, if
-    long and small. ``paused``: no item can be claimed, by ``pause`` or by the policy. ``limits``: those that hold, with
-    the ``temporary_limits``. ``waiting_bytes``: of main and delayed; None unless the policy bounds them.
-    ``neighbours``: clients that delay others, if the snapshot was to look for them."""
+    long and small. ``paused``: no item can be claimed. ``pauses``: of the queue and of clients. ``limits``: that hold,
+    with ``temporary_limits``. ``waiting_bytes``: of main and delayed, if the policy bounds them. ``neighbours``:
+    clients that delay others, if the snapshot was to look for them."""
 
     now: float
     seq: int
@@ -373,11 +360,23 @@ class Snapshot:
     longest: float = 0.0
     oldest_claim: str = ""
     oldest_item: str = ""
-    pause: Pause | None = None
+    pauses: tuple[Pause, ...] = ()
     limits: LimitsNow | None = None
     temporary_limits: tuple[TemporaryLimit, ...] = ()
     waiting_bytes: int | None = None
     neighbours: tuple[Neighbour, ...] = ()
+
+    @property
+    def pause(self) -> Pause | None:
+        """That of the whole queue; None if it is not paused, or by the policy only."""
+        return next((pause for pause in self.pauses if pause.is_of_queue), None)
+
+    @property
+    def claimable(self) -> int:
+        """Items of main that no pause holds back."""
+        main = self.lengths[State.MAIN]
+        of_clients = sum(pause.items for pause in self.pauses if pause.client)
+        return max(0, main - (main if self.paused else of_clients))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from claimq.model import COUNTERS, Pause, ServerReport, ServerWarning, Snapshot, State, WorkerInfo
+from claimq.limits import Pause
+from claimq.model import COUNTERS, ServerReport, ServerWarning, Snapshot, State, WorkerInfo
 from claimq.policy import FailedPolicy, MaxWaiting, Policy
 from claimq_admin.errors import CommandError
 from claimq_cli.commands.checking.cluster_checks import (
@@ -253,7 +254,7 @@ def queue(
     age: float | None = None,
     failed_items: int = 0,
     paused: bool = False,
-    pause: Pause | None = None,
+    pauses: tuple[Pause, ...] = (),
     workers: tuple[WorkerInfo, ...] = (),
     reasons: dict[str, int] | None = None,
     enqueued: int = 0,
@@ -271,7 +272,7 @@ def queue(
         dict.fromkeys(COUNTERS, 0) | {"enqueued": enqueued},
         None,
         paused,
-        pause=pause,
+        pauses=pauses,
         waiting_bytes=waiting_bytes,
     )
     return queue_checks(
@@ -343,7 +344,7 @@ def test_a_paused_queue_is_a_problem_only_if_items_wait() -> None:
 
 
 def test_a_pause_by_hand_is_one_problem_whose_fix_is_its_end() -> None:
-    claims, oldest, *_ = queue(2, age=3600.0, paused=True, pause=Pause(by="ann"), workers=(LIVE,))
+    claims, oldest, *_ = queue(2, age=3600.0, paused=True, pauses=(Pause(by="ann"),), workers=(LIVE,))
     assert (claims.fix, oldest.state) == ("claimq -n shop resume q", "ok")
 
 

@@ -13,6 +13,7 @@ import claimq
 from claimq.codec import check_name
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
+from claimq.item_options import checked_key
 from claimq.limits import Limits, read_limits
 from claimq.model import Reason, State
 from claimq.policy import changed_fields
@@ -93,17 +94,23 @@ class QueueAdmin:
             "owner": None if owner is None else str(owner),
         }
 
-    async def pause(self, until: str = "", within: str = "", reason: str = "") -> None:
-        """Stops claims, until an instant or for a duration if one is given (:func:`parse_end`)."""
+    async def pause(
+        self, until: str = "", within: str = "", reason: str = "", client: str = "", key: str = ""
+    ) -> None:
+        """Stops claims, or those of one client or key, until an instant or for a duration if one is given
+        (:func:`parse_end`)."""
+        part = _part(client, key)
         end = parse_end(until, within, (await self.queue.snapshot()).now)
-        words = (_span(until, within), reason)
-        async with self._change("pause", ": ".join(filter(None, words))):
-            await self.queue.pause(until=end, reason=reason, by=self.user)
+        words = f"{part} {_span(until, within)}".strip()
+        async with self._change("pause", ": ".join(filter(None, (words, reason)))):
+            await self.queue.pause(
+                client=client or None, key=key or None, until=end, reason=reason, by=self.user
+            )
 
-    async def resume(self) -> None:
-        """Allows claims again."""
-        async with self._change("resume"):
-            await self.queue.resume()
+    async def resume(self, client: str = "", key: str = "") -> bool:
+        """Allows claims again; False if they were not paused."""
+        async with self._change("resume", _part(client, key)):
+            return await self.queue.resume(client=client or None, key=key or None)
 
     async def change_limits(
         self, change: str, limit: str = "", until: str = "", within: str = "", reason: str = ""
@@ -183,6 +190,15 @@ class QueueAdmin:
         await self.record(action, target)
         yield
         await self.queue.add_to_index()
+
+
+def _part(client: str, key: str) -> str:
+    """What is paused, for the audit log: nothing for the whole queue. Raises InvalidName and ValueError."""
+    if client and key:
+        raise ValueError("client and key are both given; give one of them")
+    if client:
+        check_name("client", client)
+    return f"client {client}" if client else f"key {checked_key(key)}" if key else ""
 
 
 def _span(until: str, within: str) -> str:

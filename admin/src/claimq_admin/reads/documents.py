@@ -140,7 +140,7 @@ def status(queue: str, snapshot: Snapshot, workers: list[WorkerInfo], attention:
         "queue": queue,
         "now": snapshot.now,
         "paused": snapshot.paused,
-        "pause": None if snapshot.pause is None else asdict(snapshot.pause),
+        "pauses": list(map(asdict, snapshot.pauses)),
         "attention": attention or None,
         "neighbours": list(map(asdict, snapshot.neighbours)),
         "lengths": {state.value: snapshot.lengths[state] for state in State},

@@ -16,9 +16,9 @@ FIRST_SECONDS = 600.0
 
 def still_since(snapshot: Snapshot) -> float | None:
     """Since when nothing was claimed although items wait, if that is longer than items take; else None. A paused queue
-    does not stand still."""
+    does not stand still, and items of paused clients do not count."""
     waited = snapshot.ages[State.MAIN]
-    if snapshot.paused or not snapshot.lengths[State.MAIN] or waited is None:
+    if not snapshot.claimable or waited is None:
         return None
     since = max(snapshot.now - waited, snapshot.moved_at or 0.0)
     return since if snapshot.now - since > limit_of(snapshot) else None
@@ -52,7 +52,7 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
 def held_back_note(snapshot: Snapshot) -> str:
     """That limits hold back what waits; empty if they do not."""
     now = snapshot.limits
-    if now is None or now.startable or not snapshot.lengths[State.MAIN]:
+    if now is None or now.startable or not snapshot.claimable:
         return ""
     holding = now.holding(snapshot.lengths[State.BUSY]) or now.limits
     note = f"items wait for the limits of the queue: {shown_limits(holding)}"

@@ -104,7 +104,7 @@ def _is_quiet(resource: DeclaredQueue, snapshot: Snapshot) -> bool:
     handles_failed = (
         spec is not None and spec.policy_fields().get("failed", NO_FAILED_POLICY) != NO_FAILED_POLICY
     )
-    ends = snapshot.pause is not None and snapshot.pause.until is not None
+    ends = any(pause.until is not None for pause in snapshot.pauses)
     return not ends and not (handles_failed and snapshot.lengths[State.FAILED])
 
 

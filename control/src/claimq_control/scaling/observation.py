@@ -17,17 +17,18 @@ def observe(
 
     Pods can outnumber the replicas for a moment, and a clock can step back: ``ready`` and ``busy`` are at most
     ``replicas``, and no time is negative. Delayed items that are due count as one: the reaper moves them to main within
-    a second.
+    a second. Items of paused clients do not count.
     """
+    main = snapshot.lengths[State.MAIN] if snapshot.paused else snapshot.claimable
     return Observation(
-        main=snapshot.lengths[State.MAIN],
+        main=main,
         busy=snapshot.lengths[State.BUSY],
         replicas=replicas,
         ready=min(ready, replicas),
         busy_workers=min(busy, replicas),
         delayed_due=1 if snapshot.next_due_in == 0 else 0,
         delayed_soon=snapshot.due_soon,
-        oldest_age=snapshot.ages[State.MAIN],
+        oldest_age=snapshot.ages[State.MAIN] if main else None,
         claimed=snapshot.counters["claimed"],
         slots=slots,
         starting_for=tuple(max(0.0, seconds) for seconds in starting_for),

@@ -121,11 +121,10 @@ async def marks_of_each(connection: Connection, names: Sequence[str]) -> list[ob
     to main, each pause, and a new owner. A tenth of the server's time of :func:`snapshots_of`."""
     reads: list[tuple[str, Sequence[Arg]]] = []
     for keys in map(Keys, names):
-        pause = ("paused", "paused_at", "paused_until", "suspended")
         reads += (
             (keys.main, ("HGET", keys.stats, "seq")),
             (keys.main, ("LLEN", keys.main)),
-            (keys.main, ("HMGET", keys.config, "owner", *pause)),
+            (keys.main, ("HMGET", keys.config, "owner", "pauses", "suspended")),
         )
     replies = await _bounded(connection, "marks", reads)
     return [replies[begin : begin + 3] for begin in range(0, len(replies), 3)]

@@ -350,7 +350,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         counters={name: counter(stats.get(name)) for name in COUNTERS},
         next_due_in=seconds_until(reply[8], now),
         paused=hold.paused,
-        pause=hold.pause,
+        pauses=hold.pauses,
         due_soon=number_of_reply(reply[10]),
         moved_at=min(moved, now) / 1000 if moved else None,
         longest=counter(stats.get("longest")) / 1000,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Unpack
+from typing import Any, Unpack
 
 from claimq.arguments import Instant, choice, count, of_type, text
 from claimq.codec import check_name, kept_error
-from claimq.item_options import checked_end, stored_end
+from claimq.item_options import checked_end, checked_key, stored_end
 from claimq.limits import Limit, TemporaryLimit, change_limit
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy, PolicyChanges, changed_fields
@@ -62,25 +62,42 @@ class Maintaining(QueuePart):
         return await add_name(self._connection, self.name)
 
     async def pause(
-        self, *, until: Instant | timedelta | None = None, reason: str = "", by: str = ""
+        self,
+        *,
+        client: str | None = None,
+        key: str | None = None,
+        until: Instant | timedelta | None = None,
+        reason: str = "",
+        by: str = "",
     ) -> None:
-        """Stops claims ``until`` an instant, for a timedelta, or until :meth:`resume`. Enqueueing, verdicts and reaping
-        go on.
+        """Stops claims, or those of one client or key, ``until`` an instant, for a timedelta, or until :meth:`resume`.
+        All else goes on, also :meth:`claim_item`.
 
-        The end is by the queue's clock, and needs no call. ``reason`` and ``by`` (whom): the first 400 and 128
-        characters are kept, and shown wherever the pause is. A second pause replaces the first. Raises ValueError for
-        an end that is over. O(1).
+        Of ``reason`` and ``by`` (whom) the first 400 and 128 characters are kept. A
+        second pause replaces the first. Raises ValueError for an end that is over and for more than 100 paused
+        clients or keys. O(pauses).
         """
         end = "" if until is None else stored_end(checked_end("until", until))
-        words = {"paused_by": text("by", by)[:128], "paused_reason": text("reason", reason)[:400]}
-        await self._configure(
-            "paused", "1", "paused_until", end, *(word for pair in words.items() for word in pair)
-        )
+        reply = await self._pause(client, key, end, text("by", by)[:128], text("reason", reason)[:400])
+        if reply[0] == b"PAST":
+            raise ValueError(_OVER)
+        if reply[0] == b"FULL":
+            raise ValueError("100 clients, or keys, of the queue are paused, which is the limit; resume some")
 
-    async def resume(self) -> None:
-        """Ends a pause and wakes a waiting claim. O(1)."""
-        await self._configure("paused", "0", "paused_until", "", "paused_by", "", "paused_reason", "")
-        await self._wake()
+    async def resume(self, *, client: str | None = None, key: str | None = None) -> bool:
+        """Ends the pause of the queue, or of a client or key, and wakes a waiting claim. False if there was none.
+        O(pauses)."""
+        return bool((await self._pause(client, key, "resume", "", ""))[1])
+
+    async def _pause(self, client: str | None, key: str | None, *words: Arg) -> list[Any]:
+        if client is not None:
+            check_name("client", client)
+        if client is not None and key is not None:
+            raise ValueError("client and key are both given; give one of them")
+        part = "queue" if client is None else f"client {client}"
+        part = part if key is None else f"key {checked_key(key)}"
+        with self._reading("pause") as read:
+            return list(await read.reply(self._connection.run("pause", [self._keys.main], [part, *words])))
 
     async def set_limit(
         self, limit: Limit, *, until: Instant | timedelta | None = None, reason: str = "", by: str = ""
@@ -137,11 +154,9 @@ class Maintaining(QueuePart):
         await self._wake()
 
     async def _configure(self, *words: Arg) -> bool:
-        """Sets fields of the policy; False if ``limits_before`` is not their value. Works on a full server too, where a
-        pause or fewer failed items help."""
+        """Sets fields of the policy; False if ``limits_before`` is not their value. Works on a full server too, where
+        fewer failed items help."""
         reply = await self._connection.run("configure", [self._keys.main], words)
-        if reply[0] == b"PAST":
-            raise ValueError(_OVER)
         if reply[0] == b"ALONE":
             count, age = reply[1].decode(), reply[2].decode().removesuffix("_ms")
             raise ValueError(

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from claimq.arguments import of_type
 from claimq.codec import check_name, read_envelope
 from claimq.errors import StoreMisused
-from claimq.limits import Neighbour, limits_at, limits_now
-from claimq.model import Located, Pause, State
+from claimq.limits import Neighbour, limits_at, limits_now, read_pauses
+from claimq.model import Located, State
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.connection import Connection
@@ -173,15 +173,12 @@ def seconds_until(due: bytes | str, now: int) -> float | None:
 
 def read_hold(reply: Any, now: int) -> Hold:
     """What holds back all items, as the scripts return it. ``now``: in ms."""
-    paused, *instants, by, reason, startable, next_start, limits = reply
-    at, until = (instant_ms(raw) / 1000 if raw.isdigit() else None for raw in instants)
-    pause = Pause(
-        at, until, by.decode("utf-8", "replace"), reason.decode("utf-8", "replace"), bool(paused & 4)
-    )
+    suspended, raw_pauses, startable, next_start, limits = reply
+    pauses = tuple(read_pauses(raw_pauses))
     that_hold, temporary = limits_at(limits.decode("ascii", "replace"), now / 1000)
     return Hold(
-        bool(paused),
-        pause if paused & 6 else None,
+        bool(suspended) or any(pause.is_of_queue for pause in pauses),
+        pauses,
         limits_now(that_hold, startable, seconds_until(next_start, now)),
         temporary,
     )

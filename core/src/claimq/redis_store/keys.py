@@ -32,6 +32,7 @@
 ``audit``              list    audit log: what people did by hand, newest left, at most 10,000 entries
 ``added``              list    the same for items that they enqueued or moved here, at most 1,000 entries
 ``config``             hash    the policy
+``pauses``             hash    what is paused -> since and until when, by whom and why
 ``stats``              hash    counters, sequence number, the queue's clock
 ``wake``               list    at most one token: there is work
 ``ids``                zset    id that a producer gave -> when it is forgotten (ms)
@@ -72,6 +73,7 @@ TYPES = {
     "audit": "list",
     "added": "list",
     "config": "hash",
+    "pauses": "hash",
     "stats": "hash",
     "wake": "list",
     "ids": "zset",

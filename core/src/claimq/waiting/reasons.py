@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from claimq.limits import Limit, LimitsNow, TemporaryLimit
-from claimq.model import Located, Pause, Snapshot, State
-from claimq.waiting.texts import changes_text, format_time, pause_text, printable
+from claimq.limits import Limit, LimitsNow, Pause, TemporaryLimit
+from claimq.model import Located, Snapshot, State
+from claimq.waiting.texts import changes_text, format_time, paused_text, printable
 
 
 class WaitReason(StrEnum):
@@ -42,10 +42,11 @@ class Between(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What holds back all items of a queue at one instant. ``paused`` without ``pause``: by the policy."""
+    """What holds back items of a queue at one instant. ``paused`` without a pause of the queue: by the policy. For one
+    item ``pauses`` are those that hold it back."""
 
     paused: bool
-    pause: Pause | None
+    pauses: tuple[Pause, ...]
     limits: LimitsNow | None
     temporary: tuple[TemporaryLimit, ...] = ()
 
@@ -118,12 +119,12 @@ def _not_due(facts: Facts) -> _Cause | None:
 
 
 def _paused(facts: Facts) -> _Cause | None:
-    if not facts.hold.paused:
-        return None
-    pause = facts.hold.pause
-    if pause is None:
+    hold = facts.hold
+    pause = next((pause for pause in hold.pauses if pause.is_of_queue), None)
+    if hold.paused and pause is None:
         return _Cause("the queue is suspended")
-    return _Cause(f"the queue is {pause_text(pause)}", pause.until)
+    pause = pause or next(iter(hold.pauses), None)
+    return None if pause is None else _Cause(paused_text(pause), pause.until)
 
 
 def _key_busy(facts: Facts) -> _Cause | None:
@@ -193,8 +194,13 @@ def _about_to_start(_: Facts) -> _Cause | None:
 
 
 def _items_at_limit(snapshot: Snapshot) -> int:
-    main, limits = snapshot.lengths[State.MAIN], snapshot.limits
-    return 0 if limits is None or snapshot.paused else main - min(main, limits.startable)
+    main, limits = snapshot.claimable, snapshot.limits
+    return 0 if limits is None else main - min(main, limits.startable)
+
+
+def _held(snapshot: Snapshot) -> int:
+    """Items that are held since their keys are paused."""
+    return min(snapshot.key_busy, sum(pause.items for pause in snapshot.pauses if pause.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +214,8 @@ class _Reason:
 
 _REASONS = (
     _Reason(WaitReason.NOT_DUE, _not_due, lambda now: max(0, now.lengths[State.DELAYED] - now.key_busy)),
-    _Reason(WaitReason.PAUSED, _paused, lambda now: now.lengths[State.MAIN] if now.paused else 0),
-    _Reason(WaitReason.KEY_BUSY, _key_busy, lambda now: now.key_busy),
+    _Reason(WaitReason.PAUSED, _paused, lambda now: now.lengths[State.MAIN] - now.claimable + _held(now)),
+    _Reason(WaitReason.KEY_BUSY, _key_busy, lambda now: now.key_busy - _held(now)),
     _Reason(WaitReason.LIMIT, _limit, _items_at_limit),
     _Reason(WaitReason.NO_WORKER, _no_worker),
     _Reason(WaitReason.BEHIND, _behind),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from claimq.limits import Limit, TemporaryLimit
-from claimq.model import Pause
+from claimq.limits import Limit, Pause, TemporaryLimit
 
 
 def format_time(at: float) -> str:
@@ -15,12 +14,21 @@ def format_time(at: float) -> str:
 
 
 def pause_text(pause: Pause) -> str:
-    """Who paused a queue, when, why and until when. It has instants, not ages, so that it stays the same."""
-    words = ["closed by its app" if pause.by_app else "paused"]
+    """Who paused a queue or a part of it, when, why and until when. It has instants, not ages, so that it stays the
+    same."""
+    part = (
+        f"the key {pause.key} is " if pause.key else f"the client {pause.client} is " if pause.client else ""
+    )
+    words = [part + ("closed by its app" if pause.by_app else "paused")]
     words += [f"{'in' if pause.by_app else 'by'} {pause.by}"] if pause.by else []
     words += [f"since {format_time(pause.at)}"] if pause.at is not None else []
     words += ["until " + ("it is resumed" if pause.until is None else format_time(pause.until))]
     return printable(" ".join(words) + (f" ({pause.reason})" if pause.reason else ""))
+
+
+def paused_text(pause: Pause) -> str:
+    """The same as a sentence of its own."""
+    return ("the queue is " if pause.is_of_queue else "") + pause_text(pause)
 
 
 def changes_text(changes: Iterable[TemporaryLimit], limits: Iterable[Limit]) -> str:

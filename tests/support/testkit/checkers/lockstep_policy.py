@@ -58,4 +58,3 @@ class PolicyWorld(ItemsWorld):
             model.held_back.pause(model.now, seconds)
         else:
             model.held_back.paused_until = 0
-            self.repair(name)

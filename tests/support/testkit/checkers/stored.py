@@ -86,6 +86,7 @@ class Stored:
     """How many items of a client are in delayed."""
     weights: dict[str, str] = field(default_factory=dict[str, str])
     starts: dict[str, str] = field(default_factory=dict[str, str])
+    pauses: dict[str, str] = field(default_factory=dict[str, str])
     in_progress: dict[str, str] = field(default_factory=dict[str, str])
     shares: dict[str, str] = field(default_factory=dict[str, str])
     """Processing time of clients, and how many of their items are in progress."""
@@ -201,6 +202,7 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "turns": ("hash", "turns", _texts),
     "levels": ("hash", "passed", _texts),
     "keys": ("hash", "keys", _texts),
+    "pauses": ("hash", "pauses", _texts),
     "held": ("zset", "held", lambda value: [raw.decode() for raw, _ in value]),
     "failed:reasons": ("hash", "reasons", _texts),
     **{name: ("hash", name, _texts) for name in ("config", "stats")},

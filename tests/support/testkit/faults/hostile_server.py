@@ -53,7 +53,7 @@ def snapshot_reply(
 ) -> list[Any]:
     """What the script for a snapshot returns for a queue without pause, limits and counters."""
     since = str(now) if busy else ""
-    held_back = [0, *[""] * 7]
+    held_back: list[Any] = [0, [], "", "", ""]
     return [now, main, busy, delayed, failed, "", since, "", "", held_back, 0, "", "", 0, []]
 
 
@@ -68,6 +68,7 @@ def ordinary(name: str, words: list[bytes]) -> Any:
         "damage": [],
         "failed_reasons": [0],
         "configure": ["OK"],
+        "pause": ["OK", 0],
         "workers": [],
         "HGETALL": [],
         "ZSCORE": None,

@@ -16,7 +16,7 @@ FIXED = (
 )  # fmt: skip
 CANDIDATES = [
     *FIXED, "main:ann", "main:bob", "main:cid", "busy:w1", "busy:w2", "calls:INSTANCE",
-    "high", "low", "levels", "high:ann", "keys", "held", "starts", "in_progress",
+    "high", "low", "levels", "high:ann", "keys", "held", "starts", "in_progress", "pauses",
     *(f"other:{part}" for part in (*FIXED, "main:ann")),
 ]  # fmt: skip
 """Keys by their part of the name; `other:` is a second queue, `INSTANCE` the calling connection's."""

@@ -349,10 +349,10 @@ async def delete(world: World) -> Call:
     return world.first.delete
 
 
-@scenario("stats config")
-async def configure(world: World) -> Call:
-    await _fill(world.first)
-    return world.first.pause
+@scenario("stats pauses clients wake config")
+async def pause(world: World) -> Call:
+    await _fill(world.first, "ann")
+    return lambda: world.first.pause(client="ann")
 
 
 @scenario("stats config")

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from claimq.model import Pause, ServerReport, ServerWarning
+from claimq.limits import Pause
+from claimq.model import ServerReport, ServerWarning
 from claimq_control.decide.conditions import View, all_conditions, with_transition_times
 from claimq_control.decide.conditions.condition import Condition
 from claimq_control.decide.observed import Observed
@@ -231,7 +232,7 @@ def test_a_pause_by_hand_and_a_suspend_have_different_reasons(observed: Look) ->
 
 def test_a_queue_that_its_app_has_closed_is_ready_with_a_reason_of_its_own(observed: Look) -> None:
     pause = Pause(0.0, 60.0, "pod-1", "quota", by_app=True)
-    conditions = found(observed(seen=snapshot(paused=True, pause=pause)))
+    conditions = found(observed(seen=snapshot(paused=True, pauses=(pause,))))
     assert conditions["Suspended"].message == (
         "the queue is closed by its app in pod-1 since 1970-01-01T00:00:00Z until 1970-01-01T00:01:00Z (quota); "
         "resume it with `claimq --namespace media resume thumbs`"
@@ -241,7 +242,7 @@ def test_a_queue_that_its_app_has_closed_is_ready_with_a_reason_of_its_own(obser
 
 
 def test_a_pause_is_reported_with_who_when_why_and_until_when(observed: Look) -> None:
-    look = observed(seen=snapshot(paused=True, pause=Pause(0.0, 3600.0, "ann@host", "new\nschema")))
+    look = observed(seen=snapshot(paused=True, pauses=(Pause(0.0, 3600.0, "ann@host", "new\nschema"),)))
     assert found(look)["Suspended"].message == (
         "the queue is paused by ann@host since 1970-01-01T00:00:00Z until 1970-01-01T01:00:00Z (new schema); "
         "resume it with `claimq --namespace media resume thumbs`"
@@ -261,7 +262,7 @@ def test_a_pause_is_reported_with_who_when_why_and_until_when(observed: Look) ->
 def test_a_pause_without_an_end_is_forgotten_after_a_day(
     observed: Look, pause: Pause, is_forgotten: bool
 ) -> None:
-    conditions = found(observed(seen=snapshot(paused=True, now=100_000.0, pause=pause)))
+    conditions = found(observed(seen=snapshot(paused=True, now=100_000.0, pauses=(pause,))))
     assert ("PauseForgotten" in conditions) == is_forgotten
     if is_forgotten:
         assert conditions["PauseForgotten"].reason == "PausedByHand"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -24,9 +25,10 @@ class _Action(NamedTuple):
 
 _ACTIONS = {
     "pause": _Action(
-        fields=("until", "for", "reason"), done="is paused: workers finish what they have and claim nothing"
+        fields=("until", "for", "reason", "client", "key"),
+        done="is paused: workers finish what they have and claim nothing more",
     ),
-    "resume": _Action(done="is not paused any more"),
+    "resume": _Action(fields=("client", "key"), done="is not paused any more"),
     "suspend": _Action(Right.SUSPEND, done="is suspended: its workers end after what they have"),
     "end-suspension": _Action(Right.SUSPEND, done="is not suspended any more"),
     "drain": _Action(
@@ -60,11 +62,10 @@ async def change_queue(name: str, admin: QueueAdmin, form: Form) -> tuple[str, J
             raise ValueError(f"{field} has {length} characters; give at most {LONGEST_FILTER}")
     worker = form.get("worker", "")
     match form["action"]:
-        case "pause" | "limits":
-            change = admin.pause if form["action"] == "pause" else admin.change_limits
-            await change(*(form.get(field, "") for field in action.fields))
-        case "resume":
-            await admin.resume()
+        case "pause" | "resume" | "limits" as verb:
+            changes: dict[str, Callable[..., Awaitable[object]]]
+            changes = {"pause": admin.pause, "resume": admin.resume, "limits": admin.change_limits}
+            await changes[verb](*(form.get(field, "") for field in action.fields))
         case "suspend" | "end-suspension":
             await admin.suspend(form["action"] == "suspend")
         case "drain":
@@ -83,4 +84,4 @@ async def change_queue(name: str, admin: QueueAdmin, form: Form) -> tuple[str, J
         case _:
             done = await admin.update_policy(form.get("changes", ""))
             return f"the policy of {name} is changed", done
-    return f"{name} {action.done}", {}
+    return f"{form.get('client') or form.get('key') or name} {action.done}", {}

@@ -9,8 +9,10 @@ from urllib.parse import urlencode
 import claimq
 from claimq.model import Located, State
 from claimq.waiting.reasons import waiting_counts
+from claimq.waiting.texts import pause_text
 from claimq_admin.reads.decisions import decision_rows
 from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, attention, status_of
+from claimq_admin.text import count
 from claimq_control.worker_counts import ready_text
 from claimq_kubernetes.port import part
 from claimq_web.curves.curves import curves_of, latest_rates, plots_of
@@ -44,6 +46,11 @@ async def summary(
             words for words in warnings_of(sample, target, len(workers)) if not sentence.startswith(words)
         ],
         "attention": sentence,
+        "pauses": [
+            (pause, f"{pause_text(pause)}: {count(pause.items)} wait")
+            for pause in snapshot.pauses
+            if not pause.is_of_queue
+        ],
         "waiting": waiting_counts(snapshot),
         "rates": latest_rates(samples),
         "mean_waiting": mean_seconds(last_minutes, "main", "claimed_count"),

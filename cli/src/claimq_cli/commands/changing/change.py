@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import click
 
 import claimq
-from claimq.model import Pause, State
+from claimq.limits import Pause
+from claimq.model import State
 from claimq.waiting.texts import pause_text
 from claimq_admin.changes.queue_admin import WORKER_DIED, QueueAdmin
 from claimq_admin.errors import NOT_DONE, CommandError
@@ -25,44 +26,57 @@ _PLACES = ("requeued", "delayed", "failed", "unclaimed")
 
 @click.command()
 @queue_argument
+@click.option("--client", default="", metavar="NAME", help="Only the items of this client.")
+@click.option("--key", default="", metavar="KEY", help="Only the items with this key.")
 @click.option("--until", default="", metavar="INSTANT", help="When the pause ends: 14:00, or ISO 8601.")
 @click.option("--for", "within", default="", metavar="DURATION", help="How long the pause lasts: 10m, 2h.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown wherever the pause is.")
 @with_context
-async def pause(context: Context, name: str, until: str, within: str, reason: str) -> None:
+async def pause(
+    context: Context, name: str, client: str, key: str, until: str, within: str, reason: str
+) -> None:
     """Stop claims from the queue NAME until `claimq resume`.
 
-    With --until or --for the pause ends by itself. Items that are in progress can be finished. Status and page show
-    who paused the queue, when and why.
+    With --until or --for the pause ends by itself.
 
     \b
     claimq pause thumbnails --for 30m --reason "database upgrade"
+    claimq pause thumbnails --client ann --until 14:00
 
-    With -o json: `{"queue", "paused"}`.
+    With -o json: `{"queue", "client", "key", "paused"}`.
     """
     async with context.admin(name) as admin:
         note = owner_note(await admin.owner())
-        await interruptible(admin.pause(until, within, reason), lambda: _paused(name, admin))
-        pause = (await admin.queue.snapshot()).pause
+        await interruptible(
+            admin.pause(until, within, reason, client, key), lambda: _paused(name, admin, client, key)
+        )
+        pause = await _pause_of(admin, client, key)
     if note and not (until or within):
         terminal.say_error(f"warning: {name}{note} stays paused until `{context.command} resume {name}`")
-    context.answers.give({"queue": name, "paused": True}, f"{name}: {pause_text(pause or Pause())}")
+    document = {"queue": name, "client": client or None, "key": key or None, "paused": True}
+    context.answers.give(
+        document, f"{name}: {pause_text(pause or Pause(client=client or None, key=key or None))}"
+    )
 
 
 @click.command()
 @queue_argument
+@click.option("--client", default="", metavar="NAME", help="Only the items of this client.")
+@click.option("--key", default="", metavar="KEY", help="Only the items with this key.")
 @with_context
-async def resume(context: Context, name: str) -> None:
+async def resume(context: Context, name: str, client: str, key: str) -> None:
     """Allow claims from the queue NAME again.
 
     \b
-    claimq resume thumbnails
+    claimq resume thumbnails --client ann
 
-    With -o json: `{"queue", "paused"}`.
+    With -o json: `{"queue", "client", "key", "paused"}`.
     """
     async with context.admin(name) as admin:
-        await interruptible(admin.resume(), lambda: _paused(name, admin))
-    context.answers.give({"queue": name, "paused": False}, f"{name}: resumed")
+        was_paused = await interruptible(admin.resume(client, key), lambda: _paused(name, admin, client, key))
+    text = f"{name}: " + (f"the client {client} " if client else f"the key {key} " if key else "")
+    text += "resumed" if was_paused else "was not paused"
+    context.answers.give({"queue": name, "client": client or None, "key": key or None, "paused": False}, text)
 
 
 @click.command()
@@ -153,8 +167,14 @@ async def delete(context: Context, name: str, if_empty: bool, yes: bool) -> None
     context.answers.give({"queue": name, **done}, text)
 
 
-async def _paused(name: str, admin: QueueAdmin) -> str:
-    return f"{name} is {'' if (await admin.queue.snapshot()).paused else 'not '}paused"
+async def _pause_of(admin: QueueAdmin, client: str, key: str) -> Pause | None:
+    pauses = (await admin.queue.snapshot()).pauses
+    return next((pause for pause in pauses if (pause.client or "", pause.key or "") == (client, key)), None)
+
+
+async def _paused(name: str, admin: QueueAdmin, client: str, key: str) -> str:
+    pause = await _pause_of(admin, client, key)
+    return f"{name}: {pause_text(pause)}" if pause else f"{name}: {client or key or 'it'} is not paused"
 
 
 async def _held(worker: str, admin: QueueAdmin) -> str:

@@ -145,7 +145,8 @@ async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresh
         if thresholds["memory"].are_set:
             share = await queue.memory_share()
     words = attention(snapshot, context.commands_about(name))
-    is_intended = bool(snapshot.pause and snapshot.pause.until) or words == held_back_note(snapshot)
+    pauses_end = bool(snapshot.pauses) and all(pause.until for pause in snapshot.pauses)
+    is_intended = pauses_end or words == held_back_note(snapshot)
     return finding_of(
         name,
         measures_of(snapshot, share, thresholds),

@@ -17,6 +17,7 @@ from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem,
 from claimq_control.decide.books import unaccounted
 from claimq_control.decide.conditions.full import NEAR
 from claimq_control.decide.neighbours_note import neighbours_note
+from claimq_control.decide.pauses import pause_note
 from claimq_control.decide.standstill import held_back_note, standstill
 from claimq_process.size import format_size
 
@@ -152,6 +153,8 @@ def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
         suspend = "; or set spec.suspend to false" if may_be_suspended else ""
         return make(check, text, f"{commands.claimq} resume {name}{suspend}")
     if not waiting or live:
+        if note := pause_note(snapshot, f"{commands.claimq} resume {name}"):
+            return warning(check, *note.split("; to end it now: ", 1))
         return ok(check, f"not paused, {count(waiting)} in main, {count(len(live), 'live worker')}")
     late = (snapshot.ages[State.MAIN] or 0.0) > START_SECONDS
     make = problem if late else warning
@@ -167,7 +170,7 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
     check, oldest = f"queue {name}: oldest item", snapshot.ages[State.MAIN]
     if sentence := standstill(snapshot, f"{commands.claimq} drain {name}"):
         return problem(check, *sentence.split("; ", 1))
-    if oldest is None or oldest <= LATE_SECONDS or snapshot.paused:
+    if oldest is None or oldest <= LATE_SECONDS or not snapshot.claimable:
         return ok(check, "no item waits" if oldest is None else f"has waited {age(oldest)} in main")
     if held := held_back_note(snapshot):
         return warning(check, f"has waited {age(oldest)} in main: {held}", f"{commands.claimq} limits {name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq.model import Pause
+from claimq.limits import Pause
 from claimq.waiting.texts import pause_text
 from claimq_control.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
 from claimq_control.decide.pauses import CLOSED, PAUSED

@@ -4,7 +4,7 @@
 --   and round robin over the clients, from main to busy under new leases.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
 --   leases, claims, workers, present, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons,
---   delayed:clients, config, levels, keys, stats, calls:INSTANCE (HASH)
+--   delayed:clients, config, levels, keys, pauses, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with
 --   every call, 7 the incarnation of the queue's data that the caller knows, or "" before its first reply, 8
 --   the bytes of the largest item that it can take ("": no limit), 9 how long it waits for an item (ms; "":
@@ -14,8 +14,9 @@
 --   there is something to reap, 2 more if there is something to repair, and 4 more if the queue limits how
 --   many items start in a time. Sent again it answers the same,
 --   with false for a claim that has ended since.
---   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, 1 if the queue is paused, 2 if
---   limits or a closing hold items back, else 0, incarnation, number of workers that were seen within 20 s};
+--   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, 1 if the queue is paused, or the
+--   clients of all its items, 2 if limits or a closing hold items back, else 0, incarnation, number of
+--   workers that were seen within 20 s};
 --   {"AGAIN"}: the ring had many clients whose lists are gone, and has lost these entries now, or all items
 --   of the call had passed their deadlines (they are in failed) or wait for a key (in delayed);
 --   make a new call;
@@ -25,6 +26,11 @@
 -- Cost: O(COUNT log busy), whatever waits
 -- include limits queue types counts sizes slices keeper touch close wake expired call stored delay levels
 -- include write_keys paused lease weigh_out take
+
+local function is_rest_paused(q)
+  -- include pauses
+  return q.left <= count_paused(q)
+end
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})
@@ -54,7 +60,7 @@ if #envelopes == 0 then
   end
   local reason = c.limits and (q.is_full or q.left > 0) and 2 or 0
   if c.is_closed then reason = q.client_items + count_in(q, '-') > 0 and 2 or 0
-  elseif c.paused then reason = 1 end
+  elseif c.paused or q.pauses and q.left > 0 and is_rest_paused(q) then reason = 1 end
   return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,
     redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf')}
 end

@@ -1,14 +1,12 @@
 #!lua flags=allow-oom
--- Purpose: sets fields of the queue's policy, or begins or ends a pause. It may exceed the server's memory
---   limit: a pause or a smaller policy is what helps a full server.
+-- Purpose: sets fields of the queue's policy. It may exceed the server's memory limit: a smaller policy is
+--   what helps a full server.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels (LIST), heads, delayed (ZSET), bytes,
 --   stats, config (HASH)
--- ARGV: 1 field, 2 its value, and so on; a pause has paused, paused_until (an instant in ms, "+MS" from now,
---   or "" for none), paused_by and paused_reason. `limits` leaves the temporary limits, unless there is
---   limits_before: then the field must have this value, and gets the new one as it is
+-- ARGV: 1 field, 2 its value, and so on. `limits` leaves the temporary limits, unless there is limits_before:
+--   then the field must have this value, and gets the new one as it is
 -- Replies: {"OK"}; {"CHANGED"}: it has another value; {"ALONE", count, age}: the policy would have the field
---   `count` without the field `age` that it needs; {"PAST"}: the pause would have ended already; with these
---   nothing was set
+--   `count` without the field `age` that it needs; with these nothing was set
 -- Cost: O(fields); the first bound on the bytes that wait reads the sample of lib/set_bound.lua
 -- include limits queue counts
 
@@ -34,12 +32,6 @@ if given.limits then
   if not given.limits_before then given.limits = given.limits .. (string.match(limits, '|.*$') or '')
   elseif given.limits_before ~= limits then return {'CHANGED'} end
   given.limits_before = nil
-end
-local after = string.match(given.paused_until or '', '^%+(%d+)$')
-local ends = after and q.now + after or tonumber(given.paused_until)
-if ends and ends <= q.now then return {'PAST'} end
-if given.paused then
-  given.paused_at, given.paused_until = whole(q.now), ends and whole(ends) or ''
 end
 if given.fairness_by == 'count' then
   redis.call('DEL', q.base .. 'shares', q.base .. 'turns')

@@ -34,7 +34,7 @@ local plan = plan_flush(q)
 local flushed = flush(q, plan)
 if plan.is_last then
   for _, key in ipairs({q.workers, q.base .. 'present', q.base .. 'audit', q.base .. 'added',
-    q.base .. 'starts', q.config, q.stats}) do
+    q.base .. 'starts', q.base .. 'pauses', q.config, q.stats}) do
     redis.call('UNLINK', key)
   end
 else close(q, {flushed = flushed, client_items = -plan.of_clients}) end

@@ -13,7 +13,7 @@
 --   items (2 MiB) that were given back before
 -- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
 -- include levels oldest enter_level tags entry_tags lengths main expect_entry claims find_held end_turns
--- include end_claims longest removed shape reasons put_failed place_of head free_keys settle
+-- include end_claims longest removed shape reasons put_failed place_of head free_keys settle paused
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
 local again = kept_reply(q)
@@ -62,18 +62,14 @@ local function unpark_clients(q, names)
   return_turns(q, names)
 end
 
--- Closes the queue for the delay: a pause of which `paused` is "2". A pause that ends later, or has no end,
--- stays.
 local LONGEST_CLOSING_MS = 86400000
+local function check_close(q)
+  -- include pauses pause
+  check_pauses(q)
+end
 local function close_queue(q, worker, text, delay)
-  -- include paused
-  local ends, config = q.now + math.min(delay, LONGEST_CLOSING_MS), redis.call('HMGET', q.config, 'paused',
-    'paused_until', 'paused_at')
-  local pause, before = paused_of(q, config[1], config[2], '0')
-  if ends <= q.now or pause > 0 and (not before or before >= ends) then return end
-  local since = pause == 4 and tonumber(config[3]) or q.now
-  redis.call('HSET', q.config, 'paused', '2', 'paused_at', whole(since), 'paused_until', whole(ends),
-    'paused_by', worker, 'paused_reason', text)
+  -- include pauses pause
+  close_until(q, 'queue', q.now + math.min(delay, LONGEST_CLOSING_MS), worker, text)
 end
 
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest
@@ -128,6 +124,7 @@ local function give_back(q, at, kind, error, detail, delay)
 end
 
 local kind, unit = string.match(ARGV[4], '^(%l+) ?(%l*)$')
+if unit == 'queue' then check_close(q) end
 local verdicts, has_changed = give_back(q, 8, kind, ARGV[5], ARGV[6], tonumber(ARGV[7]))
 local text = table.concat(verdicts, ' ')
 if has_changed then

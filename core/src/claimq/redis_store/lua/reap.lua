@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Purpose: one bounded sweep: expired leases, and claims of processes that are gone, by policy (uncounted
 --   after the server was replaced), then delayed items that are due to the tail of main, or to the head if
---   others of their keys wait behind them.
+--   others of their keys wait behind them. It also removes pauses that are over.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
 --   leases, present, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons, delayed:clients,
---   config, levels, stats (HASH)
+--   config, levels, pauses, stats (HASH)
 -- ARGV: 1 limit (at most 100 items and 2 MiB, 1 MiB to or from delayed, are moved; it then answers that there
 --   is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
@@ -12,11 +12,18 @@
 -- include limits queue types counts sizes slices read_within touch close wake expired stored delay weigh_out
 -- include leave_delayed envelope levels oldest enter_level tags entry_tags lengths main expect_entry
 -- include end_turns end_claims channel presence removed shape reasons put_failed place_of head free_keys
--- include settle
+-- include settle paused
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
+local next_pause = next_pause_end(redis.call('HGET', q.config, 'pauses'))
+local function pauses_over()
+  -- include pauses pause
+  check_pauses(q)
+  return select(2, read_pauses(q))
+end
+local over = next_pause and next_pause <= q.now and pauses_over()
 local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES', 'LIMIT', 0,
   whole(limit))
 -- A lease that began with another server process: its verdict or its renewals may have been lost with that.
@@ -77,6 +84,12 @@ note_looks(q, found)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. worker_of(token), {token}) end
 sliced(due, function(...) redis.call('ZREM', q.delayed, ...) end)
 
+local function end_old_pauses()
+  -- include pauses pause
+  return end_pauses(q, over)
+end
+local released = over and end_old_pauses() or 0
+
 -- Whether others of its key wait behind the item; now it is not in their way any more.
 local function had_gate(item)
   -- include keys leave_held
@@ -100,6 +113,6 @@ if #arrived > 0 then leave_wake_token(q) end
 local crashes = is_lost and 0 or #items
 q.counts.crashes, q.counts.expired = crashes, crashes
 q.counts.due, q.counts.repaired = #due, orphans
-if #ended + #due > 0 then close(q, q.counts) else touch(q) end
-return {'OK', whole(q.now), #due, orphans, (#ended + #due >= limit or is_cut or found.more
+if #ended + #due + released > 0 then close(q, q.counts) else touch(q) end
+return {'OK', whole(q.now), #due + released, orphans, (#ended + #due >= limit or is_cut or found.more
   or not has_room(q, 0)) and 1 or 0, unpack(reply)}

@@ -96,7 +96,8 @@ end
 -- Held items that no end of a claim releases, since their key is free, and those that cq:{NAME}:held has
 -- lost: one page after the other. Returns how many were lost.
 local function repair_held()
-  -- include read_within keys release
+  -- include read_within keys paused release
+  local has_pauses = next_pause_end(redis.call('HGET', q.config, 'pauses'))
   local from, last, lost, free = redis.call('HGET', stats, 'repair_held'), nil, 0, {}
   from = math.max(number_in(from, 0, LAST_NUMBER), LAST_MS)
   local page = read_within(q, limit, function(skip, count)
@@ -109,7 +110,9 @@ local function repair_held()
     if key then
       lost = lost + redis.call('ZADD', q.base .. 'held', '0', held_entry(key, tonumber(last)))
       local entry = redis.call('HGET', q.base .. 'keys', key)
-      if #live_tokens(q, entry) == 0 then free[#free + 1] = key end
+      if #live_tokens(q, entry) == 0 and not (has_pauses and paused_until(q, 'key ' .. key)) then
+        free[#free + 1] = key
+      end
     end
   end
   local has_more = #page == limit or not has_room(q, 0)

@@ -1,15 +1,15 @@
 #!lua flags=no-writes
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels (LIST), clients, heads, leases, claims,
---   delayed, failed (ZSET), config, starts, stats, and for neighbours shares, busy:WORKER (HASH)
+--   delayed, failed (ZSET), config, starts, pauses, stats, and for neighbours shares, busy:WORKER (HASH)
 -- ARGV: 1 how far to look ahead for delayed items, in ms; 2 whether to look for neighbours (1, or nothing)
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""),
 --   what holds back the items as in lib/held_back.lua, delayed items that become due within ARGV[1] ms, token
 --   of the oldest claim (or ""), id of its item if that is claimed for over a minute and no item had over 64
 --   KiB (or ""), delayed items that are held for their keys, neighbours as in lib/neighbours.lua, stats...}
 -- Cost: O(log delayed + the tokens of the oldest 256 claim calls in the log, ended or not: at most 2,000, and
---   the lists of 64 clients where limits hold per client; for neighbours 64 items in progress, 2 MiB of them
---   and the one that reaches that, and the scores of 128 clients)
+--   the lists of 64 clients where limits hold per client, and those of paused clients; for neighbours 64
+--   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients)
 -- include limits queue sizes keeper stored levels oldest claim_calls paused start_limits
 -- include held_back
 

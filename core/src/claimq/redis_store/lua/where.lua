@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Purpose: where an item that waits stands, and what holds it back, at one instant.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, delayed, leases,
---   workers (ZSET), busy:WORKER, keys, starts, config, stats (HASH)
+--   workers (ZSET), busy:WORKER, keys, starts, pauses, config, stats (HASH)
 -- ARGV: 1 id, 2 state (main or delayed), 3 client or "-" (of main), 4 position as find returned it, or "" for
 --   an item of main that is sought by 5, when it entered main (ms, or "": as its id was enqueued)
 -- Replies: {"OK", now, envelope, due (ms, or ""), items of its client and priority that are before it (all of
@@ -70,7 +70,10 @@ local function limit_of_client()
   return client_limit(q, limits and in_force(q, limits) or '', client_of(envelope))
 end
 local limit, limited_until = limit_of_client()
+local key = meta.options and meta.options.key
+local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
 return {'OK', whole(q.now), envelope, due, before, length, count_in(q, '-') + q.client_items, held,
-  held_back(q, held), limit, limited_until, redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf'),
+  held_back(q, held, parts), limit, limited_until,
+  redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf'),
   redis.call('LLEN', q.base .. 'wake') == 0 and 1 or 0, token, holder}

@@ -1,11 +1,11 @@
--- What limits per client hold back. Reads only; start_limits, counts and levels come first.
+-- What limits per client hold back. Reads only; start_limits, paused, counts and levels come first.
 
 -- How many items the clients may start now by their limits: exact for the first SAMPLE clients that have
 -- turns, and for the others as many on the average. Also how many clients have items, and when the first of
 -- those that are parked may start one (nil: none is parked). text: the limits in force.
 local SAMPLE = 64
 local function client_room(q, text)
-  -- include tags parked
+  -- include tags parked pauses
   read_last(q)
   local rates, most = limits_of(text, 'client')
   local room, seen = 0, 0
@@ -13,9 +13,11 @@ local function client_room(q, text)
   local names = with_turns > 0 and redis.call('ZRANGE', q.clients, 0, whole(math.min(with_turns, SAMPLE) - 1))
     or {}
   local levels = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names))
+  local paused = q.pauses and paused_clients(q, names) or {}
   local busy = most and #names > 0 and redis.call('HMGET', q.base .. 'in_progress', unpack(names))
   for i, name in ipairs(names) do
     if name == '-' then clients = clients - 1
+    elseif paused[name] then seen = seen + 1
     else
       local free = count_in(q, name)
       if busy then free = math.max(0, math.min(free, most - setting(busy[i], 0, 0, most))) end

@@ -1,9 +1,8 @@
--- What keeps all items of a queue from being claimed: whether it is paused, as in lib/paused.lua; of the
--- pause: since and until (ms, or ""), by whom and why; how many items the limits let start now (or ""),
--- behind it how many clients have items, and the name of each rate and of each limit per client and how many
--- that lets start; when the limits let the next one start if none does (ms, or ""); the limits as config has
--- them. `held`: items in progress.
-local PAUSE_BYTES = 1600
+-- What keeps items of a queue from being claimed: 1 if it is suspended; its pauses as parts, texts, and the
+-- items that wait for each; how many items the limits let start now (or ""), behind it how many clients have
+-- items, and the name of each rate and of each limit per client and how many that lets start; when the limits
+-- let the next one start if none does (ms, or ""); the limits as config has them. `held`: items in progress.
+-- parts: which pauses, if not all.
 
 -- The same as read_limits() for the limits per client, and how many clients have items.
 local function read_client_limits(q, text, names)
@@ -15,12 +14,32 @@ local function read_client_limits(q, text, names)
   return room, clients, room == 0 and first
 end
 
-local function held_back(q, held)
-  local config = redis.call('HMGET', q.config, 'paused', 'paused_until', 'suspended', 'paused_at',
-    'paused_by', 'paused_reason', 'limits')
-  local function text_of(field) return string.sub(config[field] or '', 1, PAUSE_BYTES) end
+-- The pauses, or those of `parts`, each with its items: of a client in main, of a key those that are held.
+local function pauses_of(q, parts)
+  -- include pauses
+  local pauses, reply = {}, {}
+  if not parts then pauses = read_pauses(q)
+  else
+    for i, text in ipairs(redis.call('HMGET', q.base .. 'pauses', unpack(parts))) do
+      if end_of(q, text) then pauses[#pauses + 1], pauses[#pauses + 2] = parts[i], text end
+    end
+  end
+  for i = 1, #pauses, 2 do
+    local kind, name = string.match(pauses[i], '^(%a+) (.*)$')
+    local items = kind == 'client' and count_in(q, name)
+      or kind == 'key'
+      and redis.call('ZLEXCOUNT', q.base .. 'held', '[' .. name .. ' ', '(' .. name .. '!') or 0
+    for _, word in ipairs({pauses[i], pauses[i + 1], items}) do reply[#reply + 1] = word end
+  end
+  return reply
+end
+
+local function held_back(q, held, parts)
+  local config = redis.call('HMGET', q.config, 'suspended', 'pauses', 'limits')
+  local next_end, clients = next_pause_end(config[2])
+  q.pauses = clients > 0 and clients
   local startable, next_start, names = '', '', {}
-  local text = config[7] and config[7] ~= '' and in_force(q, config[7])
+  local text = config[3] and config[3] ~= '' and in_force(q, config[3])
   if text then
     local rates, most, room, at = read_limits(q, text, 1e9)
     room = math.min(room, most and math.max(0, most - held) or 1e9)
@@ -35,6 +54,6 @@ local function held_back(q, held)
     startable = room < 1e9 and format_text('%d %d', room, clients) .. table.concat(names) or ''
     next_start = at and whole(at) or ''
   end
-  local paused = paused_of(q, config[1], config[2], config[3])
-  return {paused, text_of(4), text_of(2), text_of(5), text_of(6), startable, next_start, config[7] or ''}
+  return {config[1] == '1' and 1 or 0, next_end and pauses_of(q, parts) or {}, startable, next_start,
+    config[3] or ''}
 end

@@ -9,9 +9,10 @@ local function key_of_plain(envelope)
   return is_valid and not string.find(key, '["\\]') and key or nil
 end
 
--- Whether a held item of the key comes before this one. Then that one is put at the head of its list
--- (q.overtaken) unless it waits for its time, and this one is held.
+-- Whether the key is paused, or a held item of it comes before this one. In the second case that one is put
+-- at the head of its list (q.overtaken) unless it waits for its time, and this one is held.
 local function is_behind(q, key, envelope)
+  if q.has_paused_keys and paused_until(q, 'key ' .. key) then return true end
   if q.has_held == nil then q.has_held = redis.call('ZCARD', q.base .. 'held') > 0 end
   if not q.has_held then return false end
   local first, is_gate = first_held(q, key)

@@ -6,9 +6,11 @@
 -- only.
 local function before_claim(q, worker)
   local busy = q.base .. 'busy:' .. worker
-  local config = redis.call('HMGET', q.config, 'paused', 'busy_expiry_ms', 'claim_wait_timeout_ms',
-    'suspended', 'paused_until', 'limits', 'fairness_by', 'fairness_weights')
-  local paused, ends = paused_of(q, config[1], config[5], config[4])
+  local config = redis.call('HMGET', q.config, 'pauses', 'busy_expiry_ms', 'claim_wait_timeout_ms',
+    'suspended', 'limits', 'fairness_by', 'fairness_weights')
+  local next_end, clients, key_end = next_pause_end(config[1])
+  local ends, is_by_app
+  if next_end then ends, is_by_app = paused_until(q, 'queue') end
   local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
   if due and tonumber(due) > LAST_MS then due = nil end  -- that of an item that is held for its key
   local is_overdue = due and math.floor(tonumber(due)) <= q.now
@@ -18,7 +20,13 @@ local function before_claim(q, worker)
   elseif look_at and look_at % 1 > 0 then  -- a process may be gone: look in time
     due = math.min(tonumber(due) or look_at, look_at)
   end
-  if (paused == 2 or paused == 4) and ends then due = math.min(tonumber(due) or ends, ends) end
+  if next_end then
+    q.pauses, is_overdue = clients > 0 and clients, is_overdue or next_end <= q.now
+    q.has_paused_keys = key_end > 0
+    for _, at in ipairs({ends or NEVER_MS, key_end}) do
+      if at > q.now and at < NEVER_MS then due = math.min(tonumber(due) or at, at) end
+    end
+  end
   local last_seen = redis.call('ZSCORE', q.workers, worker)
   redis.call('HLEN', busy)  -- or WRONGTYPE
   if q.has_keys then
@@ -27,8 +35,8 @@ local function before_claim(q, worker)
     expect_hash(q.base .. 'keys')
     expect_zset(q.base .. 'held')
   end
-  q.fairness = config[7] == 'time' and (config[8] or '') or 'count'
-  local limits = config[6] and config[6] ~= '' and config[6]
+  q.fairness = config[6] == 'time' and (config[7] or '') or 'count'
+  local limits = config[5] and config[5] ~= '' and config[5]
   if limits and string.find(limits, ' client ', 1, true) then
     expect_hash(q.base .. 'starts')
     expect_hash(q.base .. 'in_progress')
@@ -38,7 +46,8 @@ local function before_claim(q, worker)
   -- names this data on this server process; "" before its first claim
   q.incarnation = q.new_incarnation or q.stored_incarnation or ''
   return {
-    worker = worker, busy = busy, paused = paused > 0, is_closed = paused == 4, expiry = config[2],
+    worker = worker, busy = busy, paused = config[4] == '1' or ends,
+    is_closed = is_by_app and config[4] ~= '1', expiry = config[2],
     wait = config[3], limits = limits, due = due,
     overdue = is_overdue and 1 or 0,
     rate_flag = limits and string.find(limits, ' rate ', 1, true) and 4 or 0,  -- for OVERDUE of a reply
@@ -75,7 +84,7 @@ end
 -- million claims in a second.
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
 
--- Sets q.park, which knows how many items each client may start now.
+-- Sets q.park, which knows how many items each client may start now, by its limits and its pause.
 local function limit_clients(q, text, worker)
   -- include start_limits park
   q.park = new_park(q, text, worker)
@@ -83,7 +92,7 @@ end
 
 -- Ends what stats has of limits per client, if none holds.
 local function end_park(q)
-  if q.park or not (q.limits and string.find(q.limits, '|', 1, true)) then return end
+  if q.park or q.pauses or not (q.limits and string.find(q.limits, '|', 1, true)) then return end
   q.limits = string.match(q.limits, '^[^|]*')
   redis.call('HSET', q.stats, 'limits', q.limits)
 end

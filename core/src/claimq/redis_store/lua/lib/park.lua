@@ -1,6 +1,7 @@
--- Limits per client. A client at its limit is parked: its score in the ring is PARKED, and a band, and the
--- instant (ms) when it may start an item again. A claim that begins gives the clients whose instant has come
--- their turns back, so no claim looks at the items of those that wait. The hash `starts` has the levels of
+-- Limits and pauses of clients. A client that is paused or at its limit is parked: its score in the ring is
+-- PARKED, and a band, and the instant (ms) when it may start an item again. A claim that begins gives the
+-- clients whose instant has come their turns back, so no claim looks at the items of those that wait. One
+-- whose turn comes back for another reason is parked again in its turn. The hash `starts` has the levels of
 -- the rates of each client, as stats has those of the queue (lib/start_limits.lua). An item without a client
 -- counts for no limit per client.
 --
@@ -17,10 +18,10 @@ local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
-  -- include tags entry_tags parked unpark client_of limits_tail
+  -- include tags entry_tags parked unpark client_of limits_tail pauses
   local rates, most = limits_of(text, 'client')
   local key = q.base .. 'starts'
-  local park = {rooms = {}, started = {}, fresh = {}, busy = {}, parked = 0}
+  local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, parked = 0}
   for i = 1, #rates do
     rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
   end
@@ -88,7 +89,7 @@ local function new_park(q, text, worker)
   end
 
   -- Notes what a client may start, and the levels of its rates: a table for each client would cost too much.
-  local function read(name, levels, busy)
+  local function read(name, levels, busy, ends)
     local room, is_fresh = math.huge, true
     if most then
       park.busy[name] = setting(busy, 0, 0, LAST_NUMBER)
@@ -104,7 +105,7 @@ local function new_park(q, text, worker)
       end
       room = math.min(room, free_of(rate))
     end
-    park.rooms[name], park.fresh[name] = room, is_fresh
+    park.rooms[name], park.fresh[name], park.ends[name] = ends and 0 or room, is_fresh, ends
   end
 
   local function level_of(rate, name)
@@ -121,7 +122,8 @@ local function new_park(q, text, worker)
     if #names == 0 then return end
     local stored = #rates > 0 and redis.call('HMGET', key, unpack(names)) or {}
     local busy = most and redis.call('HMGET', in_progress, unpack(names)) or {}
-    for i = 1, #names do read(names[i], stored[i], busy[i]) end
+    local ends = q.pauses and paused_clients(q, names) or {}
+    for i, name in ipairs(names) do read(name, stored[i], busy[i], ends[name]) end
   end
 
   -- How many items a client may start now.
@@ -138,6 +140,7 @@ local function new_park(q, text, worker)
   park.score = function(name)
     local started = park.started[name] or 0
     local at = most and most - park.busy[name] - started < 1 and q.now + FAR_MS or q.now
+    at = math.max(at, park.ends[name] or 0)
     for i = 1, #rates do
       level_of(rates[i], name)
       if free_of(rates[i], started) < 1 then at = math.max(at, start_of(rates[i], started)) end

@@ -1,9 +1,26 @@
--- Whether items may be claimed, from the fields paused, paused_until and suspended of the config.
+-- Reads pauses: of the queue, of one client, of one key. The hash cq:{NAME}:pauses maps a part ("queue",
+-- "client NAME" or "key KEY") to "AT UNTIL APP BYTES BY REASON": since and until when (ms; NEVER_MS without
+-- an end), 1 if an app has closed the part, by whom (so many bytes) and why. While there are any, the field
+-- `pauses` of config is "NEXT_END CHANGED_AT CLIENTS KEY_END": when the first one ends, when they changed,
+-- how many clients are paused, and when the first pause of a key ends (0: no key is paused). A pause that is
+-- over holds nothing back; reap removes it (lib/pause.lua). A claim that meets an item whose key is paused
+-- holds it, as if the key were busy (lib/hold.lua).
+local NEVER_MS = LAST_MS
 
--- 0: they may; 1: suspended; 2: paused by hand (paused is "1"), 4: closed by an app ("2"), 3 and 5: both. And
--- when the pause ends by itself, in ms by the queue's clock; nil: it does not.
-local function paused_of(q, paused, ends, suspended)
-  ends = setting(ends, nil, 0, LAST_MS)
-  local kind = (not ends or ends > q.now) and (paused == '1' and 2 or paused == '2' and 4) or 0
-  return (suspended == '1' and 1 or 0) + kind, ends
+-- When a pause ends, whether an app has made it, and since when, from its text; nil if it is over.
+local function end_of(q, text)
+  local since, ends, by_app = string.match(text or '', '^(%d+) (%d+) ([01]) ')
+  ends = setting(ends, 0, 0, NEVER_MS)
+  if ends > q.now then return ends, by_app == '1', since end
+end
+
+-- The same for the pause of a part; nil if it is not paused.
+local function paused_until(q, part) return end_of(q, redis.call('HGET', q.base .. 'pauses', part)) end
+
+-- From the field of config: when the next pause ends, how many clients are paused, and when the first pause
+-- of a key ends. nil, 0, 0 without a pause.
+local function next_pause_end(text)
+  local next_end, clients, key_end = string.match(text or '', '^(%d+) %d+ (%d+) (%d+)$')
+  if not next_end or #next_end > 16 or #clients > 3 or #key_end > 16 then return nil, 0, 0 end
+  return tonumber(next_end), tonumber(clients), tonumber(key_end)
 end

@@ -277,8 +277,12 @@ local function take_for(q, c, count)
   q.first = next_number(q)
   q.last = q.first + count - 1
   if q.has_keys then has_room(q, CALL_BYTES / 2) end  -- an item that is held takes twice as long
-  if c.paused then count = 0 elseif c.limits then count = within_limits(q, c, count) end
-  if not c.paused then end_park(q) end
+  if c.paused then count = 0
+  else
+    if c.limits then count = within_limits(q, c, count) end
+    if q.pauses and not q.park then limit_clients(q, '', c.worker) end
+    end_park(q)
+  end
   local envelopes = count > 0 and take(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   local is_other = not q.are_plain or q.waiting or q.order and #q.order ~= #envelopes

@@ -56,7 +56,7 @@ type Requeue struct{ Delay time.Duration }
 func (e Requeue) Error() string { return "the item was requeued" }
 
 // Later as the error of the work means: not now, for a reason that is not the item's, such as a service that is away.
-// Close: "queue" lets no worker claim from it until then.
+// Close: "queue", "client" or "key": no worker claims from it until then.
 type Later struct {
 	Delay time.Duration
 	Close string

@@ -43,7 +43,7 @@ class Requeue extends ClaimqError {
 }
 
 /** Thrown in `item.run`: not now, for a reason that is not the item's, such as a service that is away. `delay`: seconds.
- * `close`: 'queue' lets no worker claim from it until then. */
+ * `close`: 'queue', 'client' or 'key': no worker claims from it until then. */
 class Later extends ClaimqError {
   constructor(delay, { close = undefined } = {}) {
     super('the item was postponed')

@@ -1,7 +1,7 @@
 /** Seconds. */
 type Seconds = number
 /** What no worker claims from until the delay is over. */
-type Closing = 'queue'
+type Closing = 'queue' | 'client' | 'key'
 
 export interface Options {
   /** The path of the socket: $CLAIMQ_SOCKET, else /run/claimq/claimq.sock. */

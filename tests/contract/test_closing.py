@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from claimq import Claim, Pause, Policy, ReliableQueue
+from claimq import Claim, NewItem, Pause, Policy, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from claimq.waiting.texts import format_time
 from testkit.queues.clock import move_clock
@@ -166,6 +166,34 @@ async def test_a_closing_ends_no_suspension(queue: ReliableQueue) -> None:
 @pytest.mark.parametrize("unit", ["", "worker", 1])
 async def test_an_unknown_unit_is_refused_with_the_known_ones(queue: ReliableQueue, unit: object) -> None:
     (claim,) = await busy(queue)
-    with pytest.raises(ValueError, match=r"^close is .*; give one of: queue$"):
+    with pytest.raises(ValueError, match=r"^close is .*; give one of: queue, client, key$"):
         await queue.later(claim, 60, close=unit)  # type: ignore[arg-type]  # what it refuses
     assert await lengths(queue) == Lengths(busy=1)
+
+
+@pytest.mark.parametrize("unit", ["client", "key"])
+async def test_a_closed_client_or_key_waits_and_all_others_go_on(queue: ReliableQueue, unit: str) -> None:
+    def item(name: str) -> NewItem:
+        return NewItem(name, client=name) if unit == "client" else NewItem(name, key=name)
+
+    await queue.set_policy(Policy(busy_expiry=600))
+    await queue.enqueue_many([item("a")])
+    (claim,) = await queue.claim(wait=0)
+    assert verdicts(await queue.later(claim, 60, close=unit, error="quota")) == ["delayed"]
+    await queue.enqueue_many([item("a"), item("b"), "c"])
+    assert sorted(texts(await queue.claim(9, wait=0))) == ["b", "c"]
+    seen = await queue.snapshot()
+    (pause,) = seen.pauses
+    assert (seen.paused, pause.by_app, pause.by, pause.reason) == (False, True, queue.worker, "quota")
+    assert ((pause.client, pause.key)[unit == "key"], pause.until) == ("a", seen.now + 60)
+    await move_clock(queue, 60)
+    await queue.reap()
+    assert "a" in texts(await queue.claim(9, wait=0))
+    assert (await queue.snapshot()).pauses == ()
+
+
+@pytest.mark.parametrize("unit", ["client", "key"])
+async def test_an_item_without_a_client_or_key_closes_nothing(queue: ReliableQueue, unit: str) -> None:
+    (claim,) = await busy(queue)
+    assert verdicts(await queue.later(claim, 60, close=unit)) == ["delayed"]
+    assert (await queue.snapshot()).pauses == ()

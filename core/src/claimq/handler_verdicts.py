@@ -35,6 +35,8 @@ class Closing(StrEnum):
     """What the verdict ``later`` closes until its delay is over: no item of it is claimed, and no slot is held."""
 
     QUEUE = "queue"
+    CLIENT = "client"
+    KEY = "key"
 
 
 class NotNow(Exception):
@@ -62,7 +64,8 @@ class Later(NotNow):
     delayed for ``delay`` seconds; neither an attempt nor a failure is counted. After ``max_postponed`` times (of the
     queue's policy), or at its deadline, it goes to failed. Nothing is logged.
 
-    ``close="queue"``: no worker claims anything from the queue until then, at most for a day."""
+    ``close="queue"``: no worker claims anything from the queue until then, at most for a day. ``"client"``, ``"key"``:
+    nothing of the item's client, or of its key."""
 
     verb = "later"
 

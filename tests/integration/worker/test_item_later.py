@@ -56,6 +56,6 @@ def test_what_the_worker_has_not_begun_goes_back_when_it_closes_the_queue(
 def test_an_unknown_unit_is_refused_by_the_sidecar(worker: Worker, queue: BlockingQueue) -> None:
     queue.enqueue("a")
     (item,) = worker.claim(wait=0)
-    with pytest.raises(Refused, match=r"^/close: is not valid; give one of: queue"):
+    with pytest.raises(Refused, match=r"^/close: is not valid; give one of: queue, client, key"):
         item.later(60, close="world")
     item.done()

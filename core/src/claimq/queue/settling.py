@@ -151,7 +151,8 @@ class Settling(QueuePart):
 
         ``close="queue"`` closes the queue for ``delay`` (at most a day), in the same step: nothing is claimed until
         then, ``error`` is the reason, and :meth:`resume` ends it. Of several closings and a pause the latest end holds.
-        Lost claims close nothing.
+        ``"client"`` and ``"key"`` close those of the items; one without, or with a hundred others paused, closes
+        nothing. Lost claims close nothing.
 
         ``error`` and ``detail`` as for :meth:`requeue`. Verdicts DELAYED, REQUEUED, FAILED (after ``max_postponed``
         times, or past the deadline), LOST. Errors and cost as :meth:`fail`.

@@ -63,6 +63,12 @@ def test_a_header_names_what_a_busy_app_closes(
     assert (decision.verb, decision.delay, decision.close) == ("later", 7.0, close)
 
 
+@pytest.mark.parametrize("unit", ["client", "key"])
+def test_what_one_client_or_key_may_not_says_nothing_of_other_requests(unit: str) -> None:
+    decision = decided(response(429, headers={"claimq-close": unit, "retry-after": "7"}))
+    assert (decision.delay, decision.close, decision.pause) == (7.0, Closing(unit), None)
+
+
 def test_without_its_header_the_verdict_later_closes_nothing() -> None:
     assert decided(response(503, headers={"claimq-verdict": "later", "retry-after": "7"})).close is None
 
@@ -70,7 +76,7 @@ def test_without_its_header_the_verdict_later_closes_nothing() -> None:
 def test_what_an_app_cannot_close_is_a_failure_that_names_the_known_ones() -> None:
     decision = decided(response(429, headers={"claimq-close": "world", "retry-after": "7"}))
     assert (decision.verb, decision.close, decision.permanent) == ("fail", None, False)
-    assert decision.error.endswith("; its header claimq-close is not one of none, queue")
+    assert decision.error.endswith("; its header claimq-close is not one of none, queue, client, key")
 
 
 def test_another_5xx_means_fail_with_the_beginning_of_the_body() -> None:

@@ -60,7 +60,7 @@ Detail = Annotated[
     ),
 ]
 CloseUnit = Annotated[
-    Literal["queue"],
+    Literal["queue", "client", "key"],
     Meta(description="What no worker claims from until the delay is over, at most for a day."),
 ]
 ItemKey = Annotated[

@@ -78,7 +78,8 @@ def decide(response: Response, now: datetime, *, retries_client_errors: bool = F
         if not close and delay:
             unit = Closing.QUEUE
         delay = DEFAULT_DELAY if delay is None else delay
-        return replace(_failure(response, delay), verb="later", pause=delay, close=unit)
+        pause = delay if unit in (None, Closing.QUEUE) else None
+        return replace(_failure(response, delay), verb="later", pause=pause, close=unit)
     if 300 <= status < 400:
         return _failure(response, delay, "; redirects are not followed")
     return _failure(response, delay, permanent=400 <= status < 500 and not retries_client_errors)

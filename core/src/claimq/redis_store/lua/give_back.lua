@@ -4,9 +4,9 @@
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
 --   leases, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons, delayed:clients, config,
 --   levels, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 kind ("postpone queue": that also closes the queue for the
---   delay, at most a day), 5 error, 6 its detail (8 KiB each at most), 7 delay in ms, or "" for the
---   policy's, 8.. claims as lib/claims.lua reads them
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 kind ("postpone queue", "client" or "key": that also closes the
+--   queue, or the clients or keys of the items, for the delay, at most a day), 5 error, 6 its detail
+--   (8 KiB each at most), 7 delay in ms, or "" for the policy's, 8.. claims as lib/claims.lua reads them
 -- Replies: {"OK", "VERDICT..."}: requeued, delayed:MS, failed, dropped, unclaimed, lost, or later (left for
 --   another call) for each claim; {"STALE"}. If all are lost nothing is written.
 -- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000
@@ -67,9 +67,22 @@ local function check_close(q)
   -- include pauses pause
   check_pauses(q)
 end
-local function close_queue(q, worker, text, delay)
+-- Closes the queue, or what the items have of this unit. An item without a client or key closes nothing, nor
+-- does one more than may be paused.
+local function close_parts(q, unit, items, worker, text, delay)
   -- include pauses pause
-  close_until(q, 'queue', q.now + math.min(delay, LONGEST_CLOSING_MS), worker, text)
+  local parts = {queue = true}
+  if unit ~= 'queue' then
+    parts = {}
+    for _, item in ipairs(items) do
+      local key = unit == 'key' and item.meta.options and item.meta.options.key
+      local client = unit == 'client' and item.client ~= '-' and item.client
+      if key or client then parts[unit .. ' ' .. (key or client)] = true end
+    end
+  end
+  for part in pairs(parts) do
+    close_until(q, part, q.now + math.min(delay, LONGEST_CLOSING_MS), worker, text)
+  end
 end
 
 -- Takes the claims in the order of claiming, however they were named. Interrupted ones are taken newest
@@ -120,15 +133,15 @@ local function give_back(q, at, kind, error, detail, delay)
   if #names > 0 then unpark_clients(q, names) end
   for _, group in ipairs(groups) do end_claims(q, group.busy, group.live) end
   if COUNTER[kind] then q.counts[kind == 'permanent' and 'fails' or COUNTER[kind]] = #items end
-  return verdicts, true
+  return verdicts, items
 end
 
 local kind, unit = string.match(ARGV[4], '^(%l+) ?(%l*)$')
-if unit == 'queue' then check_close(q) end
-local verdicts, has_changed = give_back(q, 8, kind, ARGV[5], ARGV[6], tonumber(ARGV[7]))
+if unit ~= '' then check_close(q) end
+local verdicts, items = give_back(q, 8, kind, ARGV[5], ARGV[6], tonumber(ARGV[7]))
 local text = table.concat(verdicts, ' ')
-if has_changed then
-  if unit == 'queue' then close_queue(q, ARGV[9], ARGV[5], tonumber(ARGV[7]) or 0) end
+if items then
+  if unit ~= '' then close_parts(q, unit, items, ARGV[9], ARGV[5], tonumber(ARGV[7]) or 0) end
   close(q, q.counts)
   keep_reply(q, text)
 end

@@ -13,7 +13,7 @@
 --   items (2 MiB) that were given back before
 -- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
 -- include levels oldest enter_level tags entry_tags lengths main expect_entry claims find_held end_turns
--- include end_claims longest removed shape reasons put_failed place_of head free_keys settle paused
+-- include end_claims longest removed shape reasons put_failed place_of head free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
 local again = kept_reply(q)
@@ -64,13 +64,13 @@ end
 
 local LONGEST_CLOSING_MS = 86400000
 local function check_close(q)
-  -- include pauses pause
+  -- include paused pauses pause
   check_pauses(q)
 end
 -- Closes the queue, or what the items have of this unit. An item without a client or key closes nothing, nor
 -- does one more than may be paused.
 local function close_parts(q, unit, items, worker, text, delay)
-  -- include pauses pause
+  -- include paused pauses pause
   local parts = {queue = true}
   if unit ~= 'queue' then
     parts = {}

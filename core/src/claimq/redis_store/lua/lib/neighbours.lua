@@ -18,7 +18,7 @@ end
 -- oldest of its items that wait for its turn was enqueued (ms; "": none does), weight. Empty where an item
 -- has had more than CALL_BYTES.
 local function neighbours(q, held)
-  -- include tags client_of
+  -- include tags client_of share_text
   if q.largest > CALL_BYTES then return {} end
   local counts, seconds, names = {}, {}, {}
   local function add(name, count, took)
@@ -39,10 +39,7 @@ local function neighbours(q, held)
   local in_main = count_in(q, '-')
   if in_main > 0 then add('-', 0, 0) end  -- a claim adds it to the ring
   if #names == 0 then return {} end
-  if q.turns then
-    -- include shares
-    read_shares(q, names)
-  end
+  local shares = q.turns and redis.pcall('HMGET', q.base .. 'shares', unpack(names)) or {}
   read_last(q)
   local waiting, reply = turns(q), {0}
   local tags = redis.call('ZMSCORE', q.clients, unpack(names))
@@ -53,10 +50,10 @@ local function neighbours(q, held)
       if in_main > 0 and not has_turn then waiting = waiting + 1 end
       has_turn, since = in_main > 0, enqueued_at(oldest_of(q, '-') or '')
     end
-    local share = q.shares and q.shares[name]
+    local weight = setting(select(5, share_words(shares[i])), 1, 0.001, 1000)
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3] = name, counts[name], whole(seconds[name])
-    reply[n + 4], reply[n + 5] = has_turn and since or '', share and format_text('%.17g', share.weight) or '1'
+    reply[n + 4], reply[n + 5] = has_turn and since or '', format_text('%.17g', weight)
   end
   reply[1] = waiting
   return reply

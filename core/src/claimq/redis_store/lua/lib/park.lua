@@ -18,7 +18,7 @@ local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
-  -- include tags entry_tags parked unpark client_of limits_tail pauses
+  -- include tags entry_tags parked unpark client_of limits_tail pauses return_turns
   local rates, most = limits_of(text, 'client')
   local key = q.base .. 'starts'
   local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, parked = 0}
@@ -162,7 +162,6 @@ local function new_park(q, text, worker)
 
   -- Takes back the starts of items that are not handed out: of `got` those that are not in `kept`.
   park.uncount = function(got, kept)
-    -- include return_turns
     local counts, more_room = {}, {}
     local function count_each(envelopes, more)
       for _, envelope in ipairs(envelopes) do

@@ -59,19 +59,17 @@ end
 
 -- Reads the shares of these clients. A key of another type has none.
 local function read_shares(q, clients)
+  -- include share_text
   local names = {}
   q.shares, q.write_shares = q.shares or {}, write_shares
   for i = 1, #clients do
     if not q.shares[clients[i]] then names[#names + 1] = clients[i] end
   end
   if #names == 0 then return end
-  local texts = redis.pcall('HMGET', q.base .. 'shares', unpack(names))
+  local texts = redis.pcall('HMGET', q.base .. 'shares', unpack(names))  -- an error has no words
   local weight_of_client = weights_by_policy(q)
   for i, name in ipairs(names) do
-    local base, tag, count, mean, weight
-    if not texts.err and texts[i] then
-      base, tag, count, mean, weight = string.match(texts[i], '^(%-?%d+) (%d+) (%d+) (%d+) ?([%d.]*)$')
-    end
+    local base, tag, count, mean, weight = share_words(texts[i])
     q.shares[name] = {base = base and number_in(base, -PARKED, PARKED),
       weight = weight_of_client(name, weight), tag = number_in(tag, 0, PARKED),
       count = number_in(count, 0, LAST_NUMBER), mean = number_in(mean, 0, PARKED)}

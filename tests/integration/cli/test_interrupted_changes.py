@@ -17,8 +17,8 @@ CHANGES = [
     (["flush", "q", "--client", "a", "--yes"], "flush_client", "5 items of a left; repeat the command to remove them"),
     (["delete", "q", "--yes"], "delete", "q is not deleted and has 7 items; repeat the command"),
     (["policy", "q", "requeue_limit=9"], "configure", "the policy of q is not changed; repeat the command"),
-    (["pause", "q"], "configure", "q is not paused"),
-    (["resume", "q"], "configure", "q is not paused"),
+    (["pause", "q"], "pause", "q is not paused"),
+    (["resume", "q"], "pause", "q is not paused"),
     (["release", "q", "w"], "release_worker", "w holds 2 items, the others are given back; repeat the command"),
 ]  # fmt: skip
 

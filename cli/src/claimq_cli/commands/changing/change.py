@@ -174,7 +174,7 @@ async def _pause_of(admin: QueueAdmin, client: str, key: str) -> Pause | None:
 
 async def _paused(name: str, admin: QueueAdmin, client: str, key: str) -> str:
     pause = await _pause_of(admin, client, key)
-    return f"{name}: {pause_text(pause)}" if pause else f"{name}: {client or key or 'it'} is not paused"
+    return f"{name}: {pause_text(pause)}" if pause else f"{client or key or name} is not paused"
 
 
 async def _held(worker: str, admin: QueueAdmin) -> str:

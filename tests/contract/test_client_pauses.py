@@ -237,6 +237,15 @@ async def test_one_worker_waits_for_the_end_of_a_pause(
     assert (await queue._claim_once(1, None)).next_due_in is None
 
 
+async def test_resume_of_a_client_wakes_a_worker(queue: ReliableQueue, server: Server) -> None:
+    await fill(queue, "a", 1)
+    await queue.pause(client="a", until=MINUTE)
+    assert await starts(queue) == ""
+    server.call("DEL", "cq:{q}:wake")
+    await queue.resume(client="a")
+    assert server.call("LLEN", "cq:{q}:wake") == 1
+
+
 async def test_what_a_pause_holds_back_does_not_start_by_a_limit(queue: ReliableQueue) -> None:
     await queue.update_policy(limits=[Limit("api", rate="1/h", burst=2, per="client"), Limit("all", busy=9)])
     await fill(queue, "abc")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from claimq_control.decide.observed import Observed
 from claimq_control.scaling import Decision
@@ -25,6 +27,12 @@ class View:
     """Another client that sets the number of workers too; empty if there is none."""
     wait: str = ""
     """Why a scale-down waits, as an addition to a message; empty if it does not."""
+
+    def condition_before(self, kind: str) -> Mapping[str, Any]:
+        """The condition of this type in the status before the pass; empty if there was none."""
+        before: Sequence[Mapping[str, Any]] = self.observed.resource.status.get("conditions") or ()
+        none: Mapping[str, Any] = {}
+        return next((condition for condition in before if condition.get("type") == kind), none)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ def full(view: View) -> Condition | None:
     spec, snapshot = view.observed.resource.spec, view.observed.snapshot
     if spec is None or snapshot is None:
         return None
-    before = view.observed.resource.status.get("conditions") or ()
-    share = _UNTIL if any(condition.get("type") == TYPE for condition in before) else NEAR
+    share = _UNTIL if view.condition_before(TYPE) else NEAR
     bound, items = spec.max_waiting, snapshot.lengths[State.MAIN] + snapshot.lengths[State.DELAYED]
     if bound.items is not None and items >= share * bound.items:
         words, field = "items", f"items: {bound.items:,}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from claimq_control.decide.conditions.condition import TRUE, Condition, View
 from claimq_control.decide.neighbours_note import neighbours_note
+from claimq_process.timestamps import parse_time
 
 TYPE = "NoisyNeighbour"
 REASON = "ClientTakesSlots"
@@ -20,9 +19,8 @@ def noisy_neighbour(view: View) -> Condition | None:
         return None
     if note := neighbours_note(snapshot, workers.command("limits"), workers.command("policy")):
         return Condition(TYPE, TRUE, REASON, note)
-    for before in view.observed.resource.status.get("conditions") or ():
-        if before.get("type") == TYPE:
-            since = datetime.fromisoformat(before["lastTransitionTime"]).timestamp()
-            if 0 <= snapshot.now - since < _LEAST_SECONDS:
-                return Condition(TYPE, TRUE, REASON, before["message"])
+    before = view.condition_before(TYPE)
+    since = parse_time(before.get("lastTransitionTime"))
+    if since is not None and 0 <= snapshot.now - since < _LEAST_SECONDS:
+        return Condition(TYPE, TRUE, REASON, before["message"])
     return None

@@ -33,10 +33,10 @@ def scaling_limited(view: View) -> Condition:
 
 def _limited_before(view: View) -> Condition | None:
     """The condition of the status, if it reports that the maximum is reached."""
-    for condition in view.observed.resource.status.get("conditions") or ():
-        status, reason = condition.get("status"), condition.get("reason")
-        if condition.get("type") == TYPE and status == TRUE and reason in _OF_MAXIMUM:
-            return Condition(TYPE, TRUE, reason, str(condition.get("message", "")))
+    condition = view.condition_before(TYPE)
+    reason = condition.get("reason")
+    if condition.get("status") == TRUE and reason in _OF_MAXIMUM:
+        return Condition(TYPE, TRUE, reason, str(condition.get("message", "")))
     return None
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from claimq.arguments import instant, seconds, text
 from claimq.errors import InvalidName
-from claimq.item_options import are_options, options_word, read_options
+from claimq.item_options import are_options, checked_key, options_word, read_options
 from claimq.model import HistoryEntry, Item, NewItem, construct
 from claimq.tokens import number_of
 
@@ -81,6 +81,16 @@ def check_name(kind: str, name: str) -> str:
             "have a meaning of their own"
         )
     return name
+
+
+def part_of_queue(client: str | None, key: str | None) -> str:
+    """What a pause is of, as the scripts name it: "queue", "client NAME" or "key KEY". Raises InvalidName, ValueError,
+    and TypeError for anything but text."""
+    if client is not None:
+        check_name("client", client)
+    if client is not None and key is not None:
+        raise ValueError("client and key are both given; give one of them")
+    return f"client {client}" if client is not None else "queue" if key is None else f"key {checked_key(key)}"
 
 
 def kept_error(error: str) -> str:

@@ -10,10 +10,9 @@ from functools import partial
 from typing import Any, Protocol
 
 import claimq
-from claimq.codec import check_name
+from claimq.codec import check_name, part_of_queue
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from claimq.item_options import checked_key
 from claimq.limits import Limits, read_limits
 from claimq.model import Reason, State
 from claimq.policy import changed_fields
@@ -194,11 +193,7 @@ class QueueAdmin:
 
 def _part(client: str, key: str) -> str:
     """What is paused, for the audit log: nothing for the whole queue. Raises InvalidName and ValueError."""
-    if client and key:
-        raise ValueError("client and key are both given; give one of them")
-    if client:
-        check_name("client", client)
-    return f"client {client}" if client else f"key {checked_key(key)}" if key else ""
+    return part_of_queue(client or None, key or None) if client or key else ""
 
 
 def _span(until: str, within: str) -> str:

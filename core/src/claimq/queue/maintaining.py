@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any, Unpack
 
 from claimq.arguments import Instant, choice, count, of_type, text
-from claimq.codec import check_name, kept_error
-from claimq.item_options import checked_end, checked_key, stored_end
+from claimq.codec import check_name, kept_error, part_of_queue
+from claimq.item_options import checked_end, stored_end
 from claimq.limits import Limit, TemporaryLimit, change_limit
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy, PolicyChanges, changed_fields
@@ -90,14 +90,9 @@ class Maintaining(QueuePart):
         return bool((await self._pause(client, key, "resume", "", ""))[1])
 
     async def _pause(self, client: str | None, key: str | None, *words: Arg) -> list[Any]:
-        if client is not None:
-            check_name("client", client)
-        if client is not None and key is not None:
-            raise ValueError("client and key are both given; give one of them")
-        part = "queue" if client is None else f"client {client}"
-        part = part if key is None else f"key {checked_key(key)}"
+        args: list[Arg] = [part_of_queue(client, key), *words]
         with self._reading("pause") as read:
-            return list(await read.reply(self._connection.run("pause", [self._keys.main], [part, *words])))
+            return list(await read.reply(self._connection.run("pause", [self._keys.main], args)))
 
     async def set_limit(
         self, limit: Limit, *, until: Instant | timedelta | None = None, reason: str = "", by: str = ""

@@ -8,6 +8,7 @@ from claimq import Done, Limit, NewItem, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from claimq.model import Claim
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import fill_in_turn, starts
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -15,14 +16,7 @@ pytestmark = pytest.mark.frozen_clock(True)
 
 async def filled(queue: ReliableQueue, *limits: Limit, clients: str = "ab", count: int = 10) -> None:
     await queue.update_policy(limits=limits)
-    await queue.enqueue_many(
-        NewItem(f"{client}{number}", client=client) for number in range(count) for client in clients
-    )
-
-
-async def starts(queue: ReliableQueue, count: int = 100) -> str:
-    """The clients whose items start, in order."""
-    return "".join(claim.item.client or "-" for claim in await queue.claim(count, wait=0))
+    await fill_in_turn(queue, clients, count)
 
 
 def in_progress(server: Server) -> dict[bytes, bytes]:

@@ -8,29 +8,16 @@ import pytest
 from claimq import Limit, NewItem, ReliableQueue
 from claimq.model import Claim
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import fill_in_turn, parked, starts
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 RATE = Limit("api", rate="10/s", burst=3, per="client")
-PARKED = 2**52
 
 
 async def filled(queue: ReliableQueue, *limits: Limit, clients: str = "ab", count: int = 10) -> None:
     await queue.update_policy(limits=limits)
-    await queue.enqueue_many(
-        NewItem(f"{client}{number}", client=client) for number in range(count) for client in clients
-    )
-
-
-async def starts(queue: ReliableQueue, count: int = 100) -> str:
-    """The clients whose items start, in order."""
-    return "".join(claim.item.client or "-" for claim in await queue.claim(count, wait=0))
-
-
-def parked(server: Server) -> int:
-    count = server.call("ZCOUNT", "cq:{q}:clients", PARKED, "+inf")
-    assert isinstance(count, int)
-    return count
+    await fill_in_turn(queue, clients, count)
 
 
 def looks_at_lists(server: Server) -> int:

@@ -8,32 +8,15 @@ import pytest
 from claimq import Limit, NewItem, Pause, ReliableQueue, State
 from claimq.waiting.reasons import WaitReason, waiting_counts
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import fill_in_turn, parked, starts
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 MINUTE = timedelta(minutes=1)
-PARKED = 2**52
-
-
-async def fill(queue: ReliableQueue, clients: str, count: int = 3) -> None:
-    await queue.enqueue_many(
-        NewItem(f"{client}{number}", client=client) for number in range(count) for client in clients
-    )
-
-
-async def starts(queue: ReliableQueue, count: int = 100) -> str:
-    """The clients whose items start, in order."""
-    return "".join(claim.item.client or "-" for claim in await queue.claim(count, wait=0))
-
-
-def parked(server: Server) -> int:
-    count = server.call("ZCOUNT", "cq:{q}:clients", PARKED, "+inf")
-    assert isinstance(count, int)
-    return count
 
 
 async def test_items_of_a_paused_client_wait_and_the_others_go_on(queue: ReliableQueue) -> None:
-    await fill(queue, "abc")
+    await fill_in_turn(queue, "abc")
     await queue.pause(client="a", until=timedelta(seconds=20))
     await queue.enqueue("x")
     assert sorted(await starts(queue)) == sorted("bcbcbc-")
@@ -46,7 +29,7 @@ async def test_items_of_a_paused_client_wait_and_the_others_go_on(queue: Reliabl
 @pytest.mark.parametrize("by", ["time", "count"])
 async def test_the_only_client_is_paused_until_it_is_resumed(queue: ReliableQueue, by: str) -> None:
     await queue.update_policy(fairness_by=by)
-    await fill(queue, "a")
+    await fill_in_turn(queue, "a")
     assert await starts(queue, 1) == "a"
     await queue.pause(client="a")
     assert await starts(queue) == ""
@@ -58,7 +41,7 @@ async def test_the_only_client_is_paused_until_it_is_resumed(queue: ReliableQueu
 
 
 async def test_a_pause_of_a_client_keeps_who_when_why_and_until_when(queue: ReliableQueue) -> None:
-    await fill(queue, "ab")
+    await fill_in_turn(queue, "ab")
     before = (await queue.snapshot()).now
     await queue.pause(client="a", until=before + 600, reason="their API is down", by="ann@host")
     await queue.pause(client="b")
@@ -90,7 +73,7 @@ async def test_where_names_the_pause_of_the_client(queue: ReliableQueue) -> None
 
 
 async def test_a_claim_looks_at_no_paused_client_twice(queue: ReliableQueue, server: Server) -> None:
-    await fill(queue, "abcdef", count=1)
+    await fill_in_turn(queue, "abcdef", count=1)
     for client in "abcde":
         await queue.pause(client=client)
     assert await starts(queue) == "f"
@@ -100,11 +83,11 @@ async def test_a_claim_looks_at_no_paused_client_twice(queue: ReliableQueue, ser
 
 
 async def test_new_items_of_an_empty_paused_client_wait_too(queue: ReliableQueue, server: Server) -> None:
-    await fill(queue, "a", count=1)
+    await fill_in_turn(queue, "a", count=1)
     await queue.pause(client="a", until=MINUTE)
     assert (await starts(queue), parked(server)) == ("", 1)
     await queue.flush_client("a")
-    await fill(queue, "ab", count=1)
+    await fill_in_turn(queue, "ab", count=1)
     assert (await starts(queue), parked(server)) == ("b", 1)
     assert server.call("ZCARD", "cq:{q}:clients") == 1
     await move_clock(queue, 60)
@@ -112,7 +95,7 @@ async def test_new_items_of_an_empty_paused_client_wait_too(queue: ReliableQueue
 
 
 async def test_items_in_progress_or_delayed_come_back_and_wait(queue: ReliableQueue) -> None:
-    await fill(queue, "a", count=3)
+    await fill_in_turn(queue, "a", count=3)
     await queue.enqueue("later", client="a", delay=1)
     held = await queue.claim(3, wait=0)
     await queue.pause(client="a", until=MINUTE)
@@ -139,7 +122,7 @@ async def test_an_item_of_a_paused_client_is_claimed_by_its_id(queue: ReliableQu
 @pytest.mark.parametrize("ends", ["the pause", "the limit"])
 async def test_a_client_waits_for_its_limit_and_for_its_pause(queue: ReliableQueue, ends: str) -> None:
     await queue.update_policy(limits=[Limit("api", rate="1/m", per="client")])
-    await fill(queue, "ab")
+    await fill_in_turn(queue, "ab")
     assert await starts(queue) == "ab"
     await queue.pause(client="a", until=timedelta(seconds=30 if ends == "the pause" else 90))
     await move_clock(queue, 30)
@@ -153,7 +136,7 @@ async def test_a_client_waits_for_its_limit_and_for_its_pause(queue: ReliableQue
 @pytest.mark.parametrize("change", ["slot", "limit", "resume"])
 async def test_a_freed_slot_and_a_lifted_limit_do_not_end_a_pause(queue: ReliableQueue, change: str) -> None:
     await queue.update_policy(limits=[Limit("slots", busy=1, per="client")])
-    await fill(queue, "a")
+    await fill_in_turn(queue, "a")
     held = await queue.claim(9, wait=0)
     assert len(held) == 1
     await queue.pause(client="a")
@@ -171,7 +154,7 @@ async def test_a_freed_slot_and_a_lifted_limit_do_not_end_a_pause(queue: Reliabl
 
 
 async def test_a_second_pause_replaces_the_first(queue: ReliableQueue) -> None:
-    await fill(queue, "a", count=2)
+    await fill_in_turn(queue, "a", count=2)
     await queue.pause(client="a", reason="first")
     assert await starts(queue) == ""
     await queue.pause(client="a", until=timedelta(seconds=10))
@@ -188,18 +171,18 @@ async def test_a_second_pause_replaces_the_first(queue: ReliableQueue) -> None:
 
 
 async def test_a_flush_leaves_pauses_and_a_delete_ends_them(queue: ReliableQueue) -> None:
-    await fill(queue, "a")
+    await fill_in_turn(queue, "a")
     await queue.pause(client="a")
     await queue.flush()
-    await fill(queue, "ab", count=1)
+    await fill_in_turn(queue, "ab", count=1)
     assert await starts(queue) == "b"
     await queue.delete()
-    await fill(queue, "a", count=1)
+    await fill_in_turn(queue, "a", count=1)
     assert await starts(queue) == "a"
 
 
 async def test_repair_brings_no_paused_client_back(queue: ReliableQueue, server: Server) -> None:
-    await fill(queue, "a")
+    await fill_in_turn(queue, "a")
     await queue.pause(client="a", until=MINUTE)
     assert await starts(queue) == ""
     server.call("ZREM", "cq:{q}:clients", "a")
@@ -211,7 +194,7 @@ async def test_repair_brings_no_paused_client_back(queue: ReliableQueue, server:
 
 
 async def test_a_reap_ends_a_pause_that_no_claim_has_seen_end(queue: ReliableQueue, server: Server) -> None:
-    await fill(queue, "a", count=1)
+    await fill_in_turn(queue, "a", count=1)
     await queue.pause(client="a", until=MINUTE)
     await queue.pause(client="b")
     assert await starts(queue) == ""
@@ -227,7 +210,7 @@ async def test_a_reap_ends_a_pause_that_no_claim_has_seen_end(queue: ReliableQue
 async def test_one_worker_waits_for_the_end_of_a_pause(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await fill(queue, "a")
+    await fill_in_turn(queue, "a")
     await queue.pause(client="a", until=timedelta(seconds=0.5))
     assert await starts(queue) == ""
     waits = [await worker._claim_once(1, None) for worker in (queue, other_worker)]
@@ -238,7 +221,7 @@ async def test_one_worker_waits_for_the_end_of_a_pause(
 
 
 async def test_resume_of_a_client_wakes_a_worker(queue: ReliableQueue, server: Server) -> None:
-    await fill(queue, "a", 1)
+    await fill_in_turn(queue, "a", 1)
     await queue.pause(client="a", until=MINUTE)
     assert await starts(queue) == ""
     server.call("DEL", "cq:{q}:wake")
@@ -248,7 +231,7 @@ async def test_resume_of_a_client_wakes_a_worker(queue: ReliableQueue, server: S
 
 async def test_what_a_pause_holds_back_does_not_start_by_a_limit(queue: ReliableQueue) -> None:
     await queue.update_policy(limits=[Limit("api", rate="1/h", burst=2, per="client"), Limit("all", busy=9)])
-    await fill(queue, "abc")
+    await fill_in_turn(queue, "abc")
     await queue.pause(client="a")
     snapshot = await queue.snapshot()
     assert snapshot.limits is not None

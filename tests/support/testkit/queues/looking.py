@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from claimq.model import NewItem
+
 if TYPE_CHECKING:
     from claimq.model import Claim, Item, Outcome
     from claimq.reliable_queue import ReliableQueue
+    from testkit.servers.server import Server
+
+PARKED = 2**52
 
 
 class Lengths(NamedTuple):
@@ -38,3 +43,22 @@ async def waiting(queue: ReliableQueue) -> list[str]:
 def verdicts(outcomes: Iterable[Outcome]) -> list[str]:
     """What the outcomes say."""
     return [outcome.verdict.value for outcome in outcomes]
+
+
+async def fill_in_turn(queue: ReliableQueue, clients: str, count: int = 3) -> None:
+    """So many items of each client, a letter each, in turn."""
+    await queue.enqueue_many(
+        NewItem(f"{client}{number}", client=client) for number in range(count) for client in clients
+    )
+
+
+async def starts(queue: ReliableQueue, count: int = 100) -> str:
+    """The clients whose items start, in order."""
+    return "".join(claim.item.client or "-" for claim in await queue.claim(count, wait=0))
+
+
+def parked(server: Server) -> int:
+    """How many clients of the queue q wait for an instant, so that no claim looks at them."""
+    count = server.call("ZCOUNT", "cq:{q}:clients", PARKED, "+inf")
+    assert isinstance(count, int)
+    return count

@@ -44,6 +44,10 @@ def test_a_queue_of_local_mode_shows_why_it_has_its_workers(
     assert re.search(r"^waits: +no worker .*: .*maxReplicas is 1", waits, re.MULTILINE), waits
     status = claimq("status", "trial")
     assert "trial: too few workers: " in status.out, status.out
+    assert claimq("pause", "trial", "--client", "ann").code == 0
+    paused = claimq("status", "trial").out
+    assert "trial: the client ann is paused by " in paused, paused
+    assert "trial: too few workers: " in paused, paused
     (limited,) = (
         one
         for one in claimq("status", "-o", "json").json["queues"][0]["conditions"]

@@ -19,6 +19,7 @@ from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option
 from claimq_cli.commands.options.queue_argument import optional_queue_argument, queue_argument
 from claimq_cli.commands.options.sources import Source
+from claimq_control.decide.pauses import CLOSED, PAUSED
 
 
 @click.command()
@@ -55,8 +56,7 @@ async def status(context: Context, name: str | None) -> None:
 
     answers = await context.from_sources(name, read)
     sentences = {queue: attention(snapshot, context.commands_about(queue)) for queue, snapshot, _ in answers}
-    texts = {queue: [text] if text else [] for queue, text in sentences.items()}
-    texts |= {queue: [*needs_attention(conditions[queue])] for queue in conditions}
+    texts = {queue: _texts(text, conditions.get(queue, [])) for queue, text in sentences.items()}
     answers.sort(key=lambda answer: (not (texts[answer[0]] or has_problem(answer[1])), in_order(answer[0])))
     statuses = [documents.status(*answer, sentences[answer[0]]) for answer in answers]
     for document in statuses:
@@ -77,8 +77,19 @@ async def status(context: Context, name: str | None) -> None:
     )
 
 
+def _texts(sentence: str, conditions: list[dict[str, Any]]) -> list[str]:
+    """What needs attention now, and by the last pass of `claimq up`, which may not have seen the end of a pause."""
+    reported = [condition for condition in conditions if condition["reason"] not in (PAUSED, CLOSED)]
+    return [*dict.fromkeys(filter(None, [sentence, *needs_attention(reported)]))]
+
+
 def _waiting_for_keys(answers: Sequence[tuple[str, Snapshot, list[WorkerInfo]]]) -> list[str]:
-    return [f"{name}: {count(now.key_busy)} wait for their keys" for name, now, _ in answers if now.key_busy]
+    counts = {name: snapshot.key_busy for name, snapshot, _ in answers}
+    return [
+        f"{name}: " + ("1 item waits for its key" if number == 1 else f"{count(number)} wait for their keys")
+        for name, number in counts.items()
+        if number
+    ]
 
 
 @click.command()

@@ -107,7 +107,7 @@ def _table(state: State, rows: list[Located], now: float) -> tuple[list[str], li
 
 def _waiting_row(located: Located) -> list[str]:
     item = located.item
-    due = [] if located.due_at is None else [instant(located.due_at)]
+    due = [instant(located.due_at)] if located.state is State.DELAYED else []
     return [
         item.id,
         item.client or "-",

@@ -57,6 +57,11 @@ def count(number: int, noun: str = "item") -> str:
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def known_text(number: int) -> str:
+    """What follows the number of enqueued items: how many others were known already, if any."""
+    return f", {count(number)} known already" if number else ""
+
+
 def reasons_text(reasons: Mapping[str, int]) -> str:
     """The first of the reasons of failed items, with their counts: ``8,000 "Timeout: # s" and 2 other reasons``."""
     shown = [f'{number:,} "{safe(reason)}"' for reason, number in [*reasons.items()][:_SHOWN_REASONS]]

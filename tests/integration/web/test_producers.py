@@ -48,10 +48,14 @@ def ask(
 
 
 def test_a_producer_adds_each_item_once(endpoint: ProducerEndpoint, thumbs: BlockingQueue) -> None:
-    for duplicates in ([], ["cat"]):
+    for duplicates, message in (
+        ([], "1 item enqueued"),
+        (["cat"], "0 items enqueued, 1 item known already"),
+    ):
         status, text = ask(endpoint, f"{PATH}/enqueue", NEW, token="ann")
         answer = json.loads(text)
         assert (status, answer["ids"], answer["duplicates"]) == (200, ["cat"], duplicates)
+        assert answer["message"] == message
     assert [item.payload for item in thumbs.peek(9)] == [b"first", b"cat.png"]
     assert [entry.actor for entry in thumbs.audit_log(9)] == ["ann", "ann"]
 
@@ -85,7 +89,7 @@ def test_the_endpoint_for_producers_has_no_page_and_no_other_request(endpoint: P
 def test_an_invalid_request_says_what_is_wrong(endpoint: ProducerEndpoint) -> None:
     for body, status, says in (
         (b'{"items": []}', 400, "a request has 1 to 1,000 items"),
-        (b'{"items": [{"payload": "a", "idd": "b"}]}', 400, "does not know 'idd'"),
+        (b'{"items": [{"payload": "a", "idd": "b"}]}', 400, "there is no field 'idd'"),
     ):
         answered, text = ask(endpoint, f"{PATH}/enqueue", body, token="ann")
         assert (answered, says in text) == (status, True), text

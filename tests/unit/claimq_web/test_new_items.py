@@ -31,7 +31,7 @@ def test_a_json_payload_is_stored_as_sent(payload: bytes) -> None:
         (b'{"items": []}', "1 to 1,000 items, not 0"),
         (b'{"items": [{"payload": "x"}, 1]}', r"items\[1\]: not an object"),
         (b'{"items": [{"payload": 1}]}', r"items\[0\]: a payload is bytes, text"),
-        (b'{"items": [{"payload": "x", "new": 1}]}', r"items\[0\]: this page does not know 'new'"),
+        (b'{"items": [{"payload": "x", "new": 1}]}', r"items\[0\]: there is no field 'new'"),
         (b'{"items": [{"payload": "x", "id": "a", "id": "b"}]}', r"items\[0\]: the name 'id' comes twice"),
     ],
 )

@@ -20,7 +20,7 @@ from claimq_admin.changes.queue_admin import QueueAdmin
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.selection.selected_items import SelectedItems
-from claimq_admin.text import count
+from claimq_admin.text import count, known_text
 from claimq_control.large_reads import LargeReads
 from claimq_web.changes.bodies import Bodies
 from claimq_web.changes.filter_forms import OTHERS, change_of, check_known, filter_of
@@ -115,7 +115,9 @@ class Actions:
             except (ValueError, TypeError) as error:
                 raise HTTPException(400, str(error)) from error
         fields = {**documents.enqueued(name, enqueued), "queue": name}
-        return _carried_out(request, f"{count(len(new))} enqueued", _path(name), **fields)
+        known = len(enqueued.duplicates)
+        message = f"{count(len(new) - known)} enqueued{known_text(known)}"
+        return _carried_out(request, message, _path(name), **fields)
 
     async def _change_item(self, request: Request) -> Response:
         """Acts on one item."""

@@ -51,7 +51,7 @@ def _item(number: int, text: str) -> NewItem:
         if item is None:
             raise ValueError("not an object")
         if unknown := sorted(item.keys() - _KNOWN):
-            raise ValueError(f"this page does not know {unknown[0][:100]!r}")
+            raise ValueError(f"there is no field {unknown[0][:100]!r}")
         expires_in = _seconds(item, "expires_in")
         if expires_in is not None and item.get("deadline") is not None:
             raise ValueError("deadline and expires_in exclude each other; give only one of them")

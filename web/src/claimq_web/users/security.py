@@ -117,7 +117,7 @@ class Guarded:
         if session is not None:
             return session, None
         return None, PlainTextResponse(
-            "send a token that this page knows, as Authorization: Bearer TOKEN\n",
+            "send a valid token, as Authorization: Bearer TOKEN\n",
             401,
             {"WWW-Authenticate": "Bearer"},
         )

@@ -16,7 +16,7 @@ from claimq.model import Enqueued, NewItem
 from claimq.queue.batches import batches_of
 from claimq_admin.errors import INTERRUPTED, CommandError, exit_code_of
 from claimq_admin.rate_limit import UNLIMITED, Pace
-from claimq_admin.text import count
+from claimq_admin.text import count, known_text
 from claimq_cli.commands.moving.input_source import Portion
 from claimq_cli.output.progress import Progress
 from claimq_cli.output.terminal import say_error
@@ -95,9 +95,8 @@ class Loaded:
     @property
     def summary(self) -> str:
         """How many items were enqueued, and how many were known already."""
-        duplicates_text = f", {count(self.known)} known already" if self.known else ""
         refused = f", {count(self.refused_count, 'line')} refused" if self.refused_count else ""
-        return f"{count(self.enqueued)} enqueued{duplicates_text}{refused}"
+        return f"{count(self.enqueued)} enqueued{known_text(self.known)}{refused}"
 
     def document(self, queue: str) -> dict[str, object]:
         """The JSON document of a load."""

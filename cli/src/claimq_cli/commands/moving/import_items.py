@@ -14,7 +14,7 @@ from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_admin.rate_limit import Pace
 from claimq_admin.server_choice import settings_for_other
 from claimq_admin.stop_signals import stopping
-from claimq_admin.text import count, iso_instant
+from claimq_admin.text import count, iso_instant, known_text
 from claimq_cli.commands.moving.bulk_load import Wanted
 from claimq_cli.commands.moving.import_files import ItemFile, content_prefix
 from claimq_cli.commands.moving.import_source import FORMS, form_of, layout_of, no_queue
@@ -171,10 +171,8 @@ async def _check_file(context: Context, name: str, file: ItemFile) -> int:
         "problem_count": tally.problem_count,
         "problems": problems,
     }
-    duplicates_text = f", {count(tally.known)} known already" if tally.known else ""
-    lines = [
-        f"{name}: {count(tally.count)} would be enqueued, {tally.delayed:,} of them delayed{duplicates_text}"
-    ]
+    delayed = f"{tally.delayed:,} of them delayed{known_text(tally.known)}"
+    lines = [f"{name}: {count(tally.count)} would be enqueued, {delayed}"]
     lines += [_sample_text(item) for item in tally.samples]
     lines += [f"{count(tally.problem_count, 'line')} cannot be imported:"] if problems else []
     context.answers.give(document, *lines, *(f"  {problem}" for problem in problems))
@@ -243,12 +241,10 @@ def _report(
         "created": bool(new_queue and moved.enqueued) and not options.dry_run,
     }
     verb = "would be enqueued" if options.dry_run else "enqueued"
-    duplicates_text = f", {count(moved.known)} known already" if moved.known else ""
     parts = ", ".join(f"{number:,} {label}" for label, number in moved.by_place.items())
     new = new_queue.text(moved.enqueued) if new_queue and not options.dry_run else ""
-    lines = [
-        f"{name}: {count(moved.enqueued)} {verb}{duplicates_text}" + (f": {parts}" if parts else "") + new
-    ]
+    enqueued = f"{count(moved.enqueued)} {verb}{known_text(moved.known)}"
+    lines = [f"{name}: {enqueued}" + (f": {parts}" if parts else "") + new]
     if options.dry_run:
         lines += [_sample_text(item) for item in moved.samples]
     lines += _of_earlier_import(moved)

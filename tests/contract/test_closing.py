@@ -95,13 +95,53 @@ async def test_a_pause_by_hand_is_neither_ended_nor_shortened_nor_renamed(
     assert (await queue.snapshot()).pause == before
 
 
-async def test_a_closing_goes_on_where_a_pause_by_hand_would_end_earlier(queue: ReliableQueue) -> None:
-    (claim,) = await busy(queue)
-    await queue.pause(until=timedelta(seconds=10), by="ann")
-    await move_clock(queue, 5)
-    await queue.later(claim, 60, close="queue")
-    seen = await queue.snapshot()
-    assert seen.pause == Pause(seen.now, seen.now + 60, queue.worker, "", by_app=True)
+async def test_a_closing_goes_on_after_a_pause_by_hand_that_ends_earlier(queue: ReliableQueue) -> None:
+    first, second = await busy(queue, 2)
+    await queue.pause(until=timedelta(seconds=10), by="ann", reason="upgrade")
+    began = (await queue.snapshot()).now
+    await queue.enqueue("waits", id="waits")
+    await queue.later(first, 20, close="queue")
+    await queue.later(second, 60, close="queue", error="the api is away")
+    pause = Pause(began, began + 60, "ann", "upgrade", closed_from=began + 10)
+    assert (await queue.snapshot()).pause == pause
+    where = await queue.where("waits")
+    assert where is not None
+    since, then, until = (format_time(began + seconds) for seconds in (0, 10, 60))
+    by_hand = f"the queue is paused by ann since {since} until {then} (upgrade)"
+    assert where.text == f"{by_hand}, then closed by its app until {until}"
+    assert (await queue._claim(1, wait=0)).paused is True
+    await move_clock(queue, 10)
+    assert (await queue.snapshot()).pause == Pause(began + 10, began + 60, by_app=True)
+    assert (await queue._claim(1, wait=0)).is_held_back is True, "a run until the queue is empty waits"
+    claim = await queue.claim_item("waits")
+    assert claim is not None
+    await queue.later(claim, 60, close="queue", error="still away")
+    pause = Pause(began + 10, began + 70, queue.worker, "still away", by_app=True)
+    assert (await queue.snapshot()).pause == pause
+    await move_clock(queue, 60)
+    assert (await queue.snapshot()).pause is None
+
+
+@pytest.mark.parametrize("unit", ["client", "key"])
+async def test_a_closed_client_or_key_keeps_its_pause_by_hand(queue: ReliableQueue, unit: str) -> None:
+    await queue.set_policy(Policy(busy_expiry=600))
+    client, key = ("a", None) if unit == "client" else (None, "a")
+    await queue.enqueue_many([NewItem(text, client=client, key=key) for text in ("busy", "waits")])
+    (claim,) = await queue.claim(wait=0)
+    await queue.pause(until=timedelta(seconds=10), by="ann", client=client, key=key)
+    assert await queue.claim(wait=0) == []
+    await queue.later(claim, 60, close=unit)
+    await queue.reap()
+    for seconds, by, by_app in ((0, "ann", False), (30, "", True)):
+        await move_clock(queue, seconds)
+        await queue.reap()
+        assert await queue.claim(wait=0) == []
+        (pause,) = (await queue.snapshot()).pauses
+        assert (pause.by, pause.by_app) == (by, by_app)
+    await move_clock(queue, 30)
+    await queue.reap()
+    assert len(await queue.claim(9, wait=0)) == (2 if unit == "client" else 1)
+    assert await queue.resume(client=client, key=key) is False
 
 
 async def test_a_user_resumes_or_pauses_what_an_app_has_closed(queue: ReliableQueue) -> None:

@@ -73,7 +73,14 @@ async def test_an_end_that_is_over_is_refused(queue: ReliableQueue, end: float |
 
 async def test_a_pause_that_another_client_has_set_is_one_too(server: Server, queue: ReliableQueue) -> None:
     server.call(
-        "HSET", "cq:{q}:pauses", "queue", "0 8000000000000 0 0  ", "client", "x", "client a", "1 x 0 3 y"
+        "HSET",
+        "cq:{q}:pauses",
+        "queue",
+        "0 8000000000000 8000000000000 0  ",
+        "client",
+        "x",
+        "client a",
+        "1 x 0 3 y",
     )
     server.call("HSET", "cq:{q}:config", "pauses", "8000000000000 0 0 0")
     await queue.enqueue("a")

@@ -193,8 +193,9 @@ def limits_now(limits: Limits, startable: bytes, next_start_in: float | None) ->
 class Pause:
     """A pause: since when (None: unknown), until when (None: it is resumed), by whom and why ("": not given).
 
-    ``by_app``: an app has closed the queue, and ``by`` is its worker. ``client`` and ``key``: None for the whole queue;
-    ``items``: how many of the client wait in main, or of the key are held.
+    ``by_app``: an app has closed the queue, and ``by`` is its worker. ``closed_from``: an app has closed it for longer
+    than it is paused by hand, which ends then. ``client`` and ``key``: None for the whole queue; ``items``: how many of
+    the client wait in main, or of the key are held.
     """
 
     at: float | None = None
@@ -205,6 +206,7 @@ class Pause:
     client: str | None = None
     items: int = 0
     key: str | None = None
+    closed_from: float | None = None
 
     @property
     def is_of_queue(self) -> bool:
@@ -212,23 +214,25 @@ class Pause:
         return self.client is None and self.key is None
 
 
-def read_pauses(reply: Sequence[Any]) -> Iterator[Pause]:
+def read_pauses(reply: Sequence[Any], now: int) -> Iterator[Pause]:
     """The pauses in a reply: a name, the stored text and a number of items for each. Those that another client has
-    written in another form are left out."""
+    written in another form are left out. ``now``: in ms."""
     for part, stored, items in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
         kind, _, name = part.decode("utf-8", "replace").partition(" ")
         words = stored.split(b" ", 4)
         if len(words) == 5 and all(word.isdigit() and len(word) < 17 for word in words[:4]):
-            at, until, by_app, size = map(int, words[:4])
+            at, until, by_hand, size = map(int, words[:4])
+            is_over = 0 < by_hand <= now
             yield Pause(
-                at / 1000,
+                (by_hand if is_over else at) / 1000,
                 None if until >= _NEVER_MS else until / 1000,
-                words[4][:size].decode("utf-8", "replace"),
-                words[4][size + 1 :].decode("utf-8", "replace"),
-                bool(by_app),
+                "" if is_over else words[4][:size].decode("utf-8", "replace"),
+                "" if is_over else words[4][size + 1 :].decode("utf-8", "replace"),
+                by_hand <= now,
                 client=name if kind == "client" else None,
                 items=items,
                 key=name if kind == "key" else None,
+                closed_from=by_hand / 1000 if now < by_hand < until else None,
             )
 
 

@@ -174,7 +174,7 @@ def seconds_until(due: bytes | str, now: int) -> float | None:
 def read_hold(reply: Any, now: int) -> Hold:
     """What holds back all items, as the scripts return it. ``now``: in ms."""
     suspended, raw_pauses, startable, next_start, limits = reply
-    pauses = tuple(read_pauses(raw_pauses))
+    pauses = tuple(read_pauses(raw_pauses, now))
     that_hold, temporary = limits_at(limits.decode("ascii", "replace"), now / 1000)
     return Hold(
         bool(suspended) or any(pause.is_of_queue for pause in pauses),

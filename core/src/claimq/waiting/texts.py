@@ -22,8 +22,11 @@ def pause_text(pause: Pause) -> str:
     words = [part + ("closed by its app" if pause.by_app else "paused")]
     words += [f"{'in' if pause.by_app else 'by'} {pause.by}"] if pause.by else []
     words += [f"since {format_time(pause.at)}"] if pause.at is not None else []
-    words += ["until " + ("it is resumed" if pause.until is None else format_time(pause.until))]
-    return printable(" ".join(words) + (f" ({pause.reason})" if pause.reason else ""))
+    until = "it is resumed" if pause.until is None else format_time(pause.until)
+    words += [f"until {until if pause.closed_from is None else format_time(pause.closed_from)}"]
+    words += [f"({pause.reason})"] if pause.reason else []
+    closing = "" if pause.closed_from is None else f", then closed by its app until {until}"
+    return printable(" ".join(words) + closing)
 
 
 def paused_text(pause: Pause) -> str:

@@ -54,17 +54,24 @@ local function set_pause(q, part, ends, by, reason, since)
   end
   if count >= MOST_PAUSED then return false end
   by, reason = string.sub(by, 1, BY_BYTES), string.sub(reason, 1, REASON_BYTES)
-  local text = format_text('%d %d %d', ends or NEVER_MS, since and 1 or 0, #by) .. ' ' .. by .. ' ' .. reason
+  ends = ends or NEVER_MS
+  local text = format_text('%d %d %d', ends, since and 0 or ends, #by) .. ' ' .. by .. ' ' .. reason
   redis.call('HSET', q.base .. 'pauses', part, (since or whole(q.now)) .. ' ' .. text)
   note_pauses(q)
   unpark_part(q, part)
   return true
 end
 
--- For an app: a pause that ends later stays, and one by an app goes on.
+-- For an app: a pause that ends later stays, one by an app goes on, and one by hand only ends later.
 local function close_until(q, part, ends, by, reason)
   local before, by_app, since = paused_until(q, part)
   if ends <= q.now or before and before >= ends then return true end
+  if before and not by_app then
+    local text = redis.call('HGET', q.base .. 'pauses', part)
+    redis.call('HSET', q.base .. 'pauses', part, (string.gsub(text, ' %d+', ' ' .. whole(ends), 1)))
+    note_pauses(q)
+    return true
+  end
   return set_pause(q, part, ends, by, reason, by_app and since or whole(q.now))
 end
 

@@ -125,6 +125,26 @@ async def test_a_change_of_limits_that_cannot_hold_is_refused(
     assert len((await queue.policy()).limits) == 8
 
 
+async def test_a_policy_with_more_than_eight_limits_beside_temporary_ones_is_refused(
+    queue: ReliableQueue,
+) -> None:
+    limits = [Limit(f"l{number}", busy=number + 1) for number in range(8)]
+    await queue.update_policy(limits=limits[:7])
+    await queue.set_limit(Limit("api", busy=1), until=timedelta(seconds=60))
+    await queue.remove_limit("l6", until=timedelta(seconds=60))
+    before = await queue.policy()
+    refused = "limits has 9 limits with the temporary ones; give at most 8, or reset those"
+    with pytest.raises(ValueError, match=refused):
+        await queue.update_policy(limits=limits)
+    with pytest.raises(ValueError, match=refused):
+        await queue.set_policy(replace(before, limits=tuple(limits), requeue_limit=7))
+    assert await queue.policy() == before
+    await queue.set_policy(replace(before, limits=(*limits[:7], Limit("api", busy=9))))
+    await move_clock(queue, 60)
+    await queue.update_policy(limits=limits)
+    assert (await queue.policy()).limits == tuple(limits)
+
+
 @pytest.mark.parametrize(
     "stored", ["a queue busy 2|x y z a off", "a queue busy 2|9e9 = = a off", "a queue busy 2|"]
 )

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 import claimq
-from claimq import FailedPolicy, Policy
+from claimq import FailedPolicy, Limit, Policy
 from claimq.model import State, Verdict
 from claimq.policy import PolicyFields
 from claimq_control.passes.maintenance import POLICY_SECONDS, Maintenance
@@ -46,6 +47,19 @@ async def test_fields_that_the_manifest_leaves_out_keep_their_values(valkey: Ser
         await queue.update_policy(id_window=120.0, requeue_limit=3)
         await maintenance.run(queue, POLICY, (), now=100.0 + POLICY_SECONDS, has_workers=False)
         assert await queue.policy() == replace(Policy(**POLICY), id_window=120.0, claim_wait_timeout=0.5)
+
+
+async def test_limits_without_room_beside_temporary_ones_are_set_once_those_are_over(valkey: Server) -> None:
+    limits = tuple(Limit(f"l{number}", busy=1) for number in range(8))
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        queue = store.queue("q", worker="w")
+        await queue.set_limit(Limit("other", busy=1), until=timedelta(hours=1))
+        maintenance, policy = Maintenance(), PolicyFields(limits=limits, requeue_limit=7)
+        await maintenance.run(queue, policy, (), now=100.0, has_workers=False)
+        assert await queue.policy() == Policy(requeue_limit=7)
+        await queue.reset_limits()
+        await maintenance.run(queue, policy, (), now=100.0 + POLICY_SECONDS, has_workers=False)
+        assert await queue.policy() == Policy(**policy)
 
 
 async def test_an_invalid_field_of_the_policy_is_replaced(valkey: Server) -> None:

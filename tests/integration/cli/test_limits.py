@@ -115,3 +115,11 @@ def test_only_a_permanent_change_warns_that_the_manifest_wins(on: Claimq, queue_
     queue_do(lambda queue: internals(queue).own(Owner("c", "shop", "letters", "uid")))
     assert "reverts changes" in words(on("limits", "q", "set", "licences:busy=1").err)
     assert "reverts changes" not in words(on("limits", "q", "set", "licences:busy=2", "--for", "1h").err)
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_policy_with_a_ninth_limit_beside_a_temporary_one_is_refused(on: Claimq) -> None:
+    on("limits", "q", "set", "other:busy=9", "--for", "1h")
+    refused = on("policy", "q", "limits=" + ";".join(f"l{number}:busy=1" for number in range(8)))
+    assert refused.code != 0
+    assert "limits has 9 limits with the temporary ones; give at most 8, or reset those" in words(refused.err)

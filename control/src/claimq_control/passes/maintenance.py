@@ -105,7 +105,7 @@ class Maintenance:
         except StoreMisused:  # a field has an invalid value; writing the policy replaces it
             current = None
         if current is None or self._written is None or replace(current, **policy) != current:
-            await queue.update_policy(**policy)
+            await set_fields(queue, policy)
             await queue.add_to_index()
         self._written, self._policy_at = policy, now
 
@@ -169,3 +169,14 @@ class Maintenance:
                         explained += await internals(queue).recount(info.worker, termination.cause)
         self._handled.add((termination.container_id, termination.is_last))
         return len(tokens) + explained
+
+
+async def set_fields(queue: ReliableQueue, policy: PolicyFields) -> None:
+    """Sets these fields of the policy. Limits that would be more than eight with the temporary ones stay as they are:
+    the next write sets them."""
+    try:
+        await queue.update_policy(**policy)
+    except ValueError:
+        rest = policy.copy()
+        del rest["limits"]
+        await queue.update_policy(**rest)

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from claimq.arguments import Instant, choice, count, of_type, text
 from claimq.codec import check_name, kept_error, part_of_queue
 from claimq.item_options import checked_end, stored_end
-from claimq.limits import Limit, TemporaryLimit, change_limit
+from claimq.limits import MOST_LIMITS, Limit, TemporaryLimit, change_limit
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy, PolicyChanges, changed_fields
 from claimq.queue.failed_items import read_policy
@@ -46,7 +46,8 @@ class Maintaining(QueuePart):
 
         The names are those of :class:`Policy`; the fields of ``retry_delay`` and ``failed`` also have names of their
         own, as in ``failed_max_items=100``. Applies as :meth:`set_policy`. Raises ValueError for a value out of bounds,
-        and for a given-up count without the age that it needs; TypeError for an unknown field. O(1).
+        for a given-up count without the age that it needs, and for limits that are more than eight with the temporary
+        ones; TypeError for an unknown field. O(1).
         """
         await self._set_fields(changed_fields(changes))
 
@@ -156,6 +157,10 @@ class Maintaining(QueuePart):
             count, age = reply[1].decode(), reply[2].decode().removesuffix("_ms")
             raise ValueError(
                 f"the policy would have {count} without {age}, which does nothing; set both in one call, or unset both"
+            )
+        if reply[0] == b"MANY":
+            raise ValueError(
+                f"limits has {reply[1]} limits with the temporary ones; give at most {MOST_LIMITS}, or reset those"
             )
         return bool(reply[0] != b"CHANGED")
 

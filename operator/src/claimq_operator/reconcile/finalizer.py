@@ -15,6 +15,7 @@ from claimq.internals.operations import internals
 from claimq.reliable_queue import ReliableQueue
 from claimq_control.fault import OWNED_BY_ANOTHER, Fault
 from claimq_control.manifest import DeletionPolicy, QueueSpec
+from claimq_control.passes.maintenance import set_fields
 from claimq_control.passes.server import no_response
 from claimq_control.passes.worker_platform import ServerAccessError
 from claimq_kubernetes.port import ClusterError, Json, NamespaceEnding
@@ -150,7 +151,7 @@ class Finalizer:
         )
         recorder, name = self._context.recorder, spec.queue_name
         if deleted is None:
-            await queue.update_policy(**spec.policy_fields())
+            await set_fields(queue, spec.policy_fields())
             message = (
                 f"the queue {name} still has items and stays on the server (deletionPolicy DeleteIfEmpty)"
             )

@@ -6,7 +6,8 @@
 -- ARGV: 1 field, 2 its value, and so on. `limits` leaves the temporary limits, unless there is limits_before:
 --   then the field must have this value, and gets the new one as it is
 -- Replies: {"OK"}; {"CHANGED"}: it has another value; {"ALONE", count, age}: the policy would have the field
---   `count` without the field `age` that it needs; with these nothing was set
+--   `count` without the field `age` that it needs; {"MANY", limits}: it would have more than 8 limits with
+--   the temporary ones; with these nothing was set
 -- Cost: O(fields); the first bound on the bytes that wait reads the sample of lib/set_bound.lua
 -- include limits queue counts
 
@@ -29,7 +30,15 @@ for count, age in pairs({failed_requeue_max_given_up_count = 'failed_requeue_min
 end
 if given.limits then
   local limits = redis.call('HGET', config, 'limits') or ''
-  if not given.limits_before then given.limits = given.limits .. (string.match(limits, '|.*$') or '')
+  if not given.limits_before then
+    local temporary, names, count = string.match(limits, '|.*$') or '', {}, 0
+    local function add(name) names[name], count = true, count + (names[name] and 0 or 1) end
+    for name in string.gmatch(given.limits, '([%w-]+) [^;]*') do add(name) end
+    for ends, name, kind in string.gmatch(temporary, '(%d+) %S+ %S+ ([%w-]+) (%a+)') do
+      if tonumber(ends) > q.now and kind ~= 'off' then add(name) end
+    end
+    if count > 8 then return {'MANY', count} end
+    given.limits = given.limits .. temporary
   elseif given.limits_before ~= limits then return {'CHANGED'} end
   given.limits_before = nil
 end

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from claimq import Limit, NewItem, ReliableQueue
 from claimq.internals.next_claims import next_claims
+from testkit.queues.clock import move_clock
 from testkit.queues.retries import retrying_at_once
 from testkit.queues.scenario_world import GIVING_BACK, STATS_AND_CALLS, Call, Scenarios, World
 
@@ -56,6 +59,36 @@ async def done_of_a_key_and_claim_by_limits_per_client(world: World) -> Call:
     claims = await world.first.claim(9, wait=0)
     await world.first.enqueue_many([NewItem("x", client=client) for client in ("ann", "bob")])
     return lambda: next_claims(world.first).done_and_claim(claims, 5)
+
+
+WITH_CLIENTS = "config claims wake leases workers present delayed busy:w1 main clients heads "
+
+
+@scenario(STATS_AND_CALLS + WITH_CLIENTS + "keys held pauses main:bob")
+async def done_of_a_key_and_claim_of_a_client_whose_turn_comes_back(world: World) -> Call:
+    """Its list is read once the call has written: one of another type ends the call then."""
+    await world.first.update_policy(fairness_by="time")
+    await world.first.enqueue_many([NewItem("x", client=client) for client in ("ann", "bob")] * 3)
+    await world.first.enqueue("x", key="a")
+    await world.first.pause(client="ann", until=timedelta(seconds=1))
+    claims = await world.first.claim(3, wait=0)
+    await move_clock(world.first, 1)
+    return lambda: next_claims(world.first).done_and_claim(claims, 1)
+
+
+@scenario(STATS_AND_CALLS + WITH_CLIENTS + "keys held main:ann main:bob")
+async def done_of_a_key_and_claim_behind_a_client_that_owes_time(world: World) -> Call:
+    """The list of the client that comes next is read once the call has written."""
+    await world.first.update_policy(fairness_by="time")
+    await world.first.enqueue_many([NewItem("x", client=client) for client in ("ann", "bob", "cid")] * 3)
+    await world.first.enqueue_many([NewItem("x", key="a")] * 2)
+    claims = await world.first.claim(8, wait=0)
+    await world.first.done([claim for claim in claims if claim.item.client in ("bob", "cid")])
+    await move_clock(world.first, 20)
+    await world.first.done([claim for claim in claims if claim.item.client == "ann"])
+    ends = [claim for claim in claims if claim.item.client is None]
+    assert len(ends) == 1
+    return lambda: next_claims(world.first).done_and_claim(ends, 2)
 
 
 @scenario("calls:INSTANCE " + GIVING_BACK + PRIORITIES.replace("levels ", ""))

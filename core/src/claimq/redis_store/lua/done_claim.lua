@@ -41,9 +41,9 @@ if q.has_keys then  -- the keys of the items that are done are free for this cal
   for _, group in ipairs(groups) do
     for _, token in ipairs(group.tokens) do q.ending[token] = true end
   end
-  released = free_keys_of(q, groups)
+  released, q.has_written = free_keys_of(q, groups), true
 end
--- without keys it may still refuse the call, so it comes before the verdicts
+-- it may still refuse the call where nothing is written, so it comes before the verdicts
 local envelopes = left == 0 and take_for(q, c, count) or {}
 local verdicts, lost = end_held(q, groups)
 local done = #verdicts - lost

@@ -93,7 +93,7 @@ end
 -- Ends what stats has of limits per client, if none holds.
 local function end_park(q)
   if q.park or q.pauses or not (q.limits and string.find(q.limits, '|', 1, true)) then return end
-  q.limits = string.match(q.limits, '^[^|]*')
+  q.limits, q.has_written = string.match(q.limits, '^[^|]*'), true
   redis.call('HSET', q.stats, 'limits', q.limits)
 end
 

@@ -79,7 +79,10 @@ local function new_park(q, text, worker)
     moving = is_moving and '+' or ''
     local tail = q.limits
     set_tail()
-    if q.limits ~= tail then redis.call('HSET', q.stats, 'limits', q.limits) end
+    if q.limits ~= tail then
+      redis.call('HSET', q.stats, 'limits', q.limits)
+      q.has_written = true
+    end
     if most and (before ~= text or counting ~= '') then
       q.stopped = true
       return 0

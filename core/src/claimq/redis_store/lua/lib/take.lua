@@ -197,7 +197,7 @@ local function take_in_turns(q, want, ring, in_main)
   if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
     redis.call('ZADD', clients, unpack(entry_tags(q, {'-'})))
-    ring = ring + 1
+    ring, q.has_written = ring + 1, true
   end
   if q.fairness ~= 'count' and (ring > 1 or q.turns) then turn_of(q) end
   if ring == 1 and only ~= '-' then
@@ -248,15 +248,23 @@ local function take(q, want)
   return got
 end
 
+-- Takes items. A list of another type refuses the call; if it has written already, it takes none.
+local function take_or_stop(q, want)
+  local is_well, taken = pcall(take, q, want)
+  if is_well then return taken end
+  if not q.has_written then error(taken, 0) end
+  q.stopped, q.left = true, q.left or q.client_items
+  return {}
+end
+
 -- Takes items that stand behind others that are held, as long as there are some, and room.
--- A list of a wrong type would refuse a call that has written already, so it ends the loop.
 local function take_behind(q, count)
   local envelopes, before = {}, 0
+  q.has_written = true
   while #envelopes == 0 and q.waiting > before and q.waiting < CALL_MOVES and q.left > 0 and has_room(q, 0)
     and not (q.past or q.stopped) do
     before = q.waiting
-    local is_well, found = pcall(take, q, count)
-    if is_well then envelopes = found else q.stopped = true end
+    envelopes = take_or_stop(q, count)
   end
   return envelopes
 end
@@ -283,7 +291,7 @@ local function take_for(q, c, count)
     if q.pauses and not q.park then limit_clients(q, '', c.worker) end
     end_park(q)
   end
-  local envelopes = count > 0 and take(q, count) or {}
+  local envelopes = count > 0 and take_or_stop(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   local is_other = not q.are_plain or q.waiting or q.order and #q.order ~= #envelopes
   if q.order and is_other then recount(q, envelopes) end

@@ -92,6 +92,23 @@ async def test_the_oldest_claim_is_named_and_its_item_once_it_is_long(
     assert (await queue.snapshot()).oldest_claim == ""
 
 
+async def test_the_workers_with_items_are_named_while_none_is_claimed_for_a_minute(
+    queue: ReliableQueue, other_worker: ReliableQueue
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=3600))
+    await queue.enqueue_many(["a", "b", "c", "d"])
+    claims = await other_worker.claim(2, wait=0) + await queue.claim(wait=0)
+    await move_clock(queue, 60)
+    assert (await queue.snapshot()).holders == ()
+    await move_clock(queue, 1)
+    seen = await queue.snapshot()
+    assert sorted(seen.holders) == sorted({queue.worker, other_worker.worker})
+    await queue.done(claims[:2])
+    assert (await queue.snapshot()).holders == (queue.worker,)
+    await queue.claim(wait=0)
+    assert (await queue.snapshot()).holders == ()
+
+
 async def test_the_id_of_a_large_item_is_not_read_for_a_snapshot(queue: ReliableQueue) -> None:
     await queue.enqueue("x" * 66_000, id="large")
     await queue.claim(wait=0)

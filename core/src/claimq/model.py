@@ -339,13 +339,14 @@ COUNTERS = (
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The state of a queue at one instant. ``ages``: seconds since the oldest item entered main, was claimed, or
-    failed; for delayed, how long the most overdue item is past its due time (0: none is). None for an empty state.
-    ``counters``: totals since the queue was created. ``next_due_in``: seconds until the next delayed item is due (0 if
-    one is); ``due_soon``: how many are in 15 seconds; ``key_busy``: how many wait for keys. ``moved_at``: when an item
-    was claimed last, or one that took ``longest`` (seconds, lately) ended. The oldest claim: its token; its item, if
-    long and small. ``paused``: no item can be claimed. ``pauses``: of the queue and of clients. ``limits``: that hold,
-    with ``temporary_limits``. ``waiting_bytes``: of main and delayed, if the policy bounds them. ``neighbours``:
-    clients that delay others, if the snapshot was to look for them."""
+    failed; for delayed, how long the most overdue one is due (0: none is). None for an empty state. ``counters``:
+    totals since its creation. ``next_due_in``: seconds until the next delayed item is due (0 if one is); ``due_soon``:
+    how many are in 15 seconds; ``key_busy``: how many wait for keys. ``moved_at``: when an item was claimed last, or
+    one that took ``longest`` (seconds, lately) ended. The oldest claim: its token; its item, if long and small.
+    ``holders``: while items wait and none was claimed for a minute, up to 100 workers with claims. ``paused``: no item
+    can be claimed. ``pauses``: of the queue and of clients. ``limits``: that hold, with ``temporary_limits``.
+    ``waiting_bytes``: of main and delayed, if the policy bounds them. ``neighbours``: that delay others, if it looked
+    for them."""
 
     now: float
     seq: int
@@ -360,6 +361,7 @@ class Snapshot:
     longest: float = 0.0
     oldest_claim: str = ""
     oldest_item: str = ""
+    holders: tuple[str, ...] = ()
     pauses: tuple[Pause, ...] = ()
     limits: LimitsNow | None = None
     temporary_limits: tuple[TemporaryLimit, ...] = ()

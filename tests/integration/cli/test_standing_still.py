@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from claimq import Limit, NewItem, ReliableQueue
+from claimq import Limit, NewItem, ReliableQueue, connect
 from testkit.queues.clock import move_clock
+from testkit.servers.patient import patient
+from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 
@@ -36,6 +38,23 @@ def test_status_and_doctor_name_the_worker_the_item_and_the_command(
         if one["check"] == "queue q: oldest item"
     )
     assert (check["state"], f"{check['message']}; {check['fix']}") == ("problem", sentence)
+
+
+def test_both_workers_that_hang_are_named_with_their_commands(
+    on: Callable[..., Any], queue_do: Callable[..., Any], valkey: Server
+) -> None:
+    async def hang_both(queue: ReliableQueue) -> None:
+        await hang(queue)
+        async with connect(settings=patient(valkey.url)) as server:
+            await server.queue("q", worker="v").claim(wait=0)
+        await queue.enqueue("c")
+        await move_clock(queue, 120)
+
+    queue_do(hang_both)
+    commands = "replace it: claimq drain q w; the same for the others with items: claimq drain q v"
+    assert on("status", "q", "-o", "json").json["attention"].endswith(commands)
+    assert f"{commands} | " in on("check", "q").out
+    assert "drain q v" in " ".join(on("doctor", "q").out.split())
 
 
 def test_a_queue_whose_items_are_claimed_needs_no_attention(

@@ -57,6 +57,16 @@ def test_a_worker_in_a_pod_is_named_as_its_pod_and_the_claims_are_counted() -> N
     )
 
 
+def test_all_workers_with_items_are_named_up_to_a_bound() -> None:
+    look = replace(seen(61), holders=("w3", TOKEN.partition("/")[0], "w2"))
+    one = standstill(seen(61), "claimq drain q")
+    assert standstill(look, "claimq drain q") == (
+        f"{one}; the same for the others with items: claimq drain q w2; claimq drain q w3"
+    )
+    many = replace(look, holders=tuple(f"w{number}" for number in range(10, 20)))
+    assert standstill(many, "claimq drain q").endswith("; claimq drain q w13 and 6 more")
+
+
 @pytest.mark.parametrize(
     ("look", "stands_still"),
     [

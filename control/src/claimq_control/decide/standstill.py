@@ -12,6 +12,8 @@ LEAST_SECONDS = 60.0
 """A queue stands still after this time, or after the longest that an item took lately."""
 FIRST_SECONDS = 600.0
 """The same while no item has ended and one is held: how long items take is not known yet."""
+_MOST_NAMED = 4
+"""Workers beside the one with the oldest claim."""
 
 
 def still_since(snapshot: Snapshot) -> float | None:
@@ -32,21 +34,29 @@ def limit_of(snapshot: Snapshot) -> float:
 
 
 def standstill(snapshot: Snapshot, drain: str) -> str:
-    """A sentence with the worker, the item and the command that helps; empty unless the queue stands still and claims
-    are held. ``drain``: the command that replaces a worker, without the worker. The sentence has instants, not ages, so
-    that it stays the same."""
+    """A sentence with the workers, the oldest item and the commands that help; empty unless the queue stands still and
+    claims are held. ``drain``: the command that replaces a worker, without the worker. The sentence has instants, not
+    ages, so that it stays the same."""
     since, held_for = still_since(snapshot), snapshot.ages[State.BUSY] or 0.0
     if since is None or not snapshot.oldest_claim or held_for <= limit_of(snapshot):
         return ""
     claimer, claims = snapshot.oldest_claim.rpartition("/")[0], snapshot.lengths[State.BUSY]
-    worker = (pod_of_worker(claimer) or (claimer, ""))[0]
+    worker, *others = dict.fromkeys(_pod_or_worker(name) for name in (claimer, *sorted(snapshot.holders)))
+    more = len(others) - _MOST_NAMED
     item = f"the item {snapshot.oldest_item}" if snapshot.oldest_item else "an item"
     claimed_at = format_time(number_of(snapshot.oldest_claim) / 1e6)
     return (
         f"no progress since {format_time(since)}: items wait, and {worker} has held {item} since {claimed_at}"
         + (f", the first of {claims:,} in progress" if claims > 1 else "")
         + f"; see its log, and if it hangs, replace it: {drain} {worker}"
+        + ("; the same for the others with items: " if others else "")
+        + "; ".join(f"{drain} {other}" for other in others[:_MOST_NAMED])
+        + (f" and {more:,} more" if more > 0 else "")
     )
+
+
+def _pod_or_worker(name: str) -> str:
+    return (pod_of_worker(name) or (name, ""))[0]
 
 
 def held_back_note(snapshot: Snapshot) -> str:

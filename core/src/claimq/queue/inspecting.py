@@ -325,13 +325,8 @@ class Inspecting(Listing):
 def read_snapshot(reply: Any) -> Snapshot:
     """The snapshot in a reply."""
     now = number_of_reply(reply[0], LAST_MS)
-    lengths = dict(
-        zip(
-            (State.MAIN, State.BUSY, State.DELAYED, State.FAILED),
-            map(number_of_reply, reply[1:5]),
-            strict=True,
-        )
-    )
+    states = (State.MAIN, State.BUSY, State.DELAYED, State.FAILED)
+    lengths = dict(zip(states, map(number_of_reply, reply[1:5]), strict=True))
     due = _ms(reply[8])
     ages: dict[State, float | None] = {
         State.MAIN: _age(now, reply[5]),
@@ -340,7 +335,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         State.FAILED: _age(now, reply[7]),
     }
     oldest_claim, oldest_item = (raw.decode("utf-8", "replace") for raw in reply[11:13])
-    hold, stats = read_hold(reply[9], now), read_fields(reply[15:])
+    hold, stats = read_hold(reply[9], now), read_fields(reply[16:])
     moved = max(counter(stats.get("number")) // 1000, counter(stats.get("longest_at")))
     return Snapshot(
         now=now / 1000,
@@ -361,6 +356,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         temporary_limits=hold.temporary,
         waiting_bytes=waiting_bytes(stats.get("bound"), lengths[State.MAIN] + lengths[State.DELAYED]),
         neighbours=read_neighbours(reply[14], now, lengths[State.BUSY]),
+        holders=tuple(name.decode("utf-8", "replace") for name in reply[15]),
     )
 
 

@@ -6,10 +6,12 @@
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""),
 --   what holds back the items as in lib/held_back.lua, delayed items that become due within ARGV[1] ms, token
 --   of the oldest claim (or ""), id of its item if that is claimed for over a minute and no item had over 64
---   KiB (or ""), delayed items that are held for their keys, neighbours as in lib/neighbours.lua, stats...}
+--   KiB (or ""), delayed items that are held for their keys, neighbours as in lib/neighbours.lua, workers
+--   with items in progress as in holders() below, stats...}
 -- Cost: O(log delayed + the tokens of the oldest 256 claim calls in the log, ended or not: at most 2,000, and
 --   the lists of 64 clients where limits hold per client, and those of paused clients; for neighbours 64
---   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients)
+--   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients; while
+--   items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
 -- include limits queue sizes keeper stored levels oldest claim_calls paused start_limits
 -- include held_back
 
@@ -44,7 +46,20 @@ local function neighbours_of()
   -- include neighbours
   return neighbours(q, held)
 end
+-- The workers that have items in progress, while items wait and none was claimed for long: so all of these
+-- have had theirs for as long.
+local MOST_HOLDERS = 100
+local function holders()
+  local names = {}
+  if in_main + q.client_items == 0 or q.now - q.totals.number / 1000 <= LONG_MS then return names end
+  for _, name in ipairs(redis.call('ZRANGE', q.workers, 0, 999)) do
+    if #names < MOST_HOLDERS and redis.call('HLEN', q.base .. 'busy:' .. name) > 0 then
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
 return {whole(q.now), in_main + q.client_items, held, delayed_count, failed_count, since, busy_since, failed,
   due, held_back(q, held), soon, oldest_claim, oldest_item, for_keys,
   ARGV[2] == '1' and held > 0 and q.client_items > 0 and neighbours_of() or {},
-  unpack(redis.call('HGETALL', q.stats))}
+  held > 0 and holders() or {}, unpack(redis.call('HGETALL', q.stats))}

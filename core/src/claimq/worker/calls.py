@@ -108,9 +108,11 @@ class Calls(Generic[AnyItem]):
         await self.settle_quietly("unclaim", self.received(reply, are_begun=False), {})
 
     async def renew(self, items: AnyItem | str | Iterable[AnyItem | str]) -> list[Outcome]:
-        """Extends these leases; only needed without a session."""
+        """Extends these leases; only needed without a session. A lost item has its outcome then, and gets no verdict
+        at the end of its block: a sidecar that drains does not wait for it."""
         every = listed(items)
         outcomes = await self._verdict("renew", tokens_of(every), {})
+        self.in_hand.note_lost(outcome.token for outcome in outcomes if outcome.is_lost)
         for item, outcome in zip(every, outcomes, strict=True):
             if isinstance(item, ClaimedItem) and outcome.lease_until is not None:
                 item.lease_until = outcome.lease_until

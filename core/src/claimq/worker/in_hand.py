@@ -61,7 +61,7 @@ class InHand(Generic[AnyItem]):
             self.note_lost([token for token in tokens if self._ending.pop(token, False)])
 
     def note_lost(self, tokens: Iterable[str]) -> None:
-        """The sidecar came back and did not hold these any more."""
+        """The sidecar does not hold these any more."""
         for token in tokens:
             if token in self._ending:
                 self._ending[token] = True
@@ -70,5 +70,5 @@ class InHand(Generic[AnyItem]):
             if item is not None:
                 item.outcome = Outcome(token, Verdict.LOST)
                 _log.warning(
-                    "item %s was lost while the sidecar was away; another worker has it or will", item.id
+                    "item %s was lost; another worker has it or will, or it was removed", item.id
                 )

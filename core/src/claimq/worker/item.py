@@ -31,8 +31,8 @@ class ClaimedItem:
     """An item that the app holds. Instants are Unix seconds by the store's clock.
 
     ``headers``, ``deadline``, ``max_requeues``, ``priority`` and ``key``: what the producer set. ``outcome``:
-    what the last verdict did; None while there is none. ``lease_until`` is as of the claim or the last ``renew`` by the
-    app itself: with a session the sidecar renews it in the background.
+    what the last verdict did, or that the claim was lost before it; None until then. ``lease_until`` is as of the claim
+    or the last ``renew`` by the app itself: with a session the sidecar renews it in the background.
     """
 
     _client: _Client = field(repr=False)

@@ -266,3 +266,16 @@ def test_a_claim_that_may_wait_for_its_own_caller_says_so_once(
         claims(sidecar)
     (line,) = [one.getMessage() for one in caplog.records if "waits for itself" in one.getMessage()]
     assert "its caller still holds 1 without a verdict (forgotten)" in line
+
+
+def test_an_item_that_a_renewal_found_lost_needs_no_verdict(sidecar: Sidecar, queue: BlockingQueue) -> None:
+    queue.enqueue("a", id="a")
+    with claimq.worker.connect(sidecar.socket, patience=0.3) as worker:
+        (item,) = worker.claim(wait=0)
+        with item:
+            queue.drop(item.token, "removed")
+            assert item.renew().is_lost
+            sidecar.kill9()
+        assert item.outcome is not None
+        assert item.outcome.is_lost
+        assert worker.in_hand == []

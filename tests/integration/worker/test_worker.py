@@ -226,18 +226,6 @@ def test_a_claim_lost_while_the_sidecar_was_away_has_that_outcome(
     assert item.done().is_lost
 
 
-def test_an_item_that_a_renewal_found_lost_needs_no_verdict(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue("a", id="a")
-    with claimq.worker.connect(sidecar.socket, patience=0.3) as worker:
-        (item,) = worker.claim(wait=0)
-        with item:
-            queue.drop(item.token, "removed")
-            assert item.renew().is_lost
-            sidecar.kill9()
-        assert item.outcome is not None and item.outcome.is_lost
-        assert worker.in_hand == []
-
-
 def test_a_verdict_waits_for_a_sidecar_that_restarts(
     sidecar: Sidecar, worker: Worker, queue: BlockingQueue
 ) -> None:

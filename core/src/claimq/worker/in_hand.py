@@ -69,6 +69,4 @@ class InHand(Generic[AnyItem]):
             item = self._items.pop(token, None)
             if item is not None:
                 item.outcome = Outcome(token, Verdict.LOST)
-                _log.warning(
-                    "item %s was lost; another worker has it or will, or it was removed", item.id
-                )
+                _log.warning("item %s was lost; another worker has it or will, or it was removed", item.id)

@@ -4,6 +4,7 @@ The clock is that of the workers' nodes, which on a cluster of this machine is o
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -88,6 +89,13 @@ class Ledger:
     def times(self, what: str) -> Counter[str]:
         """How often each item has such a line."""
         return Counter(entry.item for entry in self.of(what))
+
+    def not_once(self, items: Iterable[str]) -> dict[str, list[Entry]]:
+        """Each of the items that was not begun once and done once, and each item beside them: with all its lines."""
+        began, done = self.times("began"), self.times("done")
+        wrong = {item for item in {*items, *began, *done} if (began[item], done[item]) != (1, 1)}
+        wrong |= (began.keys() | done.keys()) - set(items)
+        return {item: [entry for entry in self.entries if entry.item == item] for item in sorted(wrong)}
 
     def pods_of(self, what: str) -> dict[str, set[str]]:
         """Item to the pods that wrote such a line for it."""

@@ -24,7 +24,7 @@ _BLOCK = re.compile(r"(?ms)^(?:`(?P<file>[^`\n]+)`[^\n]*:\n\n)?```(?P<kind>\w+)\
 _FIRST_TERMINAL = re.compile(r"claimq up(?!.*--until-empty)")
 _READS = re.compile(
     r"claimq (-n \w+ )?(status|peek|items|failed (list|show)|audit|busy|why|workers)"
-    r"|kubectl (get|describe|logs) |grep |cat |sort |curl .*/v1/claim "
+    r"|kubectl (get|describe|logs|wait) |grep |cat |sort |curl .*/v1/claim "
 )
 """Commands that are repeated until they print what the page shows."""
 _LEFT_OUT = "..."

@@ -56,6 +56,9 @@ def test_a_client_is_paused_and_shown_until_it_is_resumed(on: Claimq, queue_do: 
     assert (document["pauses"][0]["client"], document["pauses"][0]["items"]) == ("ann", 2)
     assert re.search(words, " ".join(on("doctor", "q").out.split()))
     assert "client ann: too fast" in on("audit", "q").out
+    on("pause", "q", "--key", "k")
+    shown = " ".join(on("status", "q").out.split())
+    assert "--client ann (1 more paused) q: the key k is paused by " in shown, shown
     assert on("resume", "q").out == "q: was not paused\n"
     assert on("resume", "q", "--client", "ann", "-o", "json").json == {
         "queue": "q",

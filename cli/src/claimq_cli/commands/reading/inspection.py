@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from claimq.model import ClientInfo, Snapshot, State, WorkerInfo
+from claimq.waiting.texts import pause_text
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import needs_attention
@@ -56,7 +57,8 @@ async def status(context: Context, name: str | None) -> None:
 
     answers = await context.from_sources(name, read)
     sentences = {queue: attention(snapshot, context.commands_about(queue)) for queue, snapshot, _ in answers}
-    texts = {queue: _texts(text, conditions.get(queue, [])) for queue, text in sentences.items()}
+    pauses = [pause_text(pause) for pause in answers[0][1].pauses] if name is not None else []
+    texts = {queue: _texts(text, pauses, conditions.get(queue, [])) for queue, text in sentences.items()}
     answers.sort(key=lambda answer: (not (texts[answer[0]] or has_problem(answer[1])), in_order(answer[0])))
     statuses = [documents.status(*answer, sentences[answer[0]]) for answer in answers]
     for document in statuses:
@@ -77,10 +79,12 @@ async def status(context: Context, name: str | None) -> None:
     )
 
 
-def _texts(sentence: str, conditions: list[dict[str, Any]]) -> list[str]:
-    """What needs attention now, and by the last pass of `claimq up`, which may not have seen the end of a pause."""
+def _texts(sentence: str, pauses: list[str], conditions: list[dict[str, Any]]) -> list[str]:
+    """What needs attention now, the pauses that this does not name, and what needs attention by the last pass of
+    `claimq up`, which may not have seen the end of a pause."""
     reported = [condition for condition in conditions if condition["reason"] not in (PAUSED, CLOSED)]
-    return [*dict.fromkeys(filter(None, [sentence, *needs_attention(reported)]))]
+    others = [pause for pause in pauses if pause not in sentence]
+    return [*dict.fromkeys(filter(None, [sentence, *others, *needs_attention(reported)]))]
 
 
 def _waiting_for_keys(answers: Sequence[tuple[str, Snapshot, list[WorkerInfo]]]) -> list[str]:

@@ -1,5 +1,7 @@
 """Clients take turns by processing time: a claim counts the mean of a client, and its end the rest."""
 
+import math
+import struct
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
@@ -30,9 +32,9 @@ def clock_of(queue: Queue) -> FrozenClock:
 
 
 def share(server: Server, client: str) -> dict[str, int]:
-    text = cast("bytes | None", server.call("HGET", "cq:{q}:shares", client))
-    assert text is not None, f"{client} has no share"
-    return dict(zip(("base", "tag", "count", "mean"), map(int, text.split()[:4]), strict=True))
+    share = cast("bytes | None", server.call("HGET", "cq:{q}:shares", client))
+    assert share is not None, f"{client} has no share"
+    return dict(zip(("base", "tag", "count", "mean"), struct.unpack("<4q8x", share), strict=True))
 
 
 def keys_of_turns(server: Server) -> int:
@@ -205,7 +207,9 @@ async def test_repair_removes_shares_of_clients_that_are_gone_and_owe_nothing(
 
 
 async def test_a_share_that_another_client_has_changed_counts_as_none(server: Server, queue: Queue) -> None:
-    for text in ("nothing", "9" * 300, "1 2 3 4 0", "-1 9e9 1 1", "1 1 1 " + "9" * 60):
+    numbers = [(-(2**60), 1, 1, 1, 1.0), (1, -1, 1, 1, 1.0), (1, 1, 2**62, 1, 1.0), (1, 1, 1, 1, math.nan)]
+    shares: list[bytes | str] = [struct.pack("<4qd", *share) for share in numbers]
+    for text in (*shares, "nothing", "9" * 300):
         await fill(queue, "ann", "bob", count=4)
         await queue.claim(2, wait=0)
         server.call("HSET", "cq:{q}:shares", "ann", text)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ class Stored:
     starts: dict[str, str] = field(default_factory=dict[str, str])
     pauses: dict[str, str] = field(default_factory=dict[str, str])
     in_progress: dict[str, str] = field(default_factory=dict[str, str])
-    shares: dict[str, str] = field(default_factory=dict[str, str])
+    shares: dict[str, int] = field(default_factory=dict[str, int])
     """Processing time of clients, and how many of their items are in progress."""
     turns: dict[str, str] = field(default_factory=dict[str, str])
     """Nonces of claim calls -> the clients of their items."""
@@ -198,7 +199,11 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "bytes": ("hash", "weights", _texts),
     "starts": ("hash", "starts", _texts),
     "in_progress": ("hash", "in_progress", _texts),
-    "shares": ("hash", "shares", _texts),
+    "shares": (
+        "hash",
+        "shares",
+        lambda value: {k.decode(): int(struct.unpack("<4qd", share)[2]) for k, share in value.items()},
+    ),
     "turns": ("hash", "turns", _texts),
     "levels": ("hash", "passed", _texts),
     "keys": ("hash", "keys", _texts),
@@ -244,8 +249,9 @@ def _wrong_shares(stored: Stored) -> Iterator[str]:
     for token, item in stored.busy.items():
         if (nonce := token.rpartition(".")[2]) in clients:
             busy[item.client or "-"] += 1
-    counted = {client: int(text.split(" ")[2]) for client, text in stored.shares.items()}
-    if wrong := {client: (count, busy[client]) for client, count in counted.items() if count != busy[client]}:
+    if wrong := {
+        client: (count, busy[client]) for client, count in stored.shares.items() if count != busy[client]
+    }:
         yield f"items of clients in progress are counted as the first, and are the second: {wrong}"
 
 

@@ -145,6 +145,7 @@ OF_THE_SERVER: set[str] = {
     "redis",
     "select",
     "string",
+    "struct",
     "table",
     "tonumber",
     "tostring",

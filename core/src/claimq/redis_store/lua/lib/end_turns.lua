@@ -4,10 +4,10 @@
 -- Returns a function that notes the end of claims (tokens, distinct), and one that close() calls.
 local function new_turn_ends(q)
   -- include shares
-  local entries, sums, names = {}, {}, {}
+  local entries, counts, times, names = {}, {}, {}, {}
   local function add(name, count, took)
-    if not sums[name] then sums[name], names[#names + 1] = {0, 0}, name end
-    sums[name][1], sums[name][2] = sums[name][1] + count, sums[name][2] + took
+    if not counts[name] then counts[name], times[name], names[#names + 1] = 0, 0, name end
+    counts[name], times[name] = counts[name] + count, times[name] + took
   end
   local function entry_of(nonce)
     if entries[nonce] == nil then
@@ -32,9 +32,10 @@ local function new_turn_ends(q)
       entry.names = {}
       for name in string.gmatch(entry.clients, '(%S+) %d+') do entry.names[#entry.names + 1] = name end
     end
-    local at = entry.at + 3 * ((tonumber(string.match(token, '^.*/(%d+)')) or 0) - entry.first)
-    local name = entry.names[2] and entry.names[tonumber(string.sub(entry.text, at, at + 2)) or 0]
-      or entry.names[1]
+    local number = (tonumber(string.match(token, '^.*/(%d+)')) or 0) - entry.first
+    local at = entry.at + 3 * number
+    local place = tonumber(string.sub(entry.text, at, at + 2)) or number + 1
+    local name = entry.names[place] or entry.names[1]
     if name then add(name, 1, entry.took) end
   end
 
@@ -60,7 +61,7 @@ local function new_turn_ends(q)
     local turn = turn_of(q)
     read_shares(q, names)
     for _, name in ipairs(names) do
-      local share, count, took = q.shares[name], sums[name][1], sums[name][2]
+      local share, count, took = q.shares[name], counts[name], times[name]
       if share.base then
         took = q.unused and 0 or UNIT * math.max(took, count)
         share.base, share.count = share.base + took / share.weight, math.max(0, share.count - count)

@@ -18,7 +18,7 @@ end
 -- oldest of its items that wait for its turn was enqueued (ms; "": none does), weight. Empty where an item
 -- has had more than CALL_BYTES.
 local function neighbours(q, held)
-  -- include tags client_of share_text
+  -- include tags client_of share_numbers
   if q.largest > CALL_BYTES then return {} end
   local counts, seconds, names = {}, {}, {}
   local function add(name, count, took)
@@ -50,7 +50,7 @@ local function neighbours(q, held)
       if in_main > 0 and not has_turn then waiting = waiting + 1 end
       has_turn, since = in_main > 0, enqueued_at(oldest_of(q, '-') or '')
     end
-    local weight = setting(select(5, share_words(shares[i])), 1, 0.001, 1000)
+    local weight = select(5, share_numbers(shares[i])) or 1
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3] = name, counts[name], whole(seconds[name])
     reply[n + 4], reply[n + 5] = has_turn and since or '', format_text('%.17g', weight)

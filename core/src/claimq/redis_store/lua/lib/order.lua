@@ -1,5 +1,6 @@
 -- The hash `turns` has the clients of the items of a claim call, under its nonce: "FIRST COUNT", client and
 -- number of its items for each, and behind a line break three digits for each item: which of the clients.
+-- There are no digits for a single client, nor where each item has a client of its own, in that order.
 
 -- Corrects what the call has counted: `envelopes` are handed out, and not all that it took.
 local function recount_order(q, envelopes)
@@ -17,20 +18,19 @@ local function recount_order(q, envelopes)
 end
 
 local function write_order(q, nonce)
-  local order, codes, names, counts = q.order, {}, {}, {}
+  local order, codes, places, words = q.order, {}, {}, {}
   for i = 1, #order do
     local name = order[i]
-    local code = counts[name]
-    if code then code[2] = code[2] + 1
-    else
-      names[#names + 1] = name
-      code = {format_text('%03d', #names), 1}
-      counts[name] = code
+    local place = places[name]
+    if not place then
+      place = #words / 2 + 1
+      places[name], words[2 * place - 1], words[2 * place] = place, name, 0
     end
-    codes[i] = code[1]
+    words[2 * place], codes[i] = words[2 * place] + 1, place
   end
-  for i, name in ipairs(names) do names[i] = name .. format_text(' %d', counts[name][2]) end
-  local text = format_text('%d %d ', q.first, #order) .. table.concat(names, ' ') .. '\n'
-  if #names > 1 then text = text .. table.concat(codes) end
+  local text = format_text('%d %d ', q.first, #order) .. table.concat(words, ' ') .. '\n'
+  if #words > 2 and #words < 2 * #order then
+    text = text .. format_text(string.rep('%03d', #order), unpack(codes))
+  end
   redis.pcall('HSET', q.base .. 'turns', nonce, text)
 end

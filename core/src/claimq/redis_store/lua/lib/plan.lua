@@ -1,5 +1,5 @@
--- Takes plain items of several clients by processing time. It plans all turns before it reads an item, so it
--- reads and cuts each list once.
+-- Takes plain items of several clients by processing time. It plans all turns before it takes an item, so it
+-- cuts each list once. The plan reads two items of each client: enough where a client has one turn.
 
 -- Puts a client behind those that come before it.
 local function line_up(line, entry)
@@ -14,12 +14,12 @@ end
 -- client has no list, or has the items without a client, which may be bare payloads. page: clients and tags;
 -- is_cut: the ring has more.
 local function plan_turns(q, want, page, is_cut)
-  local names, line, turns, entries = {}, {first = 1}, {}, {}
-  for i = 1, #page, 2 do names[#names + 1] = page[i] end
+  local names, tags, line, turns, entries = {}, {}, {first = 1}, {}, {}
+  for i = 1, #page / 2 do names[i], tags[i] = page[2 * i - 1], tonumber(page[2 * i]) end
   read_shares(q, names)
-  local last, at = tonumber(page[#page]), q.turn.at
+  local last, at = tags[#tags], q.turn.at
   while #turns < want do
-    local tag, first = tonumber(page[2 * #entries + 2] or ''), line[line.first]
+    local tag, first = tags[#entries + 1], line[line.first]
     if tag and tag < PARKED and not (first and first.position < tag) then
       local name = names[#entries + 1]
       local share = begin_turn(q, name, tag)
@@ -27,11 +27,12 @@ local function plan_turns(q, want, page, is_cut)
       line_up(line, entries[#entries])
     elseif first and not (is_cut and first.position > last) then
       line.first = line.first + 1
-      if not first.left then
+      if first.count == 0 then
         first.list = key_of(q, first.name)
-        first.left = redis.pcall('LLEN', first.list)
-        if type(first.left) ~= 'number' or first.left == 0 or first.name == '-' then return nil end
-      end
+        first.items = redis.pcall('LRANGE', first.list, -2, -1)  -- an error has none
+        first.left = #first.items
+        if first.left == 0 or first.name == '-' then return nil end
+      elseif first.count == 1 then first.left = redis.call('LLEN', first.list) end
       turns[#turns + 1], first.count = first, first.count + 1
       at = math.max(at, math.floor(first.position))
       first.position = first.position + first.share.charge
@@ -45,10 +46,12 @@ end
 local function read_planned(entries)
   for _, entry in ipairs(entries) do
     if entry.count > 0 then
-      local envelopes = redis.call('LRANGE', entry.list, whole(-entry.count - 1), -1)
-      entry.next_one, entry.items = entry.left > entry.count and envelopes[1], envelopes
-      for i = #envelopes, #envelopes - entry.count + 1, -1 do
-        if not is_plain(envelopes[i]) then return false end
+      if entry.count > 1 then
+        entry.items = redis.call('LRANGE', entry.list, whole(-entry.count - 1), -1)
+      end
+      local items = entry.items
+      for i = #items, #items - entry.count + 1, -1 do
+        if not is_plain(items[i]) then return false end
       end
     end
   end
@@ -57,7 +60,7 @@ end
 
 -- Whether it took items, or corrected tags: then the call goes on.
 local function take_planned(q, want, ring, got)
-  if q.has_levels or q.park or 2 * want * q.largest > CALL_BYTES then return false end
+  if q.has_levels or q.park or 3 * want * q.largest > CALL_BYTES then return false end
   local page = redis.call('ZRANGE', q.clients, 0, whole(want), 'WITHSCORES')
   local turns, entries, at = plan_turns(q, want, page, ring > #page / 2)
   if not turns or not read_planned(entries) then return false end
@@ -66,13 +69,14 @@ local function take_planned(q, want, ring, got)
     local share, count = entry.share, entry.count
     share.count, share.position = share.count + count, entry.position
     if count > 0 then redis.call('LTRIM', entry.list, 0, whole(-count - 1)) end
-    if count > 0 and not entry.next_one then
+    local next_one = entry.left and entry.left > count and entry.items[1]
+    if count > 0 and not next_one then
       set_tag(share)
       gone[#gone + 1] = entry.name
     elseif count > 0 or share.position > entry.tag then
       again[#again + 1], again[#again + 2] = whole(set_tag(share)), entry.name
       if count > 0 then
-        heads[#heads + 1], heads[#heads + 2] = enqueued_at(entry.next_one) or whole(q.now), entry.name
+        heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or whole(q.now), entry.name
       else q.turn.corrected = q.turn.corrected + 1 end
     end
   end

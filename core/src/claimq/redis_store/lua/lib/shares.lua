@@ -1,7 +1,7 @@
 -- Turns by processing time (start-time fair queueing). A tag is time that a client has had, in UNITs of a
--- millisecond. The hash `shares` has "BASE TAG COUNT MEAN" for a client, and " WEIGHT" behind it unless that
--- is 1: COUNT of its items are in progress, and count as MEAN each until they end; all others are in BASE.
--- TAG is its last tag in the ring: with another one there it has entered the ring since.
+-- millisecond. The hash `shares` has BASE, TAG, COUNT, MEAN and WEIGHT for a client: COUNT of its items are
+-- in progress, and count as MEAN each until they end; all others are in BASE. TAG is its last tag in the
+-- ring: with another one there it has entered the ring since.
 --
 -- The field `turns` of stats has "AT MEAN": the highest tag that had a turn, where a client enters the ring,
 -- and the mean of all clients. It is there from the first claim on that several clients share; until then no
@@ -35,7 +35,7 @@ end
 
 -- The weights of the policy, which a call knows if it claims: a function of client and stored weight.
 local function weights_by_policy(q)
-  if not q.fairness then return function(_, stored) return setting(stored, 1, 0.001, 1000) end end
+  if not q.fairness then return function(_, stored) return stored or 1 end end
   if q.fairness == '' then return function() return 1 end end
   local text = '\n' .. q.fairness
   return function(name)
@@ -45,13 +45,12 @@ local function weights_by_policy(q)
 end
 
 local function write_shares(q)
-  -- include slices
+  -- include slices share_numbers
   local words = {}
   for name, share in pairs(q.shares) do
     if share.is_changed then
-      local weight = share.weight ~= 1 and format_text(' %.17g', share.weight) or ''
       words[#words + 1], words[#words + 2] = name,
-        format_text('%d %d %d %d', share.base, share.tag, share.count, share.mean) .. weight
+        struct.pack(SHARE, share.base, share.tag, share.count, share.mean, share.weight)
     end
   end
   sliced(words, function(...) redis.pcall('HSET', q.base .. 'shares', ...) end)
@@ -59,7 +58,7 @@ end
 
 -- Reads the shares of these clients. A key of another type has none.
 local function read_shares(q, clients)
-  -- include share_text
+  -- include share_numbers
   local names = {}
   q.shares, q.write_shares = q.shares or {}, write_shares
   for i = 1, #clients do
@@ -69,9 +68,8 @@ local function read_shares(q, clients)
   local texts = redis.pcall('HMGET', q.base .. 'shares', unpack(names))  -- an error has no words
   local weight_of_client = weights_by_policy(q)
   for i, name in ipairs(names) do
-    local base, tag, count, mean, weight = share_words(texts[i])
-    q.shares[name] = {base = base and number_in(base, -PARKED, PARKED),
-      weight = weight_of_client(name, weight), tag = number_in(tag, 0, PARKED),
-      count = number_in(count, 0, LAST_NUMBER), mean = number_in(mean, 0, PARKED)}
+    local base, tag, count, mean, weight = share_numbers(texts[i])
+    q.shares[name] = {base = base, tag = tag or 0, count = count or 0, mean = mean or 0,
+      weight = weight_of_client(name, weight)}
   end
 end

@@ -15,8 +15,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import redis
+
 import claimq
 from claimq import NewItem, Policy, ReliableQueue
+from claimq.redis_store.keys import Keys
+from claimq.redis_store.scripts import script
 from claimq_admin.reads.queue_reads import workers_of
 from claimq_admin.server_choice import choose
 from claimq_bench.counting_proxy import CountingProxy
@@ -33,7 +37,7 @@ from claimq_web.queues.sampler import Sampler
 MOST_CALLS, MOST_BYTES, MOST_MS = 10, 1_000_000, 5.0
 _CLIENTS, _LARGE = 1_001, 40
 _RUNS, _TOO_MANY = 3, 1000
-_WHERE_CALLS, _MOST_WHERE_US = 1_000, 40.0
+_WHERE_CALLS, _WHERE_ROUNDS, _MOST_WHERE_US = 200, 10, 40.0
 _PAGE = 100
 _IDLE_SECONDS = 5.0
 _POLICY = Policy(busy_expiry=36_000.0, max_payload=2**21)
@@ -213,11 +217,6 @@ async def report_where(to: Report, bed: Bed, *, is_quick: bool) -> None:
 
 async def where_us(bed: Bed, waiting: int) -> dict[str, float]:
     """Microseconds of the server for an answer, beside an empty script, by the item's place."""
-    client = bed.client()
-    with bed.measured(_WHERE_CALLS) as empty:
-        for _ in range(_WHERE_CALLS):
-            client.eval("return 0", 0)
-    client.close()
     ids = {
         "client with one item": (1, 1),
         "1 % from the end of the longest list": (waiting - waiting // 100, 0),
@@ -227,14 +226,27 @@ async def where_us(bed: Bed, waiting: int) -> dict[str, float]:
     async with claimq.connect(bed.url) as server:
         queue = server.queue("small", worker="filler")
         await fill(queue, Sizes(waiting, busy=0, failed=0, queues=0), b"x" * 100)
+        client, where = bed.client(), script("where")
+        nothing = client.script_load("return 0")
         for place, (number, of_client) in ids.items():
-            with bed.measured(_WHERE_CALLS) as cost:
-                for _ in range(_WHERE_CALLS):
-                    where = await queue.where(f"id-{number}", client=f"client-{of_client}")
-                    must(where is not None, "an item that waits was not found")
-            microseconds[place] = cost.server_main_us - empty.server_main_us
+            words = (Keys("small").main, f"id-{number}", "main", f"client-{of_client}", "", "")
+            must(client.eval(where.text, 1, *words)[0] == b"OK", "an item that waits was not found")
+            costs = [
+                [_call_us(bed, client, sha, words) for sha in (nothing, where.sha)]
+                for _ in range(_WHERE_ROUNDS)
+            ]
+            empty, full = map(min, zip(*costs, strict=True))
+            microseconds[place] = full - empty
+        client.close()
     bed.empty()
     return microseconds
+
+
+def _call_us(bed: Bed, client: redis.Redis, sha: str, words: Sequence[str]) -> float:
+    with bed.measured(_WHERE_CALLS) as cost:
+        for _ in range(_WHERE_CALLS):
+            client.evalsha(sha, 1, *words)
+    return cost.server_main_us
 
 
 async def _measure(

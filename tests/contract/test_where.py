@@ -1,6 +1,7 @@
 """Why an item waits, and how many come before it."""
 
 import random
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -153,10 +154,10 @@ async def test_items_in_progress_and_failed_ones_wait_for_nothing(queue: Reliabl
 
 
 async def test_a_search_of_the_first_items_says_that_there_are_more(queue: ReliableQueue) -> None:
-    await queue.enqueue_many([NewItem(b"x", id=f"{number}") for number in range(2502)])
+    last = (await queue.enqueue_many([NewItem(b"x") for _ in range(2502)])).ids[-1]
     with pytest.raises(SearchEnded):
-        await queue.where("2501", everywhere=False)
-    assert (await place_of(queue, "2501")).ahead == Between(2501, 2501)
+        await queue.where(last, everywhere=False)
+    assert (await place_of(queue, last)).ahead == Between(2501, 2501)
 
 
 async def claimed_before(queue: ReliableQueue, item_id: str) -> list[Item]:
@@ -236,12 +237,38 @@ async def test_an_item_in_the_middle_of_many_is_found_in_one_call(
     assert "cmdstat_evalsha:calls=1," in str(calls)
 
 
+async def places_read(queue: ReliableQueue, server: Server, item_id: str, client: str) -> tuple[int, int]:
+    """How many items of its client are before it, and how many items of main one call read to find out."""
+    server.call("CONFIG", "RESETSTAT")
+    reply = await queue._connection.run("where", [queue._keys.main], [item_id, "main", client, "", ""])
+    calls = server.call("INFO", "commandstats")
+    counts = re.findall(r"cmdstat_(?:lindex|lrange):calls=(\d+)", str(calls))
+    return int(reply[4]), sum(map(int, counts))
+
+
 @pytest.mark.parametrize("number", [0, 499, 999])
-async def test_an_item_of_the_largest_enqueue_is_found_in_one_call(queue: ReliableQueue, number: int) -> None:
+async def test_an_item_of_the_largest_enqueue_is_found_at_once(
+    queue: ReliableQueue, server: Server, number: int
+) -> None:
     """Its items have one instant."""
     for batch in "abc":
         await queue.enqueue_many([NewItem(b"x", id=f"{batch}-{at}", client="acme") for at in range(1000)])
         await move_clock(queue, 0.001)
-    words: list[Arg] = [f"b-{number}", "main", "acme", "", ""]
-    reply = await queue._connection.run("where", [queue._keys.main], words)
-    assert (reply[0], reply[4]) == (b"OK", 1000 + number)
+    assert await places_read(queue, server, f"b-{number}", "acme") == (1000 + number, 1)
+
+
+async def test_an_item_among_those_of_other_clients_is_found_with_few_reads(
+    queue: ReliableQueue, server: Server
+) -> None:
+    """Items of all clients come in the same calls; later ones are gone, and the first one was given back."""
+    clients = ["a", "a", "b", "c"]
+    for batch in range(4):
+        await queue.enqueue_many(
+            [NewItem(b"x", id=f"{batch}-{at}", client=clients[at % 4]) for at in range(1000)]
+        )
+        await move_clock(queue, 0.01)
+    await queue.unclaim(await queue.claim(3, wait=0))
+    for number, before in ((0, 500), (401, 701), (997, 999)):
+        ahead, reads = await places_read(queue, server, f"1-{number}", "a")
+        assert ahead == before
+        assert reads <= 14

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from testkit.checkers.model import QueueModel
 from testkit.checkers.model_item import ModelItem
@@ -118,7 +119,7 @@ def _failed(model: QueueModel, stored: Stored) -> Iterator[str]:
 
 def _rest(model: QueueModel, stored: Stored) -> Iterator[str]:
     known = {name: until for name, until in model.ids.items() if until > model.now}
-    theirs = {name: until for name, until in stored.ids.items() if until > model.now}
+    theirs = {name: ceil(until) for name, until in stored.ids.items() if until > model.now}
     if known != theirs:
         yield f"known ids: expected {known}, stored {theirs}"
     if model.workers != stored.workers:

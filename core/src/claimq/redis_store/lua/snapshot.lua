@@ -12,8 +12,7 @@
 --   the lists of 64 clients where limits hold per client, and those of paused clients; for neighbours 64
 --   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients; while
 --   items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
--- include limits queue sizes keeper stored levels oldest claim_calls paused start_limits
--- include held_back
+-- include limits queue sizes keeper stored levels oldest claim_calls paused held_back
 
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
 local LONG_MS, LONG_BYTES = 60000, 65536

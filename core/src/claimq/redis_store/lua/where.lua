@@ -11,36 +11,49 @@
 --   item's key (or ""), id of its item if no item had over 64 KiB (or "")}; {"MOVED"}: it is not within 100
 --   places of the position, or was not found by the instant
 -- Cost: as finding the item by its place; by an instant, that of O(log n) places
--- include limits queue sizes read_within read_oldest id_check keeper levels read_waiting client_of
--- include paused start_limits held_back found_near
+-- include limits queue id_check keeper levels client_of paused held_back
 
 local SMALL_BYTES = 65536
 local q = open(KEYS[1], {})
 local state, client = ARGV[2], ARGV[3]
 
--- The item of main that entered it at this instant, its place in its list, and the length of that. An id of a
--- producer is forgotten at a known time after it was enqueued.
+-- The item of main that entered it at this instant, its place in its list, and the length of that. Without an
+-- instant: when its producer enqueued its id, until that is forgotten.
 local function sought(id, at)
-  -- include stored unknown seek
-  if not at then
+  -- include sizes stored seek
+  local ids, later = q.base .. 'ids', nil
+  local score = redis.call('ZSCORE', ids, id)
+  if score then
     local window = setting(redis.call('HGET', q.config, 'id_window_ms'), 3600000, 1000, 31622400000)
-    at = (tonumber(redis.call('ZSCORE', q.base .. 'ids', id) or '') or 0) - window
+    local enqueued = score + 1 - window  -- and the place in the call
+    if not at or at == math.floor(enqueued) then
+      at, later = enqueued, redis.call('ZCOUNT', ids, '(' .. score, '+inf')
+    end
   end
   local is_it = new_id_check(id)
-  for _, list in ipairs(at > 0 and lists_of(q, client) or {}) do
-    local found, index = seek(q, client, list, is_it, at)
-    if found then return found, index, redis.call('LLEN', list) end
+  for _, list in ipairs(at and lists_of(q, client) or {}) do
+    local length = redis.call('LLEN', list)
+    local envelope, index = seek(q, client, list, length, is_it, at, later)
+    if envelope then return envelope, index, length end
   end
 end
 
-local envelope, place, before, length
+-- The item near a place, its place in its list of main, and the length of that.
+local function near(id, position)
+  -- include sizes read_within read_oldest read_waiting found_near
+  local envelope, place = found_near(q, id, state, client, position)
+  if envelope and state == 'main' then return envelope, select(2, list_at(q, client, place)) end
+  return envelope
+end
+
+local envelope, before, length
 if ARGV[4] == '' then envelope, before, length = sought(ARGV[1], tonumber(ARGV[5]))
-else envelope, place = found_near(q, ARGV[1], state, client, tonumber(ARGV[4])) end
+else envelope, before, length = near(ARGV[1], tonumber(ARGV[4])) end
 if not envelope then return {'MOVED'} end
 
 -- Items with options, counters or a history have a header that must be checked.
 local function meta_of()
-  -- include stored envelope
+  -- include sizes stored envelope
   return is_plain(envelope) and {} or parse(q, envelope, '0').meta
 end
 
@@ -57,23 +70,23 @@ end
 
 local meta = (q.has_keys or q.has_levels) and meta_of() or {}
 local due = ''
-if state == 'main' and place then before, length = select(2, list_at(q, client, place))
-elseif state ~= 'main' then
+if state ~= 'main' then
   length = redis.call('LLEN', list_of(q, client_of(envelope), meta.options and meta.options.priority))
   before, due = length, redis.call('ZSCORE', q.delayed, envelope)
 end
 local token, holder = '', ''
 if q.has_keys then token, holder = holder_of(meta) end
-local function limit_of_client()
-  -- include client_room
-  local limits = redis.call('HGET', q.config, 'limits')
-  return client_limit(q, limits and in_force(q, limits) or '', client_of(envelope))
-end
-local limit, limited_until = limit_of_client()
 local key = meta.options and meta.options.key
 local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
+local back = held_back(q, held, parts)
+local function limit_of_client(limits)
+  -- include start_limits client_room
+  return client_limit(q, in_force(q, limits), client_of(envelope))
+end
+local limit, limited_until = '', ''
+if back[5] ~= '' then limit, limited_until = limit_of_client(back[5]) end
 return {'OK', whole(q.now), envelope, due, before, length, count_in(q, '-') + q.client_items, held,
-  held_back(q, held, parts), limit, limited_until,
+  back, limit, limited_until,
   redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf'),
   redis.call('LLEN', q.base .. 'wake') == 0 and 1 or 0, token, holder}

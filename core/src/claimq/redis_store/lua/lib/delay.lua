@@ -1,5 +1,4 @@
 -- Puts items into delayed, and counts how many of each client are in it.
-local function fraction(number) return format_text('%.17g', number) end
 
 -- Notes items of a client that enter or leave delayed; close() writes the counts. Those without one ("-") are
 -- not counted.

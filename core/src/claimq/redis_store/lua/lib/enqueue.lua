@@ -160,10 +160,15 @@ local function begin_keys(q)
   end
 end
 
+-- Adds ids that producers gave, with the instant at which they are forgotten (ms) less a fraction by which
+-- those of one call stay in its order.
 local function write_ids(q, ids)
   sliced(q.old_ids, function(...) redis.call('ZREM', q.base .. 'ids', ...) end)
   q.old_ids = {}  -- this call may give one of them again
-  for _, id in ipairs(ids) do redis.call('ZADD', q.base .. 'ids', whole(q.now + q.id_window), id) end
+  local words, first = {}, q.now + q.id_window - 1 + ((q.put_ids or 0) + 1) / 1024
+  for i, id in ipairs(ids) do words[2 * i - 1], words[2 * i] = fraction(first + (i - 1) / 1024), id end
+  q.put_ids = (q.put_ids or 0) + #ids
+  sliced(words, function(...) redis.call('ZADD', q.base .. 'ids', ...) end)
 end
 
 local function write_delayed(q, due, envelopes, client)

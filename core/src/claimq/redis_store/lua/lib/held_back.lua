@@ -4,16 +4,6 @@
 -- let the next one start if none does (ms, or ""); the limits as config has them. `held`: items in progress.
 -- parts: which pauses, if not all.
 
--- The same as read_limits() for the limits per client, and how many clients have items.
-local function read_client_limits(q, text, names)
-  -- include client_room
-  local room, clients, first = client_room(q, text)
-  for name in string.gmatch(text, '([%w-]+) client ') do
-    names[#names + 1] = format_text(' %s %d', name, room)
-  end
-  return room, clients, room == 0 and first
-end
-
 -- The pauses, or those of `parts`, each with its items: of a client in main, of a key those that are held.
 local function pauses_of(q, parts)
   -- include pauses
@@ -34,26 +24,32 @@ local function pauses_of(q, parts)
   return reply
 end
 
+-- What the limits let start, and when the next one may start if none does.
+local function limits_now(q, text, held)
+  -- include start_limits client_room
+  text = in_force(q, text)
+  local rates, most, room, at = read_limits(q, text, 1e9)
+  room = math.min(room, most and math.max(0, most - held) or 1e9)
+  local names, clients = {}, 0
+  for i = 1, #rates do names[i] = format_text(' %s %d', rates[i].name, rates[i].free) end
+  if string.find(text, ' client ', 1, true) then
+    local of_clients, first
+    of_clients, clients, first = client_room(q, text)
+    for name in string.gmatch(text, '([%w-]+) client ') do
+      names[#names + 1] = format_text(' %s %d', name, of_clients)
+    end
+    room = math.min(room, of_clients)
+    if of_clients == 0 and first then at = math.max(at or first, first) end
+  end
+  local startable = room < 1e9 and format_text('%d %d', room, clients) .. table.concat(names) or ''
+  return startable, at and whole(at) or ''
+end
+
 local function held_back(q, held, parts)
   local config = redis.call('HMGET', q.config, 'suspended', 'pauses', 'limits')
   local next_end, clients = next_pause_end(config[2])
   q.pauses = clients > 0 and clients
-  local startable, next_start, names = '', '', {}
-  local text = config[3] and config[3] ~= '' and in_force(q, config[3])
-  if text then
-    local rates, most, room, at = read_limits(q, text, 1e9)
-    room = math.min(room, most and math.max(0, most - held) or 1e9)
-    for i = 1, #rates do names[i] = format_text(' %s %d', rates[i].name, rates[i].free) end
-    local clients = 0
-    if string.find(text, ' client ', 1, true) then
-      local of_clients, first
-      of_clients, clients, first = read_client_limits(q, text, names)
-      room = math.min(room, of_clients)
-      if first then at = math.max(at or first, first) end
-    end
-    startable = room < 1e9 and format_text('%d %d', room, clients) .. table.concat(names) or ''
-    next_start = at and whole(at) or ''
-  end
-  return {config[1] == '1' and 1 or 0, next_end and pauses_of(q, parts) or {}, startable, next_start,
-    config[3] or ''}
+  local text, startable, next_start = config[3] or '', '', ''
+  if text ~= '' then startable, next_start = limits_now(q, text, held) end
+  return {config[1] == '1' and 1 or 0, next_end and pauses_of(q, parts) or {}, startable, next_start, text}
 end

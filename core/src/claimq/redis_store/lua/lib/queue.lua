@@ -5,6 +5,7 @@
 -- is refused later. So whole() writes every number, and fraction() a score that has a fraction.
 local format_text = string.format
 local function whole(number) return format_text('%d', number) end
+local function fraction(number) return format_text('%.17g', number) end
 
 -- Refuses the call of a user who may not run a command on the keys of the queue. The probe is about the
 -- beginning of these keys, so no key pattern narrower than all of them covers it. Redis 8.6 and later refuse
@@ -60,7 +61,7 @@ local function new_queue(main_key, base)
     -- "removed"                         list: log of removed items
     -- "audit", "added"                  lists: audit log, and that of items added by hand
     -- "wake"                            list: at most one wake token
-    -- "ids"                             zset: id that a producer gave -> when it is forgotten (ms)
+    -- "ids"                             zset: id that a producer gave -> when it is forgotten (lib/enqueue)
     -- "levels", "keys", "held"          hashes and zset, see lib/levels.lua and lib/keys.lua
     -- "delayed:clients"                 hash: client -> how many of its items are in delayed
     -- "starts"                          hash: client -> levels of the rates per client (lib/park)
@@ -134,6 +135,7 @@ local function new_queue(main_key, base)
     -- limit, id_window, durability: the policy: bytes of a payload, ms, what to wait for (lib/enqueue)
     -- weights: how many bytes wait, in all and changes by client (lib/weights)
     -- known, old_ids, own_ids: ids of producers: in this call, to forget, how many are added (lib/enqueue)
+    -- put_ids: how many ids of producers are written so far (lib/enqueue)
     -- enqueued: items enqueued by this call (lib/enqueue)
     -- brings_keys: whether an item of this call has a key (lib/enqueue)
     -- keys: key -> the claims that have it, and which item of this call takes it (lib/hold, claim_item)

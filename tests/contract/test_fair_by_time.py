@@ -217,6 +217,7 @@ async def test_a_share_that_another_client_has_changed_counts_as_none(server: Se
         claims = await queue.claim(4, wait=0)
         assert len(claims) == 4
         await queue.done(claims)
+        assert all(0 <= number < 2**52 for number in share(server, "ann").values())
         await queue.flush()
 
 

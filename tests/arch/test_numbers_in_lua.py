@@ -35,6 +35,7 @@ TEXTS_OF = {
     "release.lua": {"place"},
     "repair.lua": {"has_more and last or '0'", "starts_at", "write_weights(q)"},
     "set_bound.lua": {"bound"},
+    "slots.lua": {"q.stored_reserve"},
     "take.lua": {"park.score(client)"},
 }
 JOINED = re.compile(

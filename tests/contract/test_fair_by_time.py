@@ -34,7 +34,7 @@ def clock_of(queue: Queue) -> FrozenClock:
 def share(server: Server, client: str) -> dict[str, int]:
     share = cast("bytes | None", server.call("HGET", "cq:{q}:shares", client))
     assert share is not None, f"{client} has no share"
-    return dict(zip(("base", "tag", "count", "mean"), struct.unpack("<4q8x", share), strict=True))
+    return dict(zip(("base", "tag", "count", "mean"), struct.unpack("<4q16x", share), strict=True))
 
 
 def keys_of_turns(server: Server) -> int:
@@ -208,7 +208,7 @@ async def test_repair_removes_shares_of_clients_that_are_gone_and_owe_nothing(
 
 async def test_a_share_that_another_client_has_changed_counts_as_none(server: Server, queue: Queue) -> None:
     numbers = [(-(2**60), 1, 1, 1, 1.0), (1, -1, 1, 1, 1.0), (1, 1, 2**62, 1, 1.0), (1, 1, 1, 1, math.nan)]
-    shares: list[bytes | str] = [struct.pack("<4qd", *share) for share in numbers]
+    shares: list[bytes | str] = [struct.pack("<4qdq", *share, 0) for share in numbers]
     for text in (*shares, "nothing", "9" * 300):
         await fill(queue, "ann", "bob", count=4)
         await queue.claim(2, wait=0)

@@ -359,6 +359,7 @@ class PolicyChanges(PolicyFields, total=False):
     max_waiting_per_client_bytes: int | None
     fairness_by: Turns | str
     fairness_weights: Mapping[str, float]
+    fairness_reserve: float
     failed_requeue_min_age: Duration | None
     failed_requeue_max_given_up_count: int | None
     failed_remove_min_age: Duration | None

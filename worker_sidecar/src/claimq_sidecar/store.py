@@ -46,16 +46,23 @@ class Store:
     """
 
     def __init__(
-        self, source: RedisSource, queue: str, worker: str, metrics: Metrics, largest_item: int | None = None
+        self,
+        source: RedisSource,
+        queue: str,
+        worker: str,
+        metrics: Metrics,
+        largest_item: int | None = None,
+        slots: int | None = None,
     ) -> None:
-        """``largest_item``: bytes; larger items move to failed."""
+        """``largest_item``: bytes; larger items move to failed. ``slots``: on how many items the app works at once."""
         self._source = source
         self._largest_item = largest_item
         self._queue = queue
         self._worker = worker
         self._metrics = metrics
         self._server = self._connect()
-        self._of_server = self._server.queue(queue, worker=worker)
+        self._slots = slots
+        self._of_server = self._queue_of(self._server)
         self._closing: set[asyncio.Task[None]] = set()
         self._responded_at: float | None = None
         self._last_error = ""
@@ -79,6 +86,12 @@ class Store:
                 retry_for=CALL_SECONDS, verdict_retry_for=VERDICT_SECONDS, largest_item=self._largest_item
             )
         )
+
+    def _queue_of(self, server: Server) -> ReliableQueue:
+        queue = server.queue(self._queue, worker=self._worker)
+        if self._slots is not None:
+            internals(queue).name_slots(self._slots)
+        return queue
 
     @property
     def durable_done(self) -> bool:
@@ -218,7 +231,7 @@ class Store:
             _log.warning(LogEvent("reconnect_failed", error=error))
             return
         old, self._server = self._server, new
-        self._of_server = new.queue(self._queue, worker=self._worker)
+        self._of_server = self._queue_of(new)
         self.generation += 1
         self._responding_since = None
         self._metrics.reconnects.inc()

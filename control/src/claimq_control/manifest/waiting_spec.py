@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from claimq_control.manifest.declaring import choice, integer, nested, quantity_map, size
+from claimq.waiting.fairness import MOST_RESERVE, Fairness
+from claimq_control.manifest.declaring import choice, integer, nested, number, quantity_map, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,4 +59,11 @@ class FairnessSpec:
     )
     weights: Mapping[str, str] = quantity_map(
         "Weight of each client's share, used by time only; from 0.01 to 100.", absent="1"
+    )
+    reserve: float = number(
+        "Share of the slots that is kept free for clients that use little, while one had work in the last ten minutes; "
+        "used by time only. 0 keeps none.",
+        default=Fairness().reserve,
+        least=0,
+        most=MOST_RESERVE,
     )

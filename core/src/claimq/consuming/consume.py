@@ -99,7 +99,7 @@ class Consuming(Claiming, Settling):
         )  # fmt: skip
         threads = ThreadPoolExecutor(concurrency, thread_name_prefix="claimq-handler")
         run = ConsumeRun(self, self._calls(), options, threads, reports)
-        async with self._presence():
+        async with self._presence(concurrency):
             await _run_loops(run, concurrency, limit, stop, handle_signals)
         if run.error is not None:
             raise run.error
@@ -115,19 +115,22 @@ class Consuming(Claiming, Settling):
         )
 
     @asynccontextmanager
-    async def _presence(self) -> AsyncGenerator[None]:
-        """Lets the server see the end of this process. Not over a client of the caller, whose connections are not ours
-        to keep."""
-        connection = self._connection
-        if connection.shared is not None:
-            yield
-            return
-        presence = Presence(connection.settings, self._keys.main, connection.instance, self.worker)
-        presence.begin()
+    async def _presence(self, slots: int) -> AsyncGenerator[None]:
+        """Lets claims name the slots of all runs of this process, and the server see its end. The latter not over a
+        client of the caller, whose connections are not ours to keep."""
+        connection, main = self._connection, self._keys.main
+        worker = main, self.worker
+        connection.slots[worker] = connection.slots.get(worker, 0) + slots
+        presence = None
+        if connection.shared is None:
+            presence = Presence(connection.settings, main, connection.instance, self.worker)
+            presence.begin()
         try:
             yield
         finally:
-            await presence.end()
+            connection.slots[worker] -= slots
+            if presence is not None:
+                await presence.end()
 
 
 async def _run_loops(

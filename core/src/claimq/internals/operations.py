@@ -43,6 +43,10 @@ class Internals(QueuePart):
         """The key of the list in which the wake token is."""
         return self._keys.wake
 
+    def name_slots(self, slots: int) -> None:
+        """On how many items this worker works at the same time: its claims name it."""
+        self._connection.slots[self._keys.main, self.worker] = slots
+
     async def try_scripts(self) -> None:
         """Runs a script that makes the kinds of calls of all others and writes nothing. Raises ScriptsRefused, with the
         server's name and version, if the server cannot run it; otherwise what any script raises. One round trip."""

@@ -50,8 +50,8 @@ Wait = Duration | _Default | None
 class Claimed:
     """Reply of one claim call. Without claims: how long the policy lets a claim wait, when the next delayed item is
     due, whether to ask again at once, whether the queue is paused, whether limits or an app hold items back, and how
-    long to wait for a wake token. With claims: whether a limit of the queue is a rate, so that nothing should be
-    claimed ahead."""
+    long to wait for a wake token. With claims: whether a limit of the queue is a rate or slots are kept free, so that
+    nothing should be claimed ahead."""
 
     claims: list[Claim]
     wait: float | None = 1.0
@@ -69,14 +69,15 @@ class Claiming(QueuePart):
     _fits = BATCH
     """The most items to claim at once: fewer after a claim whose reply did not get through."""
 
-    async def claim(self, count: int = 1, *, wait: Wait = DEFAULT) -> list[Claim]:
+    async def claim(self, count: int = 1, *, wait: Wait = DEFAULT, slots: int | None = None) -> list[Claim]:
         """Moves up to ``count`` items (1 to 1,000) to busy, oldest first, clients in turn. Returns an empty list if
         none comes in time or the queue is paused.
 
         ``wait``: seconds to wait for the first item; 0 does not wait, None waits forever, the default is the queue's
-        claim_wait_timeout. The claims hold until ``lease_until``; renew or end them before. An item that has crashed a
-        worker before comes alone; a call claims at most 2 MiB of items (1 MiB in a queue with keys), or
-        250 that have failed or been given back (fewer where their errors are long).
+        claim_wait_timeout. ``slots``: on how many items this worker works at the same time, for the reserve of the
+        policy's ``fairness``; kept for its next claims. The claims hold until ``lease_until``; renew or end them
+        before. An item that has crashed a worker before comes alone; a call claims at most 2 MiB of items (1 MiB in a
+        queue with keys), or 250 that have failed or been given back (fewer where their errors are long).
 
         If this is cancelled, the items that it claimed go back to the head of main. So do the items of a claim that
         ended with StoreUnavailable, once the server answers again. If the process dies, the lease decides. It also
@@ -85,6 +86,8 @@ class Claiming(QueuePart):
         one round trip if an item waits, two after a wait, and one more at a connection's first claim on the queue;
         O(count log busy) on the server, whatever the queue's length.
         """
+        if slots is not None:
+            self._connection.slots[self._keys.main, self.worker] = arguments.count("slots", slots, least=1)
         return (await self._claim(count, wait)).claims
 
     async def _claim(self, count: int, wait: Wait) -> Claimed:
@@ -170,7 +173,9 @@ class Claiming(QueuePart):
         )
         incarnation = self._connection.incarnations.get(main, "")
         try:
-            reply = await call([*identity, self.worker, min(count, self._fits), nonce, incarnation])
+            fits, slots = min(count, self._fits), self._connection.slots.get((main, self.worker))
+            size: Arg = f"{fits} {slots}" if slots else fits
+            reply = await call([*identity, self.worker, size, nonce, incarnation])
         except BaseException as error:  # also an interrupt of the caller's thread
             in_outage = isinstance(error, StoreUnavailable)
             if isinstance(error, ClaimqError) and not in_outage:

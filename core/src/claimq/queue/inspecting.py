@@ -361,7 +361,9 @@ def read_snapshot(reply: Any) -> Snapshot:
 
 
 def _facts(state: State, reply: list[Any]) -> Facts:
-    now, raw, due, before, length, waiting, busy, hold, limit, until, workers, is_free, token, item = reply
+    now, raw, due, before, length, waiting, busy, hold, limit, until, workers, is_free, token, item, kept = (
+        reply
+    )
     return Facts(
         read_row(state, raw, b"", due),
         int(now) / 1000,
@@ -375,6 +377,7 @@ def _facts(state: State, reply: list[Any]) -> Facts:
         held_item=item.decode("utf-8", "replace"),
         client_limit=limit.decode("ascii", "replace"),
         client_until=instant_ms(until) / 1000 if until else None,
+        kept_slots=kept,
     )
 
 

@@ -70,7 +70,7 @@ class CallersConnection(Connection):
         self.share_lanes(shared)
         self.settings = shared.settings
         self.durable = shared.durable
-        self.incarnations, self.rated = shared.incarnations, shared.rated
+        self.incarnations, self.rated, self.slots = shared.incarnations, shared.rated, shared.slots
         self.noted_queues = shared.noted_queues
         self.shared_enqueues = None
         self.lost_claims = cast("LostClaims", _Recoveries(shared, loop))

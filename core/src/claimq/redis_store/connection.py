@@ -79,9 +79,9 @@ class Connection(Lanes):
         self.lost_claims = LostClaims(self)
         self.durable: dict[tuple[str, ...], tuple[str, int]] = {}
         """Main keys of a call -> the durability that their queues require, and on how many replicas, if known."""
-        self.incarnations: dict[str, str] = {}
-        """Main key -> incarnation of the queue's data (its name for them), as the last claim's reply had it."""
-        self.rated: dict[str, bool] = {}  # main key -> whether a limit was a rate at the last claim
+        self.incarnations: dict[str, str] = {}  # main key -> name of the queue's data by the last claim
+        self.rated: dict[str, bool] = {}  # main key -> whether nothing should be claimed ahead
+        self.slots: dict[tuple[str, str], int] = {}  # main key, worker -> its concurrency
         self.noted_queues: set[str] = set()  # main keys of the queues that were added to the index
         self.shared_enqueues: dict[str, Any] | None = {}
         """Main key -> the single enqueues that are under way (queue/shared_enqueues.py). None: they share no calls."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final, cast
 
-from claimq.arguments import Checked, Choice, number, of_type, text
+from claimq.arguments import Checked, Choice, Number, number, of_type, text
 
 MOST_WEIGHTS: Final = 1000
 LEAST_WEIGHT: Final = 0.01
 HIGHEST_WEIGHT: Final = 100
+MOST_RESERVE: Final = 0.5
 
 
 class Weights(dict[str, float]):
@@ -65,13 +66,16 @@ class Fairness:
     """How the clients of a queue take turns.
 
     ``by``: ``COUNT``, one item each in turn, or ``TIME``, equal shares of processing time. ``weights``: the share of a
-    client, 1 unless given, by time only. Items without a client take turns as one client of weight 1.
+    client, 1 unless given, by time only. Items without a client take turns as one client of weight 1. ``reserve``: the
+    share of the slots that is kept free for clients that use little while one had work in the last ten minutes, by time
+    only, from 0 (none) to 0.5.
     """
 
     WITHIN: ClassVar[str] = "fairness."
 
     by: Choice[Turns] = Choice(Turns.COUNT)
     weights: WeightsField = WeightsField()
+    reserve: Number = Number(0.1, least=0, most=MOST_RESERVE)
 
 
 def stored_weights(weights: Weights) -> str:

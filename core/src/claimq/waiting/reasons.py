@@ -23,6 +23,7 @@ class WaitReason(StrEnum):
     PAUSED = "paused"
     KEY_BUSY = "key_busy"
     LIMIT = "limit"
+    RESERVE = "reserve"
     NO_WORKER = "no_worker"
     BEHIND = "behind"
     ABOUT_TO_START = "about_to_start"
@@ -73,7 +74,8 @@ class Facts:
     """What a call has read of an item that waits. ``ahead`` as in :class:`Where`, ``waiting``: items of main, ``busy``:
     items in progress, ``workers``: those seen lately, ``is_worker_free``: whether one waits for an item, ``holder``:
     the token of the claim that has the item's key, ``held_item``: its item, both may be empty; ``client_limit`` and
-    ``client_until``: the limit at which its client is, if it is at one, and until when."""
+    ``client_until``: the limit at which its client is, if it is at one, and until when, ``kept_slots``: free ones that
+    are kept for other clients."""
 
     located: Located
     now: float
@@ -87,6 +89,7 @@ class Facts:
     held_item: str = ""
     client_limit: str = ""
     client_until: float | None = None
+    kept_slots: int = 0
 
 
 class _Cause(NamedTuple):
@@ -172,6 +175,13 @@ def _named(limits: Sequence[Limit]) -> str:
     return f"the limit {names[0]}" if len(names) == 1 else f"a limit ({', '.join(names)})"
 
 
+def _reserve(facts: Facts) -> _Cause | None:
+    if not facts.kept_slots:
+        return None
+    noun = "free slot is" if facts.kept_slots == 1 else "free slots are"
+    return _Cause(f"{facts.kept_slots:,} {noun} kept for clients that use little (fairness_reserve)")
+
+
 def _no_worker(facts: Facts) -> _Cause | None:
     if not facts.workers:
         return _Cause("no worker has asked for items lately")
@@ -217,6 +227,7 @@ _REASONS = (
     _Reason(WaitReason.PAUSED, _paused, lambda now: now.lengths[State.MAIN] - now.claimable + _held(now)),
     _Reason(WaitReason.KEY_BUSY, _key_busy, lambda now: now.key_busy - _held(now)),
     _Reason(WaitReason.LIMIT, _limit, _items_at_limit),
+    _Reason(WaitReason.RESERVE, _reserve),
     _Reason(WaitReason.NO_WORKER, _no_worker),
     _Reason(WaitReason.BEHIND, _behind),
     _Reason(WaitReason.ABOUT_TO_START, _about_to_start),

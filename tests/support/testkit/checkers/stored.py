@@ -26,7 +26,7 @@ _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "repair_call",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
     "policy_requeue", "bound", "limits", "limits_waiter", "levels", "keys", "repair_held", "repair_bytes",
-    "longest", "longest_at", "turns", "repair_share",
+    "longest", "longest_at", "turns", "repair_share", "reserve",
 }  # fmt: skip
 """What stats holds besides the counters."""
 LAST_MS = 8 * 10**12
@@ -91,6 +91,7 @@ class Stored:
     in_progress: dict[str, str] = field(default_factory=dict[str, str])
     shares: dict[str, int] = field(default_factory=dict[str, int])
     """Processing time of clients, and how many of their items are in progress."""
+    slots: dict[str, str] = field(default_factory=dict[str, str])
     turns: dict[str, str] = field(default_factory=dict[str, str])
     """Nonces of claim calls -> the clients of their items."""
     """Items and bytes of a client in main and in delayed, where bytes are bounded."""
@@ -202,8 +203,9 @@ PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "shares": (
         "hash",
         "shares",
-        lambda value: {k.decode(): int(struct.unpack("<4qd", share)[2]) for k, share in value.items()},
+        lambda value: {k.decode(): int(struct.unpack("<4qdq", share)[2]) for k, share in value.items()},
     ),
+    "slots": ("hash", "slots", _texts),
     "turns": ("hash", "turns", _texts),
     "levels": ("hash", "passed", _texts),
     "keys": ("hash", "keys", _texts),

@@ -13,13 +13,15 @@ from testkit.queues.frozen_clock import FrozenClock
 class Slots:
     """Workers that work on several items at once, each for as long as an item of its client takes (ms).
 
-    ``used``: ms of ended items by client. ``waits``: ms from enqueue to claim by client.
+    ``is_named``: whether claims name the slots. ``used``: ms of ended items by client. ``waits``: ms from enqueue to
+    claim by client.
     """
 
     def __init__(
         self, queue: ReliableQueue, clock: FrozenClock, service: Mapping[str, int], slots: int
     ) -> None:
         self.queue, self.clock, self.service, self.slots = queue, clock, service, slots
+        self.is_named = True
         self.busy: list[tuple[int, int, Claim]] = []
         self.number = 0
         self.used: Counter[str] = Counter()
@@ -34,7 +36,8 @@ class Slots:
         """Claims items for the free slots."""
         if len(self.busy) == self.slots:
             return
-        for claim in await self.queue.claim(self.slots - len(self.busy), wait=0):
+        slots = self.slots if self.is_named else None
+        for claim in await self.queue.claim(self.slots - len(self.busy), wait=0, slots=slots):
             client = claim.item.client or "-"
             self.number += 1
             self.waits[client].append(self.now - round(claim.item.enqueued_at * 1000))

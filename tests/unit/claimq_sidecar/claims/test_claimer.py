@@ -36,8 +36,8 @@ class Away(ReliableQueue):
         super().__init__(connection, "queue", "worker")
         self.known = asyncio.Event()
 
-    async def claim(self, count: int = 1, *, wait: object = None) -> list[Claim]:
-        del count, wait
+    async def claim(self, count: int = 1, *, wait: object = None, slots: int | None = None) -> list[Claim]:
+        del count, wait, slots
         raise StoreUnavailable("away")
 
     async def recovered(self, main_key: str) -> None:

@@ -43,7 +43,12 @@ class Sidecar:
         self.metrics = Metrics()
         allowance = Allowance(settings.memory)
         self.store = Store(
-            settings.redis, settings.queue, settings.worker, self.metrics, allowance.largest_item
+            settings.redis,
+            settings.queue,
+            settings.worker,
+            self.metrics,
+            allowance.largest_item,
+            settings.concurrency,
         )
         self.changed = Notifier()
         """Notifies of every free slot, and of the begin and end of a drain."""

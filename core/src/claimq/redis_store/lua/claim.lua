@@ -4,19 +4,19 @@
 --   and round robin over the clients, from main to busy under new leases.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake, removed (LIST), clients, heads,
 --   leases, claims, workers, present, delayed, failed (ZSET), busy:WORKER, failed:items, failed:reasons,
---   delayed:clients, config, levels, keys, pauses, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce of the tokens: fresh with
---   every call, 7 the incarnation of the queue's data that the caller knows, or "" before its first reply, 8
---   the bytes of the largest item that it can take ("": no limit), 9 how long it waits for an item (ms; "":
---   as long as the policy says)
+--   delayed:clients, config, levels, keys, pauses, slots, stats, calls:INSTANCE (HASH)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), and behind a space the worker's
+--   slots, if it names them, 6 nonce of the tokens: fresh with every call, 7 the incarnation of the queue's
+--   data that the caller knows, or "" before its first reply, 8 the bytes of the largest item that it can
+--   take ("": no limit), 9 how long it waits for an item (ms; "": as long as the policy says)
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION", envelope...}, with its bytes as a
 --   number in place of an envelope that is larger; tokens are WORKER/FIRST.NONCE and on; OVERDUE is 1 if
 --   there is something to reap, 2 more if there is something to repair, and 4 more if the queue limits how
---   many items start in a time. Sent again it answers the same,
+--   many items start in a time, or keeps slots free: claim nothing ahead. Sent again it answers the same,
 --   with false for a claim that has ended since.
 --   {"EMPTY", now, wait_ms ("": no limit), next_due or "", overdue 0|1, 1 if the queue is paused, or the
---   clients of all its items, 2 if limits or a closing hold items back, else 0, incarnation, number of
---   workers that were seen within 20 s};
+--   clients of all its items, 2 if limits, a closing or kept slots hold items back, else 0, incarnation,
+--   number of workers that were seen within 20 s};
 --   {"AGAIN"}: the ring had many clients whose lists are gone, and has lost these entries now, or all items
 --   of the call had passed their deadlines (they are in failed) or wait for a key (in delayed);
 --   make a new call;
@@ -34,10 +34,12 @@ end
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})
-local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
+local worker, nonce = ARGV[4], ARGV[6]
+local count, slots = string.match(ARGV[5], '^(%d+) ?(%d*)$')
+count = count_of(count or ARGV[5], 1)
 local again = kept_reply(q)
 if again then return claimed_again(q, again, worker, nonce, ARGV[8]) end
-local c = before_claim(q, worker)
+local c = before_claim(q, worker, slots)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 local envelopes = take_for(q, c, count)
 if #envelopes == 0 then
@@ -58,7 +60,7 @@ if #envelopes == 0 then
       c.due = whole(math.min(tonumber(c.due) or c.next_start, c.next_start))
     end
   end
-  local reason = c.limits and (q.is_full or q.left > 0) and 2 or 0
+  local reason = q.is_kept and 2 or c.limits and (q.is_full or q.left > 0) and 2 or 0
   if c.is_closed then reason = q.client_items + count_in(q, '-') > 0 and 2 or 0
   elseif c.paused or q.pauses and q.left > 0 and is_rest_paused(q) then reason = 1 end
   return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,

@@ -40,7 +40,7 @@ end
 
 -- Counts the item for the share of its client.
 local function take_its_turn(name)
-  -- include shares turns
+  -- include shares reserve slots turns
   read_shares(q, {name})
   begin_turn(q, name, turn_of(q).at)
   take_turn(q, name, 1)

@@ -46,6 +46,10 @@ if given.fairness_by == 'count' then
   redis.call('DEL', q.base .. 'shares', q.base .. 'turns')
   redis.call('HDEL', q.stats, 'turns')
 end
+if given.fairness_by == 'count' or tonumber(given.fairness_reserve or '') == 0 then
+  redis.call('DEL', q.base .. 'slots')
+  redis.call('HDEL', q.stats, 'reserve')
+end
 local words, is_bound = {}, false
 for field in pairs(given) do is_bound = is_bound or string.find(field, '^max_waiting') end
 if is_bound then

@@ -2,9 +2,9 @@
 -- Purpose: ends claims whose work is finished and, in the same step, claims the next items. One call for a
 --   worker that takes item after item.
 -- KEYS: 1 cq:{NAME}:main; derived keys as in done and claim
--- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000), 6 nonce and 7 incarnation as for
---   claim, 8.. claims to end as for done, last the bytes of the largest item that the caller can take (no
---   limit without)
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 worker, 5 count (1 to 1,000) with slots, 6 nonce and 7
+--   incarnation as for claim, 8.. claims to end as for done, last the bytes of the largest item that the
+--   caller can take (no limit without)
 -- Replies: {"OK", "SEQ NOW FIRST COUNT LEASE_END OVERDUE INCARNATION VERDICT...", envelope...} as claim and
 --   done reply. COUNT is 0 if nothing waits, the queue is paused, a verdict is "later", or claim would reply
 --   AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
@@ -14,17 +14,19 @@
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})
-local worker, count, nonce = ARGV[4], count_of(ARGV[5], 1), ARGV[6]
+local worker, nonce = ARGV[4], ARGV[6]
+local count, slots = string.match(ARGV[5], '^(%d+) ?(%d*)$')
+count = count_of(count or ARGV[5], 1)
 local again = kept_reply(q)
 local groups, behind = read_claims(q, 8)
 local largest = ARGV[behind]
 if again then return claimed_again(q, again, worker, nonce, largest) end
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)
-local c = before_claim(q, worker)
+local c = before_claim(q, worker, slots)
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
-if c.limits then  -- what this call ends makes room
+if c.limits or q.claimer then  -- what this call ends makes room
   c.ending = 0
   local seen = {}
   for _, group in ipairs(groups) do
@@ -34,6 +36,7 @@ if c.limits then  -- what this call ends makes room
     end
   end
 end
+if q.claimer then q.claimer.ending = c.ending end
 local released = 0
 if q.has_keys then  -- the keys of the items that are done are free for this call
   check_lists(q, count)

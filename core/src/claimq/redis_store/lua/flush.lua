@@ -22,7 +22,7 @@ local adopted = redis.call('LLEN', q.main) == 0 and bare or 0
 close(q, {flushed = flushed, adopted = adopted, client_items = -plan.of_clients})
 if plan.is_last then
   redis.call('HSET', q.stats, 'client_items', 0)
-  redis.call('HDEL', q.stats, 'levels', 'keys', 'turns')
+  redis.call('HDEL', q.stats, 'levels', 'keys', 'turns', 'reserve')
 end
 local text = format_text('%d %d %d %d', unpack(plan.counts)) .. (plan.is_last and ' 0' or ' 1')
 keep_reply(q, text)

@@ -1,14 +1,15 @@
 #!lua flags=no-writes
 -- Purpose: where an item that waits stands, and what holds it back, at one instant.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, delayed, leases,
---   workers (ZSET), busy:WORKER, keys, starts, pauses, config, stats (HASH)
+--   workers (ZSET), busy:WORKER, keys, starts, pauses, shares, config, stats (HASH)
 -- ARGV: 1 id, 2 state (main or delayed), 3 client or "-" (of main), 4 position as find returned it, or "" for
 --   an item of main that is sought by 5, when it entered main (ms, or "": as its id was enqueued)
 -- Replies: {"OK", now, envelope, due (ms, or ""), items of its client and priority that are before it (all of
 --   them for a delayed one) and how many there are, all items of main, items in progress, what holds back the
 --   items as in lib/held_back.lua, the limit at which its client is and until when (ms; both may be ""),
 --   workers that were seen within 20 s, 1 if one of them waits for an item, token of the claim that has the
---   item's key (or ""), id of its item if no item had over 64 KiB (or "")}; {"MOVED"}: it is not within 100
+--   item's key (or ""), id of its item if no item had over 64 KiB (or ""), how many free slots are kept from
+--   its client}; {"MOVED"}: it is not within 100
 --   places of the position, or was not found by the instant
 -- Cost: as finding the item by its place; by an instant, that of O(log n) places
 -- include limits queue id_check keeper levels client_of paused held_back
@@ -76,6 +77,10 @@ if state ~= 'main' then
 end
 local token, holder = '', ''
 if q.has_keys then token, holder = holder_of(meta) end
+local function kept()
+  -- include kept_from
+  return kept_from(q, client_of(envelope), busy_count(q))
+end
 local key = meta.options and meta.options.key
 local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
@@ -89,4 +94,5 @@ if back[5] ~= '' then limit, limited_until = limit_of_client(back[5]) end
 return {'OK', whole(q.now), envelope, due, before, length, count_in(q, '-') + q.client_items, held,
   back, limit, limited_until,
   redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf'),
-  redis.call('LLEN', q.base .. 'wake') == 0 and 1 or 0, token, holder}
+  redis.call('LLEN', q.base .. 'wake') == 0 and 1 or 0, token, holder,
+  q.stored_reserve and kept() or 0}

@@ -48,6 +48,7 @@ local function close(q, counts)
   if q.turn then
     known[#known + 1] = 'turns'; known[#known + 1] = whole(q.turn.at) .. ' ' .. whole(q.turn.mean)
   end
+  if q.write_reserve then q.write_reserve(q) end
   if q.has_grown then known[#known + 1] = 'largest'; known[#known + 1] = whole(q.largest) end
   if q.weights then known[#known + 1] = 'bound'; known[#known + 1] = write_weights(q) end
   redis.call('HSET', stats, unpack(known))

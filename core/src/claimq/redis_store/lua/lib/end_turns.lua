@@ -3,7 +3,7 @@
 
 -- Returns a function that notes the end of claims (tokens, distinct), and one that close() calls.
 local function new_turn_ends(q)
-  -- include shares
+  -- include shares reserve
   local entries, counts, times, names = {}, {}, {}, {}
   local function add(name, count, took)
     if not counts[name] then counts[name], times[name], names[#names + 1] = 0, 0, name end
@@ -59,6 +59,7 @@ local function new_turn_ends(q)
   -- Writes the time that the ended items took into the shares.
   local function settle_turns()
     local turn = turn_of(q)
+    local rate = (q.reserve or read_reserve(q)).rate
     read_shares(q, names)
     for _, name in ipairs(names) do
       local share, count, took = q.shares[name], counts[name], times[name]
@@ -67,6 +68,11 @@ local function new_turn_ends(q)
         share.base, share.count = share.base + took / share.weight, math.max(0, share.count - count)
         if not q.unused then
           local mean, kept = took / count, (1 - LEAST) ^ count
+          if rate > 0 then  -- forgotten in time, however much a client has used
+            local drained_in = took / UNIT / share.weight / rate
+            share.drained_at = math.min(math.max(share.drained_at, q.now) + drained_in,
+              q.now + QUIET_MS + BURST * drained_in)
+          end
           share.mean = share.mean > 0 and mean + (share.mean - mean) * kept or mean
           turn.mean = turn.mean > 0 and mean + (turn.mean - mean) * kept or mean
         end

@@ -3,11 +3,12 @@
 -- held.
 
 -- Reads all that a claim needs beside the items, and checks permissions and the types of the keys. Reads
--- only.
-local function before_claim(q, worker)
+-- only. slots: how many the worker has, if it names them.
+local function before_claim(q, worker, slots)
   local busy = q.base .. 'busy:' .. worker
   local config = redis.call('HMGET', q.config, 'pauses', 'busy_expiry_ms', 'claim_wait_timeout_ms',
-    'suspended', 'limits', 'fairness_by', 'fairness_weights')
+    'suspended', 'limits', 'fairness_by', 'fairness_weights',
+    'fairness_reserve')
   local next_end, clients, key_end = next_pause_end(config[1])
   local ends, is_by_app
   if next_end then ends, is_by_app = paused_until(q, 'queue') end
@@ -36,12 +37,17 @@ local function before_claim(q, worker)
     expect_zset(q.base .. 'held')
   end
   q.fairness = config[6] == 'time' and (config[7] or '') or 'count'
+  local kept = q.fairness ~= 'count' and setting(config[8], 0.1, 0, 0.5) or 0
+  if kept > 0 then
+    q.claimer = {name = ARGV[1] .. ' ' .. worker, slots = tonumber(slots or ''), share = kept, ending = 0}
+  end
   local limits = config[5] and config[5] ~= '' and config[5]
   if limits and string.find(limits, ' client ', 1, true) then
     expect_hash(q.base .. 'starts')
     expect_hash(q.base .. 'in_progress')
   end
   local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
+  if q.claimer then q.claimer.leased = leased end
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
   -- names this data on this server process; "" before its first claim
   q.incarnation = q.new_incarnation or q.stored_incarnation or ''

@@ -13,7 +13,7 @@ end
 -- The turns in order, up to `want`, the clients that were looked at, and the tag of the last turn; nil if a
 -- client has no list, or has the items without a client, which may be bare payloads. page: clients and tags;
 -- is_cut: the ring has more.
-local function plan_turns(q, want, page, is_cut)
+local function plan_turns(q, want, page, is_cut, started)
   local names, tags, line, turns, entries = {}, {}, {first = 1}, {}, {}
   for i = 1, #page / 2 do names[i], tags[i] = page[2 * i - 1], tonumber(page[2 * i]) end
   read_shares(q, names)
@@ -27,16 +27,20 @@ local function plan_turns(q, want, page, is_cut)
       line_up(line, entries[#entries])
     elseif first and not (is_cut and first.position > last) then
       line.first = line.first + 1
-      if first.count == 0 then
+      local is_kept = q.room and room_of(q, first.share, started + #turns, first.count) < 1
+      if is_kept then q.is_kept = true
+      elseif first.count == 0 then
         first.list = key_of(q, first.name)
         first.items = redis.pcall('LRANGE', first.list, -2, -1)  -- an error has none
         first.left = #first.items
         if first.left == 0 or first.name == '-' then return nil end
       elseif first.count == 1 then first.left = redis.call('LLEN', first.list) end
-      turns[#turns + 1], first.count = first, first.count + 1
-      at = math.max(at, math.floor(first.position))
-      first.position = first.position + first.share.charge
-      if first.count < first.left then line_up(line, first) end
+      if not is_kept then
+        turns[#turns + 1], first.count = first, first.count + 1
+        at = math.max(at, math.floor(first.position))
+        first.position = first.position + first.share.charge
+        if first.count < first.left then line_up(line, first) end
+      end
     else break end
   end
   return turns, entries, at
@@ -61,8 +65,8 @@ end
 -- Whether it took items, or corrected tags: then the call goes on.
 local function take_planned(q, want, ring, got)
   if q.has_levels or q.park or 3 * want * q.largest > CALL_BYTES then return false end
-  local page = redis.call('ZRANGE', q.clients, 0, whole(want), 'WITHSCORES')
-  local turns, entries, at = plan_turns(q, want, page, ring > #page / 2)
+  local page = redis.call('ZRANGE', q.clients, 0, whole(last_turn(q, want, #got)), 'WITHSCORES')
+  local turns, entries, at = plan_turns(q, want, page, ring > #page / 2, #got)
   if not turns or not read_planned(entries) then return false end
   local again, heads, gone = {}, {}, {}
   for _, entry in ipairs(entries) do
@@ -73,6 +77,7 @@ local function take_planned(q, want, ring, got)
     if count > 0 and not next_one then
       set_tag(share)
       gone[#gone + 1] = entry.name
+      note_quiet(q, share)
     elseif count > 0 or share.position > entry.tag then
       again[#again + 1], again[#again + 2] = whole(set_tag(share)), entry.name
       if count > 0 then

@@ -43,11 +43,12 @@ end
 -- The record q: one queue, in one call, with all of its fields (tests/arch/test_queue_record.py).
 local function new_queue(main_key, base)
   local seq, clock_offset, seen_at, server, server_since, grace_from, grace_until, incarnation, client_items,
-    largest, levels, keys, enqueued, claimed, done, number, longest, longest_at, limits, bound, turns
+    largest, levels, keys, enqueued, claimed, done, number, longest, longest_at, limits, bound, turns,
+    reserve
     = unpack(redis.call('HMGET',
     base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'server', 'server_since', 'grace_from', 'grace_until',
     'incarnation', 'client_items', 'largest', 'levels', 'keys', 'enqueued', 'claimed',
-    'done', 'number', 'longest', 'longest_at', 'limits', 'bound', 'turns'))
+    'done', 'number', 'longest', 'longest_at', 'limits', 'bound', 'turns', 'reserve'))
   local time = redis.call('TIME')
   return {
     main = main_key,                  -- list: items without a client, newest left, oldest right
@@ -67,7 +68,7 @@ local function new_queue(main_key, base)
     -- "starts"                          hash: client -> levels of the rates per client (lib/park)
     -- "in_progress"                     hash: client -> its items in progress (lib/park)
     -- "pauses"                          hash: what is paused -> until when, by whom, why (lib/paused)
-    -- "shares", "turns"                 hashes, see lib/shares.lua and lib/order.lua
+    -- "shares", "turns", "slots"        hashes, see lib/shares.lua, lib/order.lua and lib/slots.lua
     -- "bytes"                           hash: client -> bytes that wait, as stats has them (lib/weights)
     clients = base .. 'clients',      -- zset: client that has items ("-": main) -> tag (lib/tags)
     heads = base .. 'heads',          -- zset: client -> when its oldest item was enqueued (ms)
@@ -93,6 +94,7 @@ local function new_queue(main_key, base)
     limits = limits,                  -- starts that count for the limits (lib/start_limits)
     bound = bound,                    -- whether the policy bounds what waits: "1", or the bytes that wait
     turns = turns,                    -- of clients by processing time: "AT MEAN" (lib/shares)
+    stored_reserve = reserve,         -- which slots are kept free for quiet clients (lib/reserve)
     weighs = bound and bound ~= '1',  -- whether bytes are counted (lib/weights)
     stored_longest = longest,         -- the longest that a claim took lately until it ended (ms)
     stored_longest_at = longest_at,   -- when that claim ended (ms)
@@ -125,6 +127,11 @@ local function new_queue(main_key, base)
     -- has_paused_keys: whether keys are paused (lib/lease)
     -- fairness: the policy: "count", or by time, with the weights of clients (lib/lease)
     -- turn: the field turns as a record (lib/shares)
+    -- claimer: what a claim knows for the reserve (lib/lease)
+    -- reserve, write_reserve: the field as a record, how close() writes it (lib/slots)
+    -- room: how many items this call may start until slots are kept free (lib/slots)
+    -- is_kept: whether items wait since slots are kept free (lib/turns, lib/plan, lib/take)
+    -- fills_slots: whether no worker may claim ahead, since slots are kept free (lib/slots)
     -- shares, write_shares: client -> its share, how close() writes those that changed (lib/shares)
     -- order: clients of the items that this call takes (lib/turns, lib/order, lib/plan)
     -- note_ends, settle_turns: how ends of claims are noted, and what close() calls (lib/end_turns)

@@ -16,7 +16,8 @@ local function take_round(q, want, got)
   local clients = q.clients
   local again, turn = {}, nil
   if q.turn then
-    turn = those_in_turn(q, redis.call('ZRANGE', clients, 0, whole(want), 'WITHSCORES'), want, again)
+    local page = redis.call('ZRANGE', clients, 0, whole(last_turn(q, want, #got)), 'WITHSCORES')
+    turn = those_in_turn(q, page, want, again, #got)
   else turn = redis.call('ZRANGE', clients, 0, whole(want - 1)) end
   if q.park then turn = q.park.those_with_room(turn, again) end
   local lists, lengths, heads, gone, counted = {}, {}, {}, {}, {}
@@ -60,8 +61,10 @@ local function take_round(q, want, got)
       local is_parked = q.park and q.park.room(client) < 1
       again[#again + 1], again[#again + 2] = is_parked and q.park.score(client) or whole(tag), client
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
-    elseif client == '-' then redis.call('ZREM', clients, client)
-    else gone[#gone + 1] = client end
+    else
+      if envelope and q.turn then note_quiet(q, q.shares[client]) end
+      if client == '-' then redis.call('ZREM', clients, client) else gone[#gone + 1] = client end
+    end
     if alone or not room or (envelope and has_enough(q, of_header)) then q.stopped = true; break end
   end
   sliced(again, function(...) redis.call('ZADD', clients, ...) end)

@@ -1,7 +1,7 @@
 -- Turns by processing time (start-time fair queueing). A tag is time that a client has had, in UNITs of a
--- millisecond. The hash `shares` has BASE, TAG, COUNT, MEAN and WEIGHT for a client: COUNT of its items are
--- in progress, and count as MEAN each until they end; all others are in BASE. TAG is its last tag in the
--- ring: with another one there it has entered the ring since.
+-- millisecond. The hash `shares` has BASE, TAG, COUNT, MEAN, WEIGHT and DRAINED_AT (lib/reserve.lua) for a
+-- client: COUNT of its items are in progress, and count as MEAN each until they end; all others are in BASE.
+-- TAG is its last tag in the ring: with another one there it has entered the ring since.
 --
 -- The field `turns` of stats has "AT MEAN": the highest tag that had a turn, where a client enters the ring,
 -- and the mean of all clients. It is there from the first claim on that several clients share; until then no
@@ -50,7 +50,8 @@ local function write_shares(q)
   for name, share in pairs(q.shares) do
     if share.is_changed then
       words[#words + 1], words[#words + 2] = name,
-        struct.pack(SHARE, share.base, share.tag, share.count, share.mean, share.weight)
+        struct.pack(SHARE, share.base, share.tag, share.count, share.mean, share.weight,
+          share.drained_at)
     end
   end
   sliced(words, function(...) redis.pcall('HSET', q.base .. 'shares', ...) end)
@@ -68,8 +69,8 @@ local function read_shares(q, clients)
   local texts = redis.pcall('HMGET', q.base .. 'shares', unpack(names))  -- an error has no words
   local weight_of_client = weights_by_policy(q)
   for i, name in ipairs(names) do
-    local base, tag, count, mean, weight = share_numbers(texts[i])
+    local base, tag, count, mean, weight, drained_at = share_numbers(texts[i])
     q.shares[name] = {base = base, tag = tag or 0, count = count or 0, mean = mean or 0,
-      weight = weight_of_client(name, weight)}
+      weight = weight_of_client(name, weight), drained_at = drained_at or 0}
   end
 end

@@ -17,12 +17,16 @@ local function sweep_shares(q, ended, limit)
     local share = q.shares[name]
     -- items whose leases are lost may still be in progress: their ends count nothing now
     if is_idle and share.count > 0 then share.count, share.is_changed = 0, true end
-    if not tags[i] and (not share.base or share.count == 0 and share.base <= turn_of(q).at) then
+    local owes = share.base and (share.count > 0 or share.base > turn_of(q).at)
+    if not (tags[i] or owes) and share.drained_at <= q.now then
       gone[#gone + 1] = name
     end
   end
   write_shares(q)
   if #gone > 0 then redis.call('HDEL', key, unpack(gone)) end
   if not page.err and page[1] ~= from then redis.call('HSET', q.stats, 'repair_share', page[1]) end
-  if redis.pcall('HLEN', key) == 0 and is_idle then redis.call('HDEL', q.stats, 'turns', 'repair_share') end
+  if redis.pcall('HLEN', key) == 0 and is_idle then
+    redis.call('HDEL', q.stats, 'turns', 'repair_share', 'reserve')
+    redis.call('DEL', q.base .. 'slots')
+  end
 end

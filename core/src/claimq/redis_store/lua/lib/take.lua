@@ -150,13 +150,19 @@ end
 
 -- Takes items of the only client that has a turn.
 local function take_of_one(q, client, want)
-  -- include oldest forget settle_client shares turns
+  -- include oldest forget settle_client shares reserve slots turns
   local park, got, oldest = q.park, {}, true
   if park then
     park.look({client})
     want = math.min(want, park.room(client))
   end
   local tag = q.turn and tonumber(redis.call('ZSCORE', q.clients, client))
+  if q.claimer and tag then
+    find_room(q, 1)
+    read_shares(q, {client})
+    local room = room_of(q, q.shares[client], 0, 0)
+    if room < want then want, q.is_kept = room, true end
+  end
   if want > 0 then
     got = take_list(q, client, want)
     oldest = settle_client(q, client, #got)
@@ -183,13 +189,13 @@ local RING_ITEMS = 500
 -- Takes items of the clients of the ring; in_main: how many there are without a client. Returns them, and how
 -- many of those are left.
 local function take_in_turns(q, want, ring, in_main)
-  -- include tags entry_tags oldest forget levels_in_turn shares turns plan ring
+  -- include tags entry_tags oldest forget levels_in_turn shares reserve slots turns plan ring
   local clients, got = q.clients, {}
   q.lost_lists = q.lost_lists or 0  -- a call may take several times
   expect_zset(q.heads)
   local only = read_last(q)
   if q.park then ring = q.park.begin() elseif q.has_parked then ring = unpark_all(q) end
-  if ring == 0 then
+  if ring == 0 and not (q.claimer and q.turns and in_main > 0) then
     got = in_main > 0 and take_list(q, '-', want) or got
     return got, in_main - #got
   end
@@ -197,6 +203,7 @@ local function take_in_turns(q, want, ring, in_main)
   if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
     redis.call('ZADD', clients, unpack(entry_tags(q, {'-'})))
+    if ring == 0 then only = '-' end
     ring, q.has_written = ring + 1, true
   end
   if q.fairness ~= 'count' and (ring > 1 or q.turns) then turn_of(q) end
@@ -204,7 +211,10 @@ local function take_in_turns(q, want, ring, in_main)
     return take_of_one(q, only, want), in_main
   end
   want = math.min(want, RING_ITEMS)
-  while #got < want and ring > 0 and not q.stopped do
+  if q.claimer and q.turn then find_room(q, ring) end
+  local before = -1
+  while #got < want and ring > 0 and not q.stopped and not (q.is_kept and #got == before) do
+    before = #got
     if not (q.turn and take_planned(q, want - #got, ring, got)) then
       q.are_plain = false
       take_round(q, math.min(want - #got, ring), got)
@@ -223,7 +233,7 @@ local function take(q, want)
   local ring, in_main, got = redis.call('ZCARD', q.clients), redis.call('LLEN', q.main), nil
   if q.has_levels then in_main = in_main + in_levels(q, '-') end
   q.are_plain = true
-  if ring == 0 then
+  if ring == 0 and not (q.claimer and q.turns) then
     got = in_main > 0 and take_list(q, '-', want) or {}
     in_main = in_main - #got
   else got, in_main = take_in_turns(q, want, ring, in_main) end
@@ -309,6 +319,8 @@ local function take_for(q, c, count)
     if q.is_full then q.left = 0
     elseif was_full and #envelopes == 0 and q.left > 0 then leave_wake_token(q) end
   end
+  if q.is_kept then q.left = 0 end  -- the next end, or item of a quiet client, makes a worker claim
+  if q.fills_slots then c.rate_flag = 4 end  -- nothing is claimed ahead
   if c.is_late then redis.call('ZADD', q.workers, whole(q.now), c.worker) end
   return envelopes
 end

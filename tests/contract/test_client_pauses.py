@@ -229,6 +229,24 @@ async def test_resume_of_a_client_wakes_a_worker(queue: ReliableQueue, server: S
     assert server.call("LLEN", "cq:{q}:wake") == 1
 
 
+@pytest.mark.parametrize("kind", ["claim", "claim of an item"])
+async def test_a_bound_counts_what_started_without_it_beside_a_paused_client(
+    queue: ReliableQueue, kind: str
+) -> None:
+    bound = [Limit("slots", busy=1, per="client")]
+    await queue.update_policy(limits=bound)
+    await fill_in_turn(queue, "a", 4)
+    await queue.done(await queue.claim(wait=0))
+    await queue.pause(client="z")
+    await queue.update_policy(limits=[])
+    if kind == "claim":
+        assert await starts(queue, 1) == "a"
+    else:
+        assert await queue.claim_item((await queue.peek(1))[0].id)
+    await queue.update_policy(limits=bound)
+    assert await starts(queue) == ""
+
+
 async def test_what_a_pause_holds_back_does_not_start_by_a_limit(queue: ReliableQueue) -> None:
     await queue.update_policy(limits=[Limit("api", rate="1/h", burst=2, per="client"), Limit("all", busy=9)])
     await fill_in_turn(queue, "abc")

@@ -69,7 +69,7 @@ if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
 note_size(q, #envelope)
 q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
 if c.limits then within_limits(q, c, 1) end
-end_park(q)
+end_park(q, worker)
 if q.park then
   local name = client_of(envelope)
   q.park.look({name})

@@ -96,9 +96,10 @@ local function limit_clients(q, text, worker)
   q.park = new_park(q, text, worker)
 end
 
--- Ends what stats has of limits per client, if none holds.
-local function end_park(q)
-  if q.park or q.pauses or not (q.limits and string.find(q.limits, '|', 1, true)) then return end
+-- Ends what stats has of limits per client, if none holds. Sets q.park for pauses.
+local function end_park(q, worker)
+  if q.pauses and not q.park then limit_clients(q, '', worker) end
+  if q.park or not (q.limits and string.find(q.limits, '|', 1, true)) then return end
   q.limits, q.has_written = string.match(q.limits, '^[^|]*'), true
   redis.call('HSET', q.stats, 'limits', q.limits)
 end

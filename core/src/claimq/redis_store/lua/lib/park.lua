@@ -35,6 +35,8 @@ local function new_park(q, text, worker)
   if not most and string.find(before or '', ' client busy ', 1, true) then
     before, counting = '', ''  -- no start is counted from now on: all are counted for the next bound
     set_tail()
+    redis.call('HSET', q.stats, 'limits', q.limits)
+    q.has_written = true
   end
   local in_progress = q.base .. 'in_progress'
   local function is_counted(name) return counting == '' or name <= string.sub(counting or '=', 2) end

@@ -298,8 +298,7 @@ local function take_for(q, c, count)
   if c.paused then count = 0
   else
     if c.limits then count = within_limits(q, c, count) end
-    if q.pauses and not q.park then limit_clients(q, '', c.worker) end
-    end_park(q)
+    end_park(q, c.worker)
   end
   local envelopes = count > 0 and take_or_stop(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end

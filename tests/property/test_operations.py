@@ -170,7 +170,7 @@ class Operations(RuleBasedStateMachine):
         self.world.give_back(name, self.tokens(name, chosen), kind, error, None)
 
     @precondition(some_claimed)
-    @rule(name=queues, chosen=picks, delay=delays, kind=st.sampled_from(("requeue", "postpone", "close")))
+    @rule(name=queues, chosen=picks, delay=delays, kind=st.sampled_from(("requeue", "postpone", "queue")))
     def requeue_or_postpone(self, name: str, chosen: list[int], delay: float | None, kind: str) -> None:
         self.world.give_back(name, self.tokens(name, chosen), kind, "", delay)
 

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from claimq import Limit
 from claimq.waiting.fairness import Fairness
-from testkit.checkers.lockstep import New, World
+from testkit.checkers.lockstep import CLOSINGS, New, World
 from testkit.plugin import FLAVOURS
-from testkit.queues.any_operations import ENDED, EXACT, WORKERS, picks, workers
+from testkit.queues.any_operations import ENDED, EXACT, WORKERS, clients, picks, workers
 from testkit.servers.server import Server
 
 EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
@@ -83,6 +83,25 @@ class Operations(RuleBasedStateMachine):
             self.world.done("q", self.tokens(chosen))
         elif tokens := self.tokens(chosen):
             self.world.give_back("q", tokens, kind, "", None)
+
+    @rule(
+        chosen=picks,
+        unit=st.sampled_from(CLOSINGS),
+        delay=st.sampled_from((1, 6, 90_000)),
+        by_hand=st.sampled_from((0, 0, 5)),
+    )
+    def close(self, chosen: list[int], unit: str, delay: int, by_hand: int) -> None:
+        """What is closed may be paused by hand before."""
+        tokens = self.tokens(chosen)
+        client = self.model.busy[tokens[0]].item.client if tokens and unit == "client" else None
+        if tokens and client != "-":
+            if by_hand:
+                self.world.pause("q", paused=True, seconds=by_hand, client=client)
+            self.world.give_back("q", tokens, unit, "", delay)
+
+    @rule(paused=st.booleans(), seconds=st.sampled_from((None, 5, 30)), client=clients)
+    def pause_or_resume(self, paused: bool, seconds: int | None, client: str | None) -> None:
+        self.world.pause("q", paused=paused, seconds=seconds, client=client)
 
     @rule(worker=workers, pick=st.integers(0, 9))
     def claim_item(self, worker: str, pick: int) -> None:

@@ -25,6 +25,7 @@ from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
 T = TypeVar("T")
+CLOSINGS = ("queue", "client")
 New = tuple[bytes, str | None, str | None, float | None]
 """What a producer says of an item: payload, its own id, client, delay in seconds."""
 
@@ -84,7 +85,9 @@ class World(PolicyWorld):
             assert stored.number("seq") >= self._seqs[name]
             self._seqs[name] = stored.number("seq")
             bare = any(item.is_bare for item in model.lists.get("-", ()))
-            is_awake = stored.wake == 1 or bare or model.held_back.has_limits
+            is_awake = (
+                stored.wake == 1 or bare or model.held_back.has_limits or model.held_back.pauses.has_clients
+            )
             assert is_awake or not model.waiting(), "work waits, and no claim will be woken"
             self._check_snapshot(name)
         self.touched.clear()
@@ -97,6 +100,8 @@ class World(PolicyWorld):
         assert seen.ages == model.ages()
         assert seen.now == model.now / 1000
         assert seen.paused == model.is_paused
+        pauses = {one.client or "": (one.until, one.by_app, one.closed_from) for one in seen.pauses}
+        assert pauses == model.held_back.pauses.seen(model.now)
         room = model.held_back.startable(model.now, len(model.busy))
         assert (seen.limits is None) == (room is None)
         if room and seen.limits:
@@ -203,7 +208,7 @@ class World(PolicyWorld):
             self.models[other].enqueue(wanted)
 
     def give_back(self, name: str, tokens: list[str], kind: str, error: str, delay: float | None) -> None:
-        """fail, permanent, drop, requeue, later (postpone, or close that closes the queue), unclaim (interrupt) or
+        """fail, permanent, drop, requeue, later (postpone; queue or client, which it closes), unclaim (interrupt) or
         crash."""
         queue = self.queue(name)
         calls = {
@@ -212,18 +217,21 @@ class World(PolicyWorld):
             "drop": lambda: queue.drop(tokens, error),
             "requeue": lambda: queue.requeue(tokens, delay=delay),
             "postpone": lambda: queue.later(tokens, delay or 0),
-            "close": lambda: queue.later(tokens, delay or 0, close="queue"),
+            "queue": lambda: queue.later(tokens, delay or 0, close="queue"),
+            "client": lambda: queue.later(tokens, delay or 0, close="client"),
             "interrupt": lambda: queue.unclaim(tokens),
             "crash": lambda: queue.crash(tokens, error),
         }
         outcomes = self.run(calls[kind]())
         said = error if kind in {"fail", "permanent", "drop", "crash"} else ""
-        takes_delay = kind in ("requeue", "postpone", "close")
+        takes_delay = kind in ("requeue", "postpone", *CLOSINGS)
         delay_ms = round(delay * 1000) if delay is not None and takes_delay else None
         model = self.models[name]
-        expected = model.give_back(tokens, "postpone" if kind == "close" else kind, said, delay_ms)
-        if kind == "close" and any(verdict != "lost" for verdict, _ in expected):
-            model.held_back.close(model.now, delay_ms or 0)
+        if kind in CLOSINGS:
+            ends = {model.busy[token].item.client for token in tokens if token in model.busy}
+            for client in {"" for _ in ends} if kind == "queue" else ends - {"-"}:
+                model.held_back.pauses.close(model.now, delay_ms or 0, client)
+        expected = model.give_back(tokens, "postpone" if kind in CLOSINGS else kind, said, delay_ms)
         assert [(one.verdict, round((one.delay or 0) * 1000)) for one in outcomes] == expected
 
     def renew(self, name: str, tokens: list[str]) -> None:

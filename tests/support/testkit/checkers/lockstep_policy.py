@@ -49,12 +49,17 @@ class PolicyWorld(ItemsWorld):
         assert self.run(queue.policy()) == model.policy
         self.repair(name)
 
-    def pause(self, name: str, *, paused: bool, seconds: int | None = None) -> None:
-        """Or resume."""
+    def pause(
+        self, name: str, *, paused: bool, seconds: int | None = None, client: str | None = None
+    ) -> None:
+        """Or resume; the queue or one client."""
         queue, model = self.queue(name), self.models[name]
-        until = None if seconds is None else timedelta(seconds=seconds)
-        self.run(queue.pause(until=until) if paused else queue.resume())
+        pauses = model.held_back.pauses
         if paused:
-            model.held_back.pause(model.now, seconds)
+            until = None if seconds is None else timedelta(seconds=seconds)
+            self.run(queue.pause(client=client, until=until))
+            pauses.pause(model.now, seconds, client or "")
         else:
-            model.held_back.paused_until = 0
+            was_paused = pauses.is_paused(model.now, client or "")
+            assert self.run(queue.resume(client=client)) == was_paused
+            pauses.resume(client or "")

@@ -9,6 +9,7 @@ from claimq.limits import TemporaryLimit as Temporary
 from claimq.limits import in_force, rate_of
 from claimq.policy import Policy
 from testkit.checkers.model_item import Order
+from testkit.checkers.model_pauses import ModelPauses
 
 DEFAULTS = Policy()
 
@@ -30,7 +31,7 @@ class HeldBack:
 
     policy: Policy = DEFAULTS
     temporary: dict[str, Temporary] = field(default_factory=dict[str, Temporary])
-    paused_until: float = 0
+    pauses: ModelPauses = field(default_factory=ModelPauses)
     _starts: dict[tuple[str, str], list[_Start]] = field(default_factory=dict[tuple[str, str], list[_Start]])
     """Of a limit's name, and of a client or "" for all of them."""
     _returned: set[int] = field(default_factory=set[int])
@@ -55,7 +56,9 @@ class HeldBack:
         return self._between("", now, busy) if self.limits(now) else None
 
     def room(self, client: str, now: int, busy: int) -> tuple[float, float]:
-        """The same for a client by the limits that each has. Of its rates only the most is known."""
+        """The same for a client by its pause and the limits that each has. Of its rates only the most is known."""
+        if client != "-" and self.pauses.is_paused(now, client):
+            return 0, 0
         least, most = self._between(client, now, busy) if client != "-" else (inf, inf)
         has_rates = any(limit.per == "client" and limit.rate for limit in self.limits(now))
         return 0 if has_rates and client != "-" else least, most
@@ -124,14 +127,6 @@ class HeldBack:
         names = {limit.name for limit in self.policy.limits} | self.temporary.keys()
         self._starts = {key: one for key, one in self._starts.items() if not key[1] or key[0] in names}
 
-    def pause(self, now: int, seconds: int | None) -> None:
-        """Until it is resumed, or for so many seconds."""
-        self.paused_until = inf if seconds is None else now + 1000 * seconds
-
-    def close(self, now: int, milliseconds: int) -> None:
-        """By an app: the latest end holds."""
-        self.paused_until = max(self.paused_until, now + min(milliseconds, 86_400_000))
-
 
 class UnderPolicy:
     """A queue's clock, its policy, and what that holds back."""
@@ -153,7 +148,7 @@ class UnderPolicy:
     @property
     def is_paused(self) -> bool:
         """Whether no item is claimed."""
-        return self.held_back.paused_until > self.now
+        return self.held_back.pauses.is_paused(self.now)
 
     def is_too_large(self, orders: Iterable[Order]) -> bool:
         """Whether the call is refused."""

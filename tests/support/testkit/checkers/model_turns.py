@@ -39,7 +39,9 @@ class Turns(UnderPolicy):
     @property
     def has_exact_turns(self) -> bool:
         """Whether the documents leave no choice."""
-        return self.policy.fairness.by == "count" and not self.held_back.has_client_limits(self.now)
+        held = self.held_back
+        is_parking = held.pauses.has_clients or held.has_client_limits(self.now)
+        return self.policy.fairness.by == "count" and not is_parking
 
     def _take_in_turn(self, count: int, clients: Sequence[str]) -> list[ModelItem]:
         want = self.most(count, len(clients), len(self.busy))

@@ -361,7 +361,9 @@ def _wrong_keys(stored: Stored) -> Iterator[str]:
     if sorted(stored.held) != sorted([*(entry for _, entry in held), *(f" {key}" for key in left), *gates]):
         yield f"held has {stored.held}, and the items that wait for their keys are {held}"
     waiting = {item.key for items in stored.lists.values() for item in items}
-    if stuck := {key for key, _ in held} - set(busy) - waiting - left - {entry.split()[0] for entry in gates}:
+    paused = {part.removeprefix("key ") for part in stored.pauses}
+    others = set(busy) | waiting | left | paused
+    if stuck := {key for key, _ in held} - others - {entry.split()[0] for entry in gates}:
         yield f"items wait for keys that no other item has: {stuck}"
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from claimq import NewItem, ReliableQueue
+from claimq import NewItem, ReliableQueue, connect
 from testkit.programs.metrics_page import MetricsPage
 from testkit.programs.terminal import Terminal
 from testkit.queues.clock import move_clock
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -50,6 +51,22 @@ def test_status_and_doctor_name_the_client_and_the_cure(
     (check,) = (one for one in checks if one["check"] == "queue q: oldest item")
     assert check["message"].startswith("client acme has 100% of the slots")
     assert check["fix"].startswith("limit each client: ")
+
+
+def test_status_of_many_queues_names_the_client_too(
+    on: Callable[..., Any], queue_do: Callable[..., Any], valkey: Server
+) -> None:
+    async def among_others(queue: ReliableQueue) -> None:
+        await crowd(queue)
+        async with connect(settings=patient(valkey.url)) as server:
+            await server.enqueue({f"other-{number}": ["x"] for number in range(30)})
+            for number in range(30):
+                await server.queue(f"other-{number}").add_to_index()
+
+    queue_do(among_others)
+    lines = on("status").out
+    assert "other-29" in lines
+    assert "client acme has 100% of the slots" in " ".join(lines.split())
 
 
 def test_top_names_the_client_in_the_list_and_of_one_queue(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +93,18 @@ async def status_of(queue: claimq.ReliableQueue) -> tuple[Snapshot, list[WorkerI
 
 
 async def statuses_of(server: claimq.Server, names: Sequence[str]) -> list[tuple[Snapshot, list[WorkerInfo]]]:
-    """As :func:`status_of`, of several queues with few round trips. Of many queues no neighbours are read."""
-    snapshots = await snapshots_of(server.connection, names, neighbours=len(names) <= _MOST_WITH_NEIGHBOURS)
+    """As :func:`status_of`, of several queues with few round trips. Neighbours are read, with one round trip more, of
+    the queues whose items wait longest for those in progress."""
+    snapshots = dict(zip(names, await snapshots_of(server.connection, names), strict=True))
+    delayed = [name for name, one in snapshots.items() if one.claimable and one.lengths[State.BUSY]]
+    delayed = nlargest(_MOST_WITH_NEIGHBOURS, delayed, lambda name: snapshots[name].ages[State.MAIN] or 0.0)
+    snapshots.update(
+        zip(delayed, await snapshots_of(server.connection, delayed, neighbours=True), strict=True)
+    )
     workers = await workers_of_each(server.connection, names)
     return [
-        (snapshot, live_workers(_but_by_hand(some), snapshot.now))
-        for snapshot, some in zip(snapshots, workers, strict=True)
+        (snapshots[name], live_workers(_but_by_hand(some), snapshots[name].now))
+        for name, some in zip(names, workers, strict=True)
     ]
 
 

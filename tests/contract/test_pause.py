@@ -68,6 +68,8 @@ async def test_the_end_of_a_pause_ends_no_suspension(queue: ReliableQueue) -> No
 async def test_an_end_that_is_over_is_refused(queue: ReliableQueue, end: float | timedelta) -> None:
     with pytest.raises(ValueError, match=r"^until is over by the clock of the server; give a later instant"):
         await queue.pause(until=end)
+    with pytest.raises(TypeError, match=r"^until is '1h'; give a timedelta from now, or an instant"):
+        await queue.pause(until="1h")  # type: ignore[arg-type]  # what it refuses
     assert not (await queue.snapshot()).paused
 
 

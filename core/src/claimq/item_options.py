@@ -11,13 +11,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypedDict, cast
 
-from claimq.arguments import Duration, Instant, choice, count, instant, seconds
+from claimq.arguments import Duration, Instant, choice, count, instant, of_type, seconds
 from claimq.model import Item, NewItem, Priority
 
 MAX_REQUEUES: Final = 1_000_000
@@ -182,7 +182,8 @@ def checked_end(name: str, end: object) -> timedelta | float:
     if isinstance(end, timedelta):
         seconds(name, end)
         return end
-    at = instant(name, end)
+    expected = "a timedelta from now, or an instant: Unix seconds or a datetime with a time zone"
+    at = instant(name, of_type(name, end, (datetime, int, float), expected))
     if at > _LATEST_DEADLINE:
         raise ValueError(f"{name} is {at}; give an instant before the year 2286, or none")
     return at

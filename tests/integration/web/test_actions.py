@@ -108,13 +108,15 @@ def test_a_queue_is_paused_and_resumed(user: PageUser, queue: BlockingQueue) -> 
     assert queue.snapshot().paused
     assert "Resume</button>" in user.get("/queues/media")
     assert "media is not paused any more" in user.act("/queues/media", action="resume")
-    assert "ann is paused" in user.act("/queues/media", action="pause", client="ann", reason="too fast")
+    assert "the client ann is paused" in user.act(
+        "/queues/media", action="pause", client="ann", reason="too fast"
+    )
     assert [(pause.client, pause.reason) for pause in queue.snapshot().pauses] == [("ann", "too fast")]
     page = user.get("/queues/media")
     assert "The client ann is paused by" in page
     assert "Resume ann</button>" in page
     assert "ann is not paused any more" in user.act("/queues/media", action="resume", client="ann")
-    assert "acme is paused" in user.act("/queues/media", action="pause", key="acme")
+    assert "the key acme is paused" in user.act("/queues/media", action="pause", key="acme")
     assert "Resume acme</button>" in user.get("/queues/media")
     assert "acme is not paused any more" in user.act("/queues/media", action="resume", key="acme")
     assert not queue.snapshot().pauses

@@ -84,4 +84,5 @@ async def change_queue(name: str, admin: QueueAdmin, form: Form) -> tuple[str, J
         case _:
             done = await admin.update_policy(form.get("changes", ""))
             return f"the policy of {name} is changed", done
-    return f"{form.get('client') or form.get('key') or name} {action.done}", {}
+    part = next((f"the {kind} {form[kind]}" for kind in ("client", "key") if form.get(kind)), name)
+    return f"{part} {action.done}", {}

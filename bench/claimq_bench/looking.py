@@ -53,8 +53,9 @@ class Sizes:
     queues: int
 
 
-_FULL = Sizes(waiting=1_000_000, busy=20_000, failed=100_000, queues=10_000)
-_QUICK = Sizes(waiting=10_000, busy=20_000, failed=100_000, queues=1_000)
+FULL = Sizes(waiting=1_000_000, busy=20_000, failed=100_000, queues=10_000)
+LARGE = Sizes(waiting=5_000_000, busy=20_000, failed=100_000, queues=10_000)
+QUICK = Sizes(waiting=10_000, busy=20_000, failed=100_000, queues=1_000)
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,10 @@ async def fill(queue: ReliableQueue, sizes: Sizes, payload: bytes) -> None:
         )
 
 
-async def report(to: Report, bed: Bed, *, is_quick: bool) -> None:
-    """A table of all looks, and the worst of each kind as a figure."""
-    sizes = _QUICK if is_quick else _FULL
+async def report(to: Report, bed: Bed, *, is_quick: bool, full: Sizes = FULL) -> None:
+    """A table of all looks, and the worst of each kind as a figure. Without the log, which would be gigabytes."""
+    sizes = QUICK if is_quick else full
+    bed.control.config_set("appendonly", "no")
     costs: dict[str, Cost] = {}
     to.heading(
         f"Looking at {sizes.waiting:,} waiting items of {_CLIENTS:,} clients, {sizes.busy:,} busy and "
@@ -198,6 +200,7 @@ async def report(to: Report, bed: Bed, *, is_quick: bool) -> None:
         rows = sizes.queues + 2
         costs |= await _measure(to, bed, proxy, LOOKS_AT_SERVER, pages=-(-rows // 1000), rows=rows)
     bed.empty()
+    bed.control.config_set("appendonly", "yes")
     for name, unit, most, value_of in _FIGURES:
         worst = max(costs, key=lambda look: value_of(costs[look]))
         to.add(Figure(name, f"most: {worst}", value_of(costs[worst]), unit, most=most, limit=worst))
@@ -205,7 +208,7 @@ async def report(to: Report, bed: Bed, *, is_quick: bool) -> None:
 
 async def report_where(to: Report, bed: Bed, *, is_quick: bool) -> None:
     """What the answer costs where an item stands."""
-    waiting = (_QUICK if is_quick else _FULL).waiting
+    waiting = (QUICK if is_quick else FULL).waiting
     to.heading(f"Where an item stands, among {waiting:,} waiting items of {_CLIENTS:,} clients")
     where = await where_us(bed, waiting)
     for place, microseconds in where.items():

@@ -361,7 +361,6 @@ async def _blocking(report: Report, bed: Bed, plan: Plan) -> None:
     bed.control.config_set("appendonly", "no")  # gigabytes that need not be written
     await blocking.report(report, bed, contents, rounds)
     await looking.report(report, bed, is_quick=plan is QUICK)
-    bed.control.config_set("appendonly", "yes")
 
 
 _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
@@ -394,6 +393,8 @@ _PARTS: dict[str, Callable[[Report, Bed, Plan], Awaitable[None]]] = {
     "limiters": lambda report, bed, plan: limiters.report(report, bed, rounds=plan.sidecar_starts),
     "blocking": _blocking,
     "looking": lambda report, bed, plan: looking.report(report, bed, is_quick=plan is QUICK),
+    "looking-large": lambda report, bed, _: looking.report(report, bed, is_quick=False, full=looking.LARGE),
 }
-PARTS = tuple(part for part in _PARTS if part not in ("idle", "cluster", "limiters", "blocking", "looking"))
+_LONG = ("idle", "cluster", "limiters", "blocking", "looking", "looking-large")
+PARTS = tuple(part for part in _PARTS if part not in _LONG)
 """What runs without `--only`."""

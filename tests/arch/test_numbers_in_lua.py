@@ -29,6 +29,7 @@ TEXTS_OF = {
     "delay.lua": {"score"},
     "explain.lua": {"at", "write_weights(q)"},
     "free_keys.lua": {"table.concat(live, ' ')"},
+    "key_limits.lua": {"q.has_keys"},
     "keys.lua": {"to"},
     "order.lua": {"text"},
     "pause.lua": {"text"},

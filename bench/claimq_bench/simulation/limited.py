@@ -23,8 +23,10 @@ class QueueLimits:
 
     def __post_init__(self) -> None:
         for limit in self.limits:
-            if limit.per is Per.CLIENT:
-                raise ValueError(f"{limit.name} is per client, and simulated items have none; use per=queue")
+            if limit.per is not Per.QUEUE:
+                raise ValueError(
+                    f"{limit.name} is per {limit.per}, and simulated items have none; use per=queue"
+                )
 
 
 class Bucket:

@@ -21,8 +21,12 @@ MOST_LIMITS: Final = 8
 PERIODS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 """The units of a rate, in milliseconds."""
 _UNITS: Final = {str(milliseconds): unit for unit, milliseconds in PERIODS.items()}
+UNBOUNDED: Final = 10**9
+"""What the scripts reply for the items that may start, if no limit bounds these."""
 HIGHEST: Final = 1_000_000
 """Highest number of a rate, a burst and a bound."""
+MOST_OF_KEY: Final = 100
+"""Highest bound per key: a claim and its end look at all claims of the item's key."""
 NAME_PATTERN: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 RATE_PATTERN: Final = "(?:[1-9][0-9]{0,5}|1000000)/[smhd]"
 NAME_FORM: Final = "up to 63 lower-case letters, digits and '-', a letter or digit first and last"
@@ -32,17 +36,19 @@ RATE_FORM: Final = "a rate such as 100/s: 1 to 1000000 items, and s, m, h or d"
 
 
 class Per(StrEnum):
-    """What a limit holds for: all items of the queue together, or those of each client."""
+    """What a limit holds for: all items of the queue together, those of each client, or those of each key."""
 
     QUEUE = "queue"
     CLIENT = "client"
+    KEY = "key"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
     """At most so many items of the queue start in a time, or are in progress at once; give ``rate`` or ``busy``.
 
-    ``per``: ``"client"`` if it holds for each client. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
+    ``per``: ``"client"`` or ``"key"`` if it holds for each client or key; without a limit ``busy`` per key, which may
+    be up to 100, it is 1. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
     every window of w seconds at most ``burst + rate * w`` items start, by the server's clock. A start is a claim that
     is not given back. ``burst``: 1 unless given, so that starts are spread evenly. ``busy``: items in progress.
     """
@@ -61,23 +67,21 @@ class Limit:
         if self.rate is not None:
             rate_of(where + "rate", self.rate)
         burst = optional_count(where + "burst", self.burst, least=1, most=HIGHEST)
-        optional_count(where + "busy", self.busy, least=1, most=HIGHEST)
+        most_busy = MOST_OF_KEY if self.per is Per.KEY else HIGHEST
+        optional_count(where + "busy", self.busy, least=1, most=most_busy)
         if self.burst == 1:  # which is the same as none, and as it is stored
             object.__setattr__(self, "burst", None)
         if (self.rate is None) == (self.busy is None):
-            raise ValueError(f"limits: {self.name} has {self._both_or_none()}; give one of rate and busy")
+            amount = "neither rate nor busy" if self.rate is None else "both rate and busy"
+            raise ValueError(f"limits: {self.name} has {amount}; give one of rate and busy")
         if burst is not None and self.rate is None:
             raise ValueError(f"limits: {self.name} has a burst without a rate; give the rate, or no burst")
 
-    def _both_or_none(self) -> str:
-        return "both rate and busy" if self.rate is not None else "neither rate nor busy"
-
     def __str__(self) -> str:
         scope = "" if self.per is Per.QUEUE else f"per={self.per},"
-        if self.rate is None:
-            return f"{self.name}:{scope}busy={self.busy}"
-        return f"{self.name}:{scope}rate={self.rate}" + (
-            f",burst={self.burst}" if self.burst is not None else ""
+        burst = "" if self.burst is None else f",burst={self.burst}"
+        return f"{self.name}:{scope}" + (
+            f"busy={self.busy}" if self.rate is None else f"rate={self.rate}{burst}"
         )
 
     @property
@@ -120,10 +124,11 @@ class TemporaryLimit:
 
 @dataclass(frozen=True, slots=True)
 class LimitsNow:
-    """The limits of a queue at one instant. ``startable``: how many items may start; ``by_rate``: how many each rate,
-    and each limit per client, lets start. ``next_start_in``: seconds until the next one may start; None if one may
-    start now, or only after the end of another. ``clients``: how many have items in main, if a limit holds per client;
-    for many of them ``startable`` is an estimate."""
+    """The limits of a queue at one instant. ``startable``: how many items may start (``UNBOUNDED``); ``by_rate``: how
+    many each rate, and each limit per client, lets start. ``next_start_in``: seconds until the next one may start; None
+    if one may start now, or only after the end of another. ``clients``: how many have items in main, if a limit holds
+    per client; for many of them ``startable`` is an estimate. Limits per key count in none of these: what they hold
+    back has left main."""
 
     limits: Limits
     startable: int
@@ -135,7 +140,7 @@ class LimitsNow:
         """On how many items workers can work at the same time, if an item takes so many seconds and so many are in
         progress."""
         most, by_rate = list[float](), list[float]()
-        for limit in self.limits:
+        for limit in (limit for limit in self.limits if limit.per is not Per.KEY):
             times = self.clients if limit.per is Per.CLIENT else 1
             if limit.rate is not None:
                 by_rate.append(times * service / limit.interval)
@@ -143,14 +148,16 @@ class LimitsNow:
                 most.append(busy + self.startable if limit.per is Per.CLIENT else limit.busy)
         if by_rate:
             most.append(min(by_rate) + max(self.startable - 1, 0))
-        return min(most)
+        return min(most, default=busy + self.startable)
 
     def holding(self, busy: int) -> Limits:
         """The limits that let nothing start while so many items are in progress."""
         return tuple(limit for limit in self.limits if self.startable_by(limit, busy) == 0)
 
-    def startable_by(self, limit: Limit, busy: int) -> int:
-        """How many items one of the limits lets start while so many are in progress."""
+    def startable_by(self, limit: Limit, busy: int) -> int | None:
+        """How many items one of the limits lets start while so many are in progress; None for one per key."""
+        if limit.per is Per.KEY:
+            return None
         if limit.busy is None or limit.per is Per.CLIENT:
             return self.by_rate.get(limit.name, 0)
         return max(0, limit.busy - busy)
@@ -158,7 +165,7 @@ class LimitsNow:
     @property
     def longest_interval(self) -> float:
         """Seconds between two starts of a queue whose items always wait."""
-        return max((limit.interval for limit in self.limits), default=0.0)
+        return max((limit.interval for limit in self.limits if limit.per is not Per.KEY), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +379,7 @@ def _read(limit: str) -> Limit:
         key, equals, value = setting.partition("=")
         if key not in ("rate", "burst", "busy", "per") or not equals:
             raise ValueError(
-                f"{setting!r} of {name} is no setting; write rate=100/s, burst=200, busy=20 or per=client"
+                f"{setting!r} of {name} is no setting; write rate=100/s, burst=200, busy=20, per=client or per=key"
             )
         if key in values:
             raise ValueError(f"{name} has {key} twice; give it once")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from claimq import Limit, Policy
-from claimq.limits import LimitsNow, load_limits, read_limits, shown_limits, stored_limits
+from claimq.limits import UNBOUNDED, LimitsNow, load_limits, read_limits, shown_limits, stored_limits
 
 LIMITS = (Limit("api", rate="100/s", burst=200), Limit("slow", rate="5/h"), Limit("licences", busy=20))
 
@@ -41,7 +41,7 @@ def test_the_config_has_milliseconds_and_a_burst_of_at_least_one() -> None:
         (lambda: Policy(limits=[Limit(f"l{i}", busy=1) for i in range(9)]), "has 9 limits; give at most 8"),
         (
             lambda: read_limits("api:rate"),
-            "'rate' of api is no setting; write rate=100/s, burst=200, busy=20 or per=client",
+            "'rate' of api is no setting; write rate=100/s, burst=200, busy=20, per=client or per=key",
         ),
         (lambda: read_limits("api:speed=1"), "'speed=1' of api is no setting"),
         (lambda: read_limits("api:busy=1,busy=2"), "api has busy twice"),
@@ -89,5 +89,21 @@ def test_a_limit_per_client_is_written_and_stored_with_its_scope() -> None:
 
 
 def test_a_scope_that_no_limit_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="limits: api: per is 'key'; give one of: queue, client"):
-        Limit("api", rate="1/s", per="key")
+    with pytest.raises(ValueError, match="limits: api: per is 'worker'; give one of: queue, client, key"):
+        Limit("api", rate="1/s", per="worker")
+
+
+def test_a_limit_per_key_is_read_stored_and_bounded() -> None:
+    (limit,) = read_limits("each:per=key,busy=100")
+    assert (str(limit), limit.stored) == ("each:per=key,busy=100", "each key busy 100")
+    with pytest.raises(ValueError, match="limits: each: busy is 101; give 1 to 100"):
+        Limit("each", busy=101, per="key")
+
+
+def test_limits_per_key_bound_neither_slots_nor_what_may_start() -> None:
+    limits = read_limits("each:per=key,busy=2;calls:per=key,rate=1/h")
+    now = LimitsNow(limits, UNBOUNDED, None)
+    assert now.useful_slots(10, 5) > 10**8
+    assert (now.holding(5), now.longest_interval) == ((), 0)
+    both = LimitsNow((*limits, Limit("slots", busy=7)), 2, None)
+    assert (both.useful_slots(10, 5), both.startable_by(limits[0], 5)) == (7, None)

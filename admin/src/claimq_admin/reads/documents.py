@@ -16,6 +16,7 @@ from math import isfinite
 from typing import Any
 
 from claimq.item_options import ITEM_OPTIONS
+from claimq.limits import UNBOUNDED
 from claimq.model import (
     Enqueued,
     Item,
@@ -173,7 +174,7 @@ def limits(queue: str, snapshot: Snapshot) -> Json:
     return {
         "queue": queue,
         "limits": [{"name": name, **row} for name, row in rows.items()],
-        "startable": now.startable if now else None,
+        "startable": now.startable if now and now.startable < UNBOUNDED else None,
         "next_start_in": now.next_start_in if now else None,
         "waiting": snapshot.lengths[State.MAIN],
         "in_progress": busy,

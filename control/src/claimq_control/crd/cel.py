@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from claimq.limits import MOST_OF_KEY
 from claimq_control.crd.cel_redis import REDIS_RULES
 from claimq_control.crd.cel_rule import CelRule, joined
 from claimq_control.manifest.parsing import LONGEST_LABEL, LONGEST_NAME
@@ -138,6 +139,12 @@ _LIMIT_RULES = (
         "!has(self.burst) || has(self.rate) || !has(self.busy)",
         "does nothing without rate; give rate, or remove burst",
         ".burst",
+    ),
+    CelRule(
+        "rate-or-busy",
+        f"!has(self.busy) || !has(self.per) || self.per != 'key' || self.busy <= {MOST_OF_KEY}",
+        f"is too high, and per is key; give at most {MOST_OF_KEY}",
+        ".busy",
     ),
 )
 

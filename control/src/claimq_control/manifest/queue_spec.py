@@ -165,7 +165,7 @@ class LimitSpec:
         "Name of the limit.", required=True, pattern=f"^{NAME_PATTERN}$", form=NAME_FORM, longest=63
     )
     per: Per = choice(
-        "`client`: the limit holds for each client; items without a client have none.", Per.QUEUE
+        "`client` or `key`: the limit holds for each client or key; items without one have none.", Per.QUEUE
     )
     rate: str | None = text(
         "How many items may start in a second (s), minute (m), hour (h) or day (d), such as 100/s. In every window "

@@ -287,6 +287,8 @@ class Inspecting(Listing):
             "levels",
             "keys",
             "held",
+            "limited",
+            "starts",
             "clients",
             "heads",
             "delayed",
@@ -361,9 +363,8 @@ def read_snapshot(reply: Any) -> Snapshot:
 
 
 def _facts(state: State, reply: list[Any]) -> Facts:
-    now, raw, due, before, length, waiting, busy, hold, limit, until, workers, is_free, token, item, kept = (
-        reply
-    )
+    now, raw, due, before, length, waiting, busy, hold, *rest = reply
+    limit, until, per, workers, is_free, token, item, kept = rest
     return Facts(
         read_row(state, raw, b"", due),
         int(now) / 1000,
@@ -375,8 +376,9 @@ def _facts(state: State, reply: list[Any]) -> Facts:
         is_worker_free=bool(is_free),
         holder=token.decode("utf-8", "replace"),
         held_item=item.decode("utf-8", "replace"),
-        client_limit=limit.decode("ascii", "replace"),
-        client_until=instant_ms(until) / 1000 if until else None,
+        limit=limit.decode("ascii", "replace"),
+        limit_until=instant_ms(until) / 1000 if until else None,
+        limit_per=per.decode(),
         kept_slots=kept,
     )
 

@@ -8,7 +8,7 @@
 ``high``, ``low``      list    the same for items with a priority
 ``high:CLIENT``, ...   list    the same for items of one client with a priority
 ``levels``             hash    client ("-": none) -> count of its items that were claimed before lower ones
-``keys``               hash    key of items -> token of the claim that has taken it
+``keys``               hash    key of items -> token of the claim that has taken it, or several
 ``held``               zset    "KEY PLACE" of each item of ``delayed`` that waits for its key (score 0)
 ``clients``            zset    client that has items ("-": ``main``) -> its tag; the lowest has the next turn
 ``heads``              zset    client -> when its oldest item was enqueued (ms)
@@ -18,7 +18,8 @@
 ``shares``             hash    client -> its processing time and items in progress, where clients take turns by time
 ``turns``              hash    nonce of a claim call -> the clients of its items, for the same
 ``bytes``              hash    client -> items and bytes of it in main and in delayed, where bytes are bounded
-``starts``             hash    client -> levels of the rates that it has of its own
+``limited``            zset    key of items -> when the next of its items may start (ms), while a rate holds them back
+``starts``             hash    client, or "key KEY" -> levels of the rates that it has of its own
 ``in_progress``        hash    client -> number of its items in progress, while a limit on these holds per client
 ``busy:WORKER``        hash    token -> envelope
 ``leases``             zset    token -> end of the lease (ms)
@@ -60,6 +61,7 @@ TYPES = {
     "shares": "hash",
     "turns": "hash",
     "bytes": "hash",
+    "limited": "zset",
     "starts": "hash",
     "in_progress": "hash",
     "leases": "zset",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from claimq.limits import Limit, LimitsNow, Pause, TemporaryLimit
+from claimq.limits import Limit, LimitsNow, Pause, Per, TemporaryLimit
 from claimq.model import Located, Snapshot, State
 from claimq.waiting.texts import changes_text, format_time, paused_text, printable
 
@@ -73,9 +73,9 @@ class Where:
 class Facts:
     """What a call has read of an item that waits. ``ahead`` as in :class:`Where`, ``waiting``: items of main, ``busy``:
     items in progress, ``workers``: those seen lately, ``is_worker_free``: whether one waits for an item, ``holder``:
-    the token of the claim that has the item's key, ``held_item``: its item, both may be empty; ``client_limit`` and
-    ``client_until``: the limit at which its client is, if it is at one, and until when, ``kept_slots``: free ones that
-    are kept for other clients."""
+    the token of the claim that has the item's key, ``held_item``: its item, both may be empty; ``limit`` and
+    ``limit_until``: the limit at which its client or key (``limit_per``) is, if it is at one, and until when,
+    ``kept_slots``: free ones that are kept for other clients."""
 
     located: Located
     now: float
@@ -87,8 +87,9 @@ class Facts:
     is_worker_free: bool
     holder: str = ""
     held_item: str = ""
-    client_limit: str = ""
-    client_until: float | None = None
+    limit: str = ""
+    limit_until: float | None = None
+    limit_per: str = Per.CLIENT
     kept_slots: int = 0
 
 
@@ -131,7 +132,7 @@ def _paused(facts: Facts) -> _Cause | None:
 
 
 def _key_busy(facts: Facts) -> _Cause | None:
-    if not _waits_for_key(facts):
+    if not _waits_for_key(facts) or _is_key_limited(facts):
         return None
     if not facts.holder:
         return _Cause(f"another item with its key {facts.located.item.key} comes first")
@@ -140,10 +141,14 @@ def _key_busy(facts: Facts) -> _Cause | None:
     return _Cause(f"its key {facts.located.item.key} is busy: {worker} has {item} with it")
 
 
+def _is_key_limited(facts: Facts) -> bool:
+    return bool(facts.limit) and facts.limit_per == Per.KEY
+
+
 def _limit(facts: Facts) -> _Cause | None:
     limits = facts.hold.limits
-    if limits is not None and facts.client_limit:
-        return _limit_of_client(facts, limits)
+    if limits is not None and facts.limit:
+        return _limit_of_part(facts, limits)
     if limits is None or limits.startable:
         return None
     holding = limits.holding(facts.busy)
@@ -156,18 +161,16 @@ def _limit(facts: Facts) -> _Cause | None:
     return _Cause(f"{_named(holding)} of the queue is reached{when}{changes}", until)
 
 
-def _limit_of_client(facts: Facts, limits: LimitsNow) -> _Cause:
-    """The items of its client before it start before it, one after the other."""
-    limit = next((limit for limit in limits.limits if limit.name == facts.client_limit), None)
-    until = facts.client_until
-    if until is not None and limit is not None:
+def _limit_of_part(facts: Facts, limits: LimitsNow) -> _Cause:
+    """The items of its client before it start before it, one after the other; those of its key count already."""
+    limit = next((limit for limit in limits.limits if limit.name == facts.limit), None)
+    until, item = facts.limit_until, facts.located.item
+    if until is not None and limit is not None and limit.per is Per.CLIENT:
         until += facts.ahead.least * limit.interval
     when = "an item of it in progress ends" if until is None else f"about {format_time(until)}"
     changes = changes_text(facts.hold.temporary, [limit] if limit else [])
-    client = facts.located.item.client
-    return _Cause(
-        f"the limit {facts.client_limit} of its client {client} is reached until {when}{changes}", until
-    )
+    part = f"key {item.key}" if _is_key_limited(facts) else f"client {item.client}"
+    return _Cause(f"the limit {facts.limit} of its {part} is reached until {when}{changes}", until)
 
 
 def _named(limits: Sequence[Limit]) -> str:

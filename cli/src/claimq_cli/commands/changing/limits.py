@@ -72,9 +72,9 @@ async def _state(admin: QueueAdmin) -> str:
 
 
 def _row(row: dict[str, Any]) -> list[str]:
-    is_off = row["startable"] is None
+    is_off = row["rate"] is None and row["busy"] is None
     names = ("name", "rate", "burst", "busy", "per")
     limit = f"{row['name']}: off" if is_off else str(Limit(*(row[name] for name in names)))
     until = iso_instant(row["until"]) if row["until"] else "-"
-    startable = "-" if is_off else f"{row['startable']:,}"
+    startable = "-" if row["startable"] is None else f"{row['startable']:,}"
     return [limit, startable, until, row["by"] or "-", row["reason"] or "-"]

@@ -50,17 +50,19 @@ if #envelopes == 0 then
   if q.stopped or q.past or q.waiting then return {'AGAIN'} end
   local wait = c.wait == '' and '' or whole(setting(c.wait, 1000, 0, 86400000))
   local waits = tonumber(ARGV[9]) or tonumber(wait) or math.huge
-  if c.next_start and q.left > 0 and c.next_start - q.now <= waits then
+  local start = c.next_start and q.left > 0 and c.next_start or c.key_start
+  if start and c.key_start then start = math.min(start, c.key_start) end
+  if start and start - q.now <= waits then
     -- One worker waits for the instant when a rate lets the next item start. Its claim leaves a wake token.
     -- The others sleep as if nothing waited, so that they do not all come at that instant.
     local at, waiter = string.match(redis.call('HGET', q.stats, 'limits_waiter') or '', '^(%d+) (.*)$')
     at = tonumber(at) or 0
-    if at <= q.now or at > c.next_start or waiter == worker then
-      redis.call('HSET', q.stats, 'limits_waiter', whole(c.next_start) .. ' ' .. worker)
-      c.due = whole(math.min(tonumber(c.due) or c.next_start, c.next_start))
+    if at <= q.now or at > start or waiter == worker then
+      redis.call('HSET', q.stats, 'limits_waiter', whole(start) .. ' ' .. worker)
+      c.due = whole(math.min(tonumber(c.due) or start, start))
     end
   end
-  local reason = q.is_kept and 2 or c.limits and (q.is_full or q.left > 0) and 2 or 0
+  local reason = (q.is_kept or c.limits and (q.is_full or q.left > 0 or c.key_start)) and 2 or 0
   if c.is_closed then reason = q.client_items + count_in(q, '-') > 0 and 2 or 0
   elseif c.paused or q.pauses and q.left > 0 and is_rest_paused(q) then reason = 1 end
   return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,

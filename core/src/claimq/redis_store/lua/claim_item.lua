@@ -33,9 +33,20 @@ local function take_its_key(envelope)
   local key, place = key_of_item(envelope), place_of(envelope)
   if not key then return end
   local others = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
-  others[#others + 1] = ''
-  q.keys, q.others = {[key] = 1}, table.concat(others, ' ')
+  q.takers, q.others = {key, 1}, {[key] = #others > 0 and table.concat(others, ' ') or nil}
   if place then leave_held(q, key, place) end
+  return key
+end
+
+-- Counts the item for the rates of its key.
+local function count_key(limits, key)
+  -- include start_limits key_rates
+  local rates = limits_of(in_force(q, limits), 'key')
+  if #rates == 0 then return end
+  local key_rates = new_key_rates(q, rates)
+  key_rates.look({key})
+  key_rates.count(key)
+  key_rates.write()
 end
 
 -- Counts the item for the share of its client.
@@ -64,11 +75,12 @@ else
   redis.call('ZREM', q.delayed, envelope)
   leave_delayed(q, client_of(envelope), envelope)
 end
-if q.has_keys then take_its_key(envelope) end
+local key = q.has_keys and take_its_key(envelope)
 if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
 note_size(q, #envelope)
 q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
 if c.limits then within_limits(q, c, 1) end
+if key and c.limits and has_key_limits(q, c.limits) then count_key(c.limits, key) end
 end_park(q, worker)
 if q.park then
   local name = client_of(envelope)

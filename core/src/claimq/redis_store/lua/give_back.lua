@@ -37,21 +37,33 @@ local function return_starts(q, text, items)
     end
     return table.concat(texts)
   end
-  local rates, of_client, names, words = limits_of(text, 'client'), {}, {}, {}
-  for _, item in ipairs(#rates > 0 and items or {}) do
-    if item.client ~= '-' then
-      if not of_client[item.client] then of_client[item.client], names[#names + 1] = {}, item.client end
-      table.insert(of_client[item.client], item)
+  -- The same for what each client, or each key, has; name_of: its field of `starts`. Only claims of the
+  -- number since, or later ones, have counted. Returns the names.
+  local function return_each(scope, name_of, since, before)
+    local rates, items_of, names, words = limits_of(text, scope), {}, {}, {}
+    since = before == limits_per(text, scope) and tonumber(since) or math.huge
+    for _, item in ipairs(#rates > 0 and items or {}) do
+      local name = name_of(item)
+      if name then
+        if not items_of[name] then items_of[name], names[#names + 1] = {}, name end
+        table.insert(items_of[name], item)
+      end
     end
+    local stored = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names)) or {}
+    for i, name in ipairs(names) do
+      for _, rate in ipairs(rates) do read_level(q, rate, stored[i]) end
+      words[2 * i - 1], words[2 * i] = name, levels_after(rates, items_of[name], since)
+    end
+    if #words > 0 then redis.call('HSET', q.base .. 'starts', unpack(words)) end
+    return names
   end
-  local stored = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names)) or {}
   local _, _, _, number, before = read_tail(q)
-  local since = before == client_limits(text) and tonumber(number) or math.huge
-  for i, name in ipairs(names) do
-    for _, rate in ipairs(rates) do read_level(q, rate, stored[i]) end
-    words[2 * i - 1], words[2 * i] = name, levels_after(rates, of_client[name], since)
-  end
-  if #words > 0 then redis.call('HSET', q.base .. 'starts', unpack(words)) end
+  local names = return_each('client', function(item) return item.client ~= '-' and item.client end, number,
+    before)
+  return_each('key', function(item)
+    local key = item.meta.options and item.meta.options.key
+    return key and 'key ' .. key
+  end, string.match(q.has_keys or '', '^1 (%d+) %S+ (.*)$'))
   q.limits = string.sub(q.limits, 1, 1) .. levels_after(read_limits(q, text, 0), items, 0) .. tail_of(q)
   q.has_starts = true
   return names

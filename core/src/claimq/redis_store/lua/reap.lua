@@ -17,6 +17,10 @@
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
 local policy = policy_of(q)
+local function let_go()
+  -- include start_limits key_limits
+  return let_keys_go(q, in_force(q, policy.limits or ''))
+end
 local next_pause = next_pause_end(redis.call('HGET', q.config, 'pauses'))
 local function pauses_over()
   -- include pauses pause
@@ -88,7 +92,7 @@ local function end_old_pauses()
   -- include pauses pause
   return end_pauses(q, over)
 end
-local released = over and end_old_pauses() or 0
+local released, has_more_keys = over and end_old_pauses() or 0, false
 
 -- Whether others of its key wait behind the item; now it is not in their way any more.
 local function had_gate(item)
@@ -109,10 +113,15 @@ for i, item in ipairs(arrived) do
 end
 to_heads(q, ahead)
 if q.entering then enter_ring(q) end
+if has_key_limits(q, policy.limits) then
+  local let, more = let_go()
+  released, has_more_keys = released + let, more
+  if let > 0 then leave_wake_token(q) end
+end
 if #arrived > 0 then leave_wake_token(q) end
 local crashes = is_lost and 0 or #items
 q.counts.crashes, q.counts.expired = crashes, crashes
 q.counts.due, q.counts.repaired = #due, orphans
 if #ended + #due + released > 0 then close(q, q.counts) else touch(q) end
 return {'OK', whole(q.now), #due + released, orphans, (#ended + #due >= limit or is_cut or found.more
-  or not has_room(q, 0)) and 1 or 0, unpack(reply)}
+  or has_more_keys or not has_room(q, 0)) and 1 or 0, unpack(reply)}

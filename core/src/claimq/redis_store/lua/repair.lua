@@ -109,10 +109,7 @@ local function repair_held()
     last = redis.call('ZSCORE', q.delayed, envelope)
     if key then
       lost = lost + redis.call('ZADD', q.base .. 'held', '0', held_entry(key, tonumber(last)))
-      local entry = redis.call('HGET', q.base .. 'keys', key)
-      if #live_tokens(q, entry) == 0 and not (has_pauses and paused_until(q, 'key ' .. key)) then
-        free[#free + 1] = key
-      end
+      if may_go(q, key) and not (has_pauses and paused_until(q, 'key ' .. key)) then free[#free + 1] = key end
     end
   end
   local has_more = #page == limit or not has_room(q, 0)
@@ -125,11 +122,12 @@ local function old_starts()
   -- include start_limits
   local key, limits = q.base .. 'starts', redis.call('HGET', q.config, 'limits') or ''
   if redis.call('HLEN', key) == 0 or string.find(limits, '|', 1, true) then return {}, '0' end
-  local from, rates, gone = redis.call('HGET', stats, 'repair_starts') or '0', limits_of(limits, 'client'), {}
+  local from, gone = redis.call('HGET', stats, 'repair_starts') or '0', {}
+  local of_client, of_key = limits_of(limits, 'client'), limits_of(limits, 'key')
   local page = redis.call('HSCAN', key, string.match(from, '^%d+$') or '0', 'COUNT', whole(limit))
   for i = 1, #page[2], 2 do
     local level = 0
-    for _, rate in ipairs(rates) do
+    for _, rate in ipairs(string.find(page[2][i], ' ', 1, true) and of_key or of_client) do
       read_level(q, rate, page[2][i + 1])
       level = level + rate.level
     end

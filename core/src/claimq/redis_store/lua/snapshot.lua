@@ -37,10 +37,17 @@ end
 local failed_count, delayed_count = redis.call('ZCARD', q.base .. 'failed'), redis.call('ZCARD', q.delayed)
 local failed, due = first_score(q.base .. 'failed', failed_count), first_score(q.delayed, delayed_count)
 if due ~= '' and tonumber(due) > LAST_MS then due = 'inf' end  -- that of an item that is held for its key
-local soon = due == '' and 0
-  or redis.call('ZCOUNT', q.delayed, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
+local function soon_of(key)
+  return redis.call('ZCOUNT', key, '(' .. whole(q.now + 1), whole(q.now + tonumber(ARGV[1])))
+end
+local soon = due == '' and 0 or soon_of(q.delayed)
 local for_keys = due ~= '' and q.has_keys
   and redis.call('ZCOUNT', q.delayed, '(' .. whole(LAST_MS), '+inf') or 0
+if has_key_limits(q) then  -- what a key's rate holds back is due when it may start: one item of each key
+  local start = tonumber(redis.call('ZRANGE', q.base .. 'limited', 0, 0, 'WITHSCORES')[2])
+  if start and for_keys > 0 then due = whole(math.min(tonumber(due) or start, start)) end
+  soon = soon + soon_of(q.base .. 'limited')
+end
 local function neighbours_of()
   -- include neighbours
   return neighbours(q, held)

@@ -6,11 +6,11 @@
 --   an item of main that is sought by 5, when it entered main (ms, or "": as its id was enqueued)
 -- Replies: {"OK", now, envelope, due (ms, or ""), items of its client and priority that are before it (all of
 --   them for a delayed one) and how many there are, all items of main, items in progress, what holds back the
---   items as in lib/held_back.lua, the limit at which its client is and until when (ms; both may be ""),
---   workers that were seen within 20 s, 1 if one of them waits for an item, token of the claim that has the
---   item's key (or ""), id of its item if no item had over 64 KiB (or ""), how many free slots are kept from
---   its client}; {"MOVED"}: it is not within 100
---   places of the position, or was not found by the instant
+--   items as in lib/held_back.lua, the limit at which its client or key is and until when (ms; both may be
+--   ""), "client" or "key", workers that were seen within 20 s, 1 if one of them waits for an item, token of
+--   a claim that has the item's key (or "": it is free), id of its item if no item had over 64 KiB (or ""),
+--   how many free slots are kept from its client}; {"MOVED"}: it is not within 100 places of the position, or
+--   was not found by the instant
 -- Cost: as finding the item by its place; by an instant, that of O(log n) places
 -- include limits queue id_check keeper levels client_of paused held_back
 
@@ -58,15 +58,15 @@ local function meta_of()
   return is_plain(envelope) and {} or parse(q, envelope, '0').meta
 end
 
--- The token of the claim that has a key, and the id of its item.
-local function holder_of(meta)
+-- The token of a claim that has a busy key, the id of its item, and how many claims have the key.
+local function holder_of(key)
   -- include keys
-  local key = meta.options and meta.options.key
-  local token = key and live_tokens(q, redis.call('HGET', q.base .. 'keys', key))[1]
-  if not token then return '', '' end
+  local live = key and live_tokens(q, redis.call('HGET', q.base .. 'keys', key)) or {}
+  local token = live[1]
+  if #live < most_of_key(q) then return '', '', #live end
   local busy = q.base .. 'busy:' .. string.match(token, '^(.*)/')
   local held = q.largest <= SMALL_BYTES and redis.call('HGET', busy, token) or ''
-  return token, string.match(held, '^cq1[ !](%S+)') or ''
+  return token, string.match(held, '^cq1[ !](%S+)') or '', #live
 end
 
 local meta = (q.has_keys or q.has_levels) and meta_of() or {}
@@ -75,24 +75,36 @@ if state ~= 'main' then
   length = redis.call('LLEN', list_of(q, client_of(envelope), meta.options and meta.options.priority))
   before, due = length, redis.call('ZSCORE', q.delayed, envelope)
 end
-local token, holder = '', ''
-if q.has_keys then token, holder = holder_of(meta) end
 local function kept()
   -- include kept_from
   return kept_from(q, client_of(envelope), busy_count(q))
 end
 local key = meta.options and meta.options.key
+local token, holder, of_key = '', '', 0
+if q.has_keys then token, holder, of_key = holder_of(key) end
 local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
 local back = held_back(q, held, parts)
-local function limit_of_client(limits)
+
+-- The limit at which its client or its key is, until when, and "client" or "key".
+local function limit_of_part(limits)
   -- include start_limits client_room
-  return client_limit(q, in_force(q, limits), client_of(envelope))
+  local client, limit, at = client_of(envelope), '', ''
+  limits = in_force(q, limits)
+  if client ~= '-' then
+    local busy = redis.call('HGET', q.base .. 'in_progress', client)
+    limit, at = limit_at(q, limits, 'client', setting(busy, 0, 0, LAST_NUMBER), client)
+  end
+  if limit ~= '' or not key then return limit, at, 'client' end
+  local before_it = tonumber(due) and redis.call('ZLEXCOUNT', q.base .. 'held', '[' .. key .. ' ',
+    '(' .. key .. format_text(' %016d', due)) or 0
+  limit, at = limit_at(q, limits, 'key', of_key, 'key ' .. key, before_it)
+  return limit, at, 'key'
 end
-local limit, limited_until = '', ''
-if back[5] ~= '' then limit, limited_until = limit_of_client(back[5]) end
+local limit, limited_until, limit_of = '', '', ''
+if back[5] ~= '' then limit, limited_until, limit_of = limit_of_part(back[5]) end
 return {'OK', whole(q.now), envelope, due, before, length, count_in(q, '-') + q.client_items, held,
-  back, limit, limited_until,
+  back, limit, limited_until, limit_of,
   redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf'),
   redis.call('LLEN', q.base .. 'wake') == 0 and 1 or 0, token, holder,
   q.stored_reserve and kept() or 0}

@@ -32,17 +32,18 @@ local function client_room(q, text)
   return room + count_in(q, '-'), clients, first_unparked(q)
 end
 
--- The limit at which a client is, and when it may start an item again (ms; "": when one of its items ends).
-local function client_limit(q, text, name)
-  local rates, limit, at = limits_of(text, 'client'), '', ''
-  for full, most in string.gmatch(text, '([%w-]+) client busy (%d+)') do
-    local busy = name ~= '-' and redis.call('HGET', q.base .. 'in_progress', name)
-    if setting(busy, 0, 0, LAST_NUMBER) >= tonumber(most) then return full, '' end
+-- The limit at which a client or key is, and when it may start an item again (ms; "": when one of its items
+-- ends), also `after` others. text: the limits in force, scope: "client" or "key", busy: its items in
+-- progress, field: its name in `starts`.
+local function limit_at(q, text, scope, busy, field, after)
+  local rates, limit, at = limits_of(text, scope), '', ''
+  for full, most in string.gmatch(text, '([%w-]+) ' .. scope .. ' busy (%d+)') do
+    if busy >= tonumber(most) then return full, '' end
   end
-  local levels = #rates > 0 and name ~= '-' and redis.call('HGET', q.base .. 'starts', name)
+  local levels = #rates > 0 and redis.call('HGET', q.base .. 'starts', field)
   for _, rate in ipairs(levels and rates or {}) do
     read_level(q, rate, levels)
-    local start = free_of(rate) < 1 and start_of(rate)
+    local start = free_of(rate) < 1 and start_of(rate, after)
     if start and (at == '' or start > at) then limit, at = rate.name, start end
   end
   return limit, at == '' and at or whole(at)

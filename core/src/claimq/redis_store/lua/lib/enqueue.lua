@@ -154,7 +154,7 @@ end
 -- the field of stats is lost.
 local function begin_keys(q)
   if not q.has_keys then
-    q.has_keys = true
+    q.has_keys = '1'
     redis.call('HSET', q.stats, 'keys', '1')
     redis.call('HSET', q.base .. 'keys', NO_KEY, '')
   end

@@ -100,7 +100,8 @@ local function flush(q, plan)
     end
     for _, key in ipairs({q.clients, q.heads, q.leases, q.base .. 'claims', q.base .. 'removed',
       q.base .. 'wake', q.base .. 'ids', q.base .. 'levels', q.base .. 'keys', q.base .. 'bytes',
-      q.base .. 'in_progress', q.base .. 'shares', q.base .. 'turns', q.base .. 'slots'}) do
+      q.base .. 'in_progress', q.base .. 'limited', q.base .. 'shares', q.base .. 'turns',
+      q.base .. 'slots'}) do
       redis.call('UNLINK', key)
     end
   end

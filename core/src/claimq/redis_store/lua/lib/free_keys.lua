@@ -3,29 +3,32 @@
 -- of the key may start before it. Where a later part of the call may still be refused, q.ending has the
 -- tokens, and the caller removes the entries q.freed.
 local function free_keys(q, keys, tokens, stays)
-  -- include keys release
+  -- include keys release startable
   if #keys == 0 then return 0 end
   local entries = redis.call('HMGET', q.base .. 'keys', unpack(keys))
   local gone, free, known = q.freed or {}, {}, {}
-  local has_held, ending = redis.call('ZCARD', q.base .. 'held') > 0, nil
+  local has_held, most, ending = redis.call('ZCARD', q.base .. 'held') > 0, most_of_key(q), nil
   for i, key in ipairs(keys) do
-    local entry, is_busy = entries[i], false
+    local entry, live_count = entries[i], 0
     if entry and entry ~= tokens[i] then
       if not ending then
         ending = {}
         for _, token in pairs(tokens) do ending[token] = true end
       end
       local live = live_tokens(q, entry, q.ending or ending)
-      is_busy = #live > 0
-      if is_busy and not q.ending then redis.call('HSET', q.base .. 'keys', key, table.concat(live, ' ')) end
+      live_count = #live
+      if live_count > 0 and not q.ending then
+        redis.call('HSET', q.base .. 'keys', key, table.concat(live, ' '))
+      end
     end
-    if entry and not is_busy then gone[#gone + 1] = key end
-    if has_held and not (is_busy or known[key] or stays and stays[i]) then
+    if entry and live_count == 0 then gone[#gone + 1] = key end
+    if has_held and not (live_count >= most or known[key] or stays and stays[i]) then
       free[#free + 1], known[key] = key, true
     end
   end
   if q.ending then q.freed = gone
   elseif #gone > 0 then redis.call('HDEL', q.base .. 'keys', unpack(gone)) end
+  if string.find(q.has_keys, ' key rate ', 1, true) then free = startable(q, free) end
   return #free > 0 and release(q, free) or 0
 end
 
@@ -34,6 +37,7 @@ local function free_keys_of(q, groups)
   -- include keys
   check_writes(q.base, {'LTRIM', 'RPUSH', 'ZADD'})
   redis.call('ZCARD', q.delayed)
+  if has_key_limits(q) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
   local keys, tokens = {}, {}
   for _, group in ipairs(groups) do
     local held = #group.tokens > 0 and redis.call('HMGET', group.busy, unpack(group.tokens)) or {}

@@ -1,8 +1,8 @@
 -- What keeps items of a queue from being claimed: 1 if it is suspended; its pauses as parts, texts, and the
--- items that wait for each; how many items the limits let start now (or ""), behind it how many clients have
--- items, and the name of each rate and of each limit per client and how many that lets start; when the limits
--- let the next one start if none does (ms, or ""); the limits as config has them. `held`: items in progress.
--- parts: which pauses, if not all.
+-- items that wait for each; how many items the limits let start now (1e9: they are per key; or ""), behind it
+-- how many clients have items, and the name of each rate and of each limit per client and how many that lets
+-- start; when the limits let the next one start if none does (ms, or ""); the limits as config has them.
+-- `held`: items in progress. parts: which pauses, if not all.
 
 -- The pauses, or those of `parts`, each with its items: of a client in main, of a key those that are held.
 local function pauses_of(q, parts)
@@ -41,8 +41,7 @@ local function limits_now(q, text, held)
     room = math.min(room, of_clients)
     if of_clients == 0 and first then at = math.max(at or first, first) end
   end
-  local startable = room < 1e9 and format_text('%d %d', room, clients) .. table.concat(names) or ''
-  return startable, at and whole(at) or ''
+  return format_text('%d %d', room, clients) .. table.concat(names), at and whole(at) or ''
 end
 
 local function held_back(q, held, parts)

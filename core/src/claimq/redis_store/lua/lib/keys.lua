@@ -1,8 +1,8 @@
--- Keys: of the items that have the same key at most one is busy. cq:{NAME}:keys maps a key to the token of
--- the claim that has taken it (to several, with blanks between them, where items were chosen by their ids). A
--- key is busy while one of these claims is. What ends a claim frees its key (lib/free_keys.lua); a token that
--- damage leaves there counts no longer than its claim. A queue has keys from the first item with one on:
--- q.has_keys.
+-- Keys: of the items that have the same key at most one is busy, or as many as a limit per key allows
+-- (lib/key_limits.lua). cq:{NAME}:keys maps a key to the token of the claim that has taken it (to several,
+-- with blanks between them, also where items were chosen by their ids). A key is busy while as many of these
+-- claims are. What ends a claim frees its key (lib/free_keys.lua); a token that damage leaves there counts no
+-- longer than its claim. A queue has keys from the first item with one on: q.has_keys.
 --
 -- An item whose key is busy is held: it is in delayed, with its place (lib/head.lua) as its score, a number
 -- above every instant. cq:{NAME}:held has "KEY PLACE" for it, so that the first one of a key is found at
@@ -47,4 +47,35 @@ local function live_tokens(q, text, ending)
     end
   end
   return live
+end
+
+-- How many claims may have the same key.
+local MOST_OF_KEY = 100
+local function most_of_key(q)
+  if not q.has_keys or q.has_keys == '1' then return 1 end
+  if not q.most_of_key then
+    local most = MOST_OF_KEY + 1
+    for number in string.gmatch(q.has_keys, ' key busy (%d+)') do
+      most = math.min(most, setting(number, 1, 1, MOST_OF_KEY))
+    end
+    q.most_of_key = most <= MOST_OF_KEY and most or 1
+  end
+  return q.most_of_key
+end
+
+-- Those of the keys whose rates let no item start yet, as a set: they return by themselves.
+local function limited_keys(q, keys)
+  local limited = {}
+  if q.has_keys and q.has_keys ~= '1' and #keys > 0 then
+    for i, at in ipairs(redis.pcall('ZMSCORE', q.base .. 'limited', unpack(keys))) do
+      limited[keys[i]] = tonumber(at or 0) > q.now or nil
+    end
+  end
+  return limited
+end
+
+-- Whether the first held item of a key may go on.
+local function may_go(q, key)
+  local live = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
+  return #live < most_of_key(q) and not limited_keys(q, {key})[key]
 end

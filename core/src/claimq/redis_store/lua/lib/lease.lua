@@ -36,6 +36,7 @@ local function before_claim(q, worker, slots)
     expect_hash(q.base .. 'keys')
     expect_zset(q.base .. 'held')
   end
+  if has_key_limits(q, config[5]) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
   q.fairness = config[6] == 'time' and (config[7] or '') or 'count'
   local kept = q.fairness ~= 'count' and setting(config[8], 0.1, 0, 0.5) or 0
   if kept > 0 then
@@ -143,7 +144,7 @@ local function lease(q, c, envelopes, nonce)
     leasing[2 * i - 1], leasing[2 * i] = lease_end, token
   end
   redis.call('HSET', c.busy, unpack(holding))
-  if q.keys then write_keys(q, holding) end
+  if q.takers then write_keys(q, holding) end
   if c.note_starts then c.note_starts(#envelopes)
   elseif q.limits then  -- the limits are gone: what starts now does not count, so it gives nothing back
     local kept = string.gsub(q.limits, '(;[%w-]+ %d+ %d+) %d+ %d+', '%1 0 0')

@@ -25,7 +25,7 @@ local function new_park(q, text, worker)
   for i = 1, #rates do
     rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
   end
-  text = client_limits(text)
+  text = limits_per(text, 'client')
   local band, moving, counting, since, before = read_tail(q)
   band = tonumber(band) or 0
   local function set_tail()

@@ -39,7 +39,7 @@ local function release_keys(q, parts)
   local free = {}
   for _, part in ipairs(parts) do
     local key = string.match(part, '^key (.*)$')
-    if key and #live_tokens(q, redis.call('HGET', q.base .. 'keys', key)) == 0 then free[#free + 1] = key end
+    if key and may_go(q, key) then free[#free + 1] = key end
   end
   return #free > 0 and release(q, free) or 0
 end

@@ -64,8 +64,9 @@ local function new_queue(main_key, base)
     -- "wake"                            list: at most one wake token
     -- "ids"                             zset: id that a producer gave -> when it is forgotten (lib/enqueue)
     -- "levels", "keys", "held"          hashes and zset, see lib/levels.lua and lib/keys.lua
+    -- "limited"                         zset: key of items -> when the next one may start (lib/key_limits)
     -- "delayed:clients"                 hash: client -> how many of its items are in delayed
-    -- "starts"                          hash: client -> levels of the rates per client (lib/park)
+    -- "starts"                          hash: client, or "key KEY" -> levels of its rates (lib/start_limits)
     -- "in_progress"                     hash: client -> its items in progress (lib/park)
     -- "pauses"                          hash: what is paused -> until when, by whom, why (lib/paused)
     -- "shares", "turns", "slots"        hashes, see lib/shares.lua, lib/order.lua and lib/slots.lua
@@ -90,7 +91,7 @@ local function new_queue(main_key, base)
     client_items = tonumber(client_items) or 0,  -- items in all clients' lists
     largest = tonumber(largest) or 0,  -- bytes of the largest item that was stored or claimed
     has_levels = levels,              -- whether items have priorities (lib/levels.lua)
-    has_keys = keys,             -- whether items have keys (lib/keys.lua)
+    has_keys = keys,             -- whether items have keys: "1" and more (lib/key_limits.lua)
     limits = limits,                  -- starts that count for the limits (lib/start_limits)
     bound = bound,                    -- whether the policy bounds what waits: "1", or the bytes that wait
     turns = turns,                    -- of clients by processing time: "AT MEAN" (lib/shares)
@@ -145,12 +146,15 @@ local function new_queue(main_key, base)
     -- put_ids: how many ids of producers are written so far (lib/enqueue)
     -- enqueued: items enqueued by this call (lib/enqueue)
     -- brings_keys: whether an item of this call has a key (lib/enqueue)
-    -- keys: key -> the claims that have it, and which item of this call takes it (lib/hold, claim_item)
-    -- waiting: items that this call has held for their keys (lib/hold)
+    -- keys: key -> how many more claims may have it (lib/take)
+    -- takers: keys that this call takes, each before which of its items does (lib/take, claim_item)
+    -- most_of_key: how many claims may have a key (lib/keys, lib/key_limits)
+    -- key_rates: the rates per key, while there are some (lib/take)
+    -- waiting: items that this call has held for their keys, or 0 after it let some go (lib/hold, lib/take)
     -- last: the last number that a token of this call may have (lib/take)
     -- has_held: whether items are held (lib/hold)
-    -- overtaken: keys of held items that another one may not overtake (lib/hold, lib/take)
-    -- others: other claims that have the key of a chosen item (claim_item)
+    -- overtaken, behind: keys of held items that another one may not overtake (lib/hold, lib/take)
+    -- others: key -> other claims that have it (lib/hold, claim_item)
     -- freed: keys of claims that end after a part that may be refused (lib/free_keys)
     -- ending: tokens whose claims this call ends (done_claim)
     -- first: number of the first token (lib/take, claim_item)
@@ -172,6 +176,11 @@ local function new_queue(main_key, base)
     -- removals: entries of the log of removed items (lib/removed)
     -- merge_items, merge_bytes: bounds that remain for items given back before (lib/head, lib/release)
   }
+end
+
+-- Whether limits per key hold, or have held: `limits` of the policy may have some.
+local function has_key_limits(q, limits)
+  return q.has_keys and (q.has_keys ~= '1' or limits and string.find(limits, ' key ', 1, true))
 end
 
 -- The share of each second by which an offset shrinks, until it is 0 (docs/decisions/clock-and-ages.md).

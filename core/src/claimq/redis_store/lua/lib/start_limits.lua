@@ -1,6 +1,7 @@
 -- Limits of the policy: how many items may start. A start is a claim that is not given back. The field
 -- `limits` of config has "NAME queue rate STARTS PERIOD BURST" or "NAME queue busy MOST" for each, with ";"
--- between them, and "client" in place of "queue" for a limit that each client has (lib/park.lua). That of
+-- between them, and "client" or "key" in place of "queue" for a limit that each client, or each key, has
+-- (lib/park.lua, lib/key_limits.lua). That of
 -- stats begins with 1 while items wait for the end of a claim, else with 0, and has ";NAME LEVEL AT LOW FROM
 -- PERIOD BURST" for each rate, a bucket of whole numbers: a start adds PERIOD (ms) to LEVEL, a millisecond
 -- takes STARTS away, and items start while LEVEL is at most (BURST - 1) * PERIOD. AT is when LEVEL was true.
@@ -38,10 +39,10 @@ local function limits_of(text, scope)
   return rates, most
 end
 
--- Those of the limits that each client has, as text.
-local function client_limits(text)
+-- Those of the limits that each client, or each key, has, as text.
+local function limits_per(text, scope)
   local texts = {}
-  for limit in string.gmatch(text, '[^;]+ client [^;]+') do texts[#texts + 1] = limit end
+  for limit in string.gmatch(text, '[^;]+ ' .. scope .. ' [^;]+') do texts[#texts + 1] = limit end
   return table.concat(texts, ';')
 end
 

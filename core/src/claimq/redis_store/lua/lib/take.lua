@@ -29,6 +29,8 @@ local function adopt(q, got, kept, also_late)
     metas[i], keys[i] = meta, key or NO_KEY
   end
   entries = q.has_keys and #got > 0 and redis.call('HMGET', q.base .. 'keys', unpack(keys)) or {}
+  if q.has_keys then q.keys, q.takers = q.keys or {}, q.takers or {} end
+  if q.key_rates then q.key_rates.look(keys) end
   q.adopted = q.adopted or 0
   for i, envelope in ipairs(got) do
     local meta, key = metas[i], keys[i]
@@ -45,10 +47,9 @@ local function adopt(q, got, kept, also_late)
     end
     note_size(q, #envelope)
   end
-  if q.overtaken then
-    release(q, q.overtaken)
-    for _, key in ipairs(q.overtaken) do q.keys[key] = nil end  -- the call may go on with it
-  end
+  if q.has_keys and q.has_keys ~= '1' then let_next_go(q, keys) end
+  if q.overtaken then release(q, q.overtaken) end
+  q.behind = nil  -- the call may go on with these
 end
 
 -- Moves q.past to failed, instead of handing them out. False where failed cannot be written: then they are
@@ -290,6 +291,16 @@ local function recount(q, envelopes)
   recount_order(q, envelopes)
 end
 
+-- Lets held items of keys go, and sets q.key_rates.
+local function limit_keys(q, c, want)
+  -- include start_limits key_limits key_rates
+  local text = c.limits and in_force(q, c.limits) or ''
+  check_lists(q, want)
+  if let_keys_go(q, text) > 0 then q.waiting = q.waiting or 0 end  -- close() counts these
+  local rates = limits_of(text, 'key')
+  if #rates > 0 then q.key_rates = new_key_rates(q, rates) end
+end
+
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
   q.first = next_number(q)
@@ -299,12 +310,17 @@ local function take_for(q, c, count)
   else
     if c.limits then count = within_limits(q, c, count) end
     end_park(q, c.worker)
+    if count > 0 and has_key_limits(q, c.limits) then limit_keys(q, c, count) end
   end
   local envelopes = count > 0 and take_or_stop(q, count) or {}
   if #envelopes == 0 and q.waiting then envelopes = take_behind(q, count) end
   local is_other = not q.are_plain or q.waiting or q.order and #q.order ~= #envelopes
   if q.order and is_other then recount(q, envelopes) end
   if q.park then q.park.write() end
+  if q.key_rates then q.key_rates.write() end
+  if #envelopes == 0 and q.has_keys and q.has_keys ~= '1' then
+    c.key_start = tonumber(redis.call('ZRANGE', q.base .. 'limited', 0, 0, 'WITHSCORES')[2])
+  end
   if q.has_parked and #envelopes == 0 then c.next_start = next_unparked(q) end
   if c.limits or q.limits then
     if count == 0 then q.left = q.client_items + count_in(q, '-') end

@@ -267,14 +267,14 @@ async def test_levels_of_keys_that_are_at_no_limit_are_swept(queue: ReliableQueu
 async def test_an_item_that_may_start_by_its_key_and_not_by_its_client_is_counted(
     queue: ReliableQueue,
 ) -> None:
-    per_client = Limit("clients", rate="1/m", burst=2, per="client")
+    per_client = Limit("clients", rate="1/m", burst=3, per="client")
     await filled(queue, RATE, WIDE, per_client, keys="aaab", client="ann")
-    assert await started(queue) == "a0 a1"
+    assert await started(queue) == "a0 a1 b3"
     await queue.set_limit(Limit("clients", rate="1/m", per="client"), until=timedelta(hours=1))
     assert await started(queue) == ""
     await move_clock(queue, 1)
     assert await started(queue) == ""
-    assert await lengths(queue) == (2, 2, 0, 0)
+    assert await lengths(queue) == (1, 3, 0, 0)
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])

@@ -247,6 +247,17 @@ async def test_a_bound_counts_what_started_without_it_beside_a_paused_client(
     assert await starts(queue) == ""
 
 
+async def test_clients_at_a_bound_start_when_it_is_removed_beside_a_paused_client(
+    queue: ReliableQueue,
+) -> None:
+    await queue.update_policy(limits=[Limit("slots", busy=1, per="client")])
+    await fill_in_turn(queue, "ab")
+    await queue.pause(client="b")
+    assert await starts(queue) == "a"
+    await queue.update_policy(limits=[])
+    assert await starts(queue) == "aa"
+
+
 async def test_what_a_pause_holds_back_does_not_start_by_a_limit(queue: ReliableQueue) -> None:
     await queue.update_policy(limits=[Limit("api", rate="1/h", burst=2, per="client"), Limit("all", busy=9)])
     await fill_in_turn(queue, "abc")

@@ -33,7 +33,9 @@ local function new_park(q, text, worker)
       .. table.concat({'|', band, moving, counting or '', ' ', since, ' ', before})
   end
   if not most and string.find(before or '', ' client busy ', 1, true) then
-    before, counting = '', ''  -- no start is counted from now on: all are counted for the next bound
+    -- No start is counted from now on: all are counted for the next bound. No limits have this text, so
+    -- clients that are parked by the bound get their turns back.
+    before, counting = '-', ''
     set_tail()
     redis.call('HSET', q.stats, 'limits', q.limits)
     q.has_written = true

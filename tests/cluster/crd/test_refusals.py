@@ -215,6 +215,8 @@ SPECS: list[dict[str, Any]] = [
             {}, {"rate": "1/s"}, {"busy": 1}, {"rate": "1/s", "busy": 1}, {"busy": 1, "burst": 2}, {"burst": 2},
             {"rate": "1/d", "burst": 1_000_000}, {"rate": "0/s"}, {"rate": "01/s"}, {"rate": "1000000/s"},
             {"rate": "1000001/s"}, {"rate": "1/w"}, {"rate": "1"}, {"rate": "1/s", "burst": 0}, {"busy": 0},
+            {"busy": 100, "per": "key"}, {"busy": 101, "per": "key"}, {"busy": 101, "per": "client"},
+            {"rate": "1/s", "per": "all"},
         )
     ),
     *({"spec.limits": [{"name": name, "busy": 1}]} for name in ("a", "a-1", "-a", "A", "a" * 64, "")),

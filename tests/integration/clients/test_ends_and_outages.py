@@ -178,7 +178,7 @@ def test_an_item_whose_session_breaks_is_lost_and_comes_again(
     program = begin(start, queue, pipe, "done", socket=gate.path, window=1)
     queue.pause()
     gate.cut()
-    eventually_sync(lambda: "waits was lost while the sidecar was away" in program.text)
+    eventually_sync(lambda: "item waits was lost" in program.text)
     pipe.close()
     (event,) = program.until("verdict")
     assert event["is"] == "lost"
@@ -253,7 +253,7 @@ def test_an_item_lost_while_the_sidecar_was_away_has_that_outcome(
     eventually_sync(expired)
     queue.pause()
     sidecar.start()
-    eventually_sync(lambda: "waits was lost while the sidecar was away" in program.text)
+    eventually_sync(lambda: "item waits was lost" in program.text)
     pipe.close()
     (event,) = program.until("verdict")
     assert event["is"] == "lost"

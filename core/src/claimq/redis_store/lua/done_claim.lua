@@ -15,8 +15,7 @@
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})
 local worker, nonce = ARGV[4], ARGV[6]
-local count, slots = string.match(ARGV[5], '^(%d+) ?(%d*)$')
-count = count_of(count or ARGV[5], 1)
+local count, slots = count_and_slots(ARGV[5])
 local again = kept_reply(q)
 local groups, behind = read_claims(q, 8)
 local largest = ARGV[behind]

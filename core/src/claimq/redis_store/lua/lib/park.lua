@@ -28,17 +28,18 @@ local function new_park(q, text, worker)
   text = limits_per(text, 'client')
   local band, moving, counting, since, before = read_tail(q)
   band = tonumber(band) or 0
-  local function set_tail()
-    q.limits = string.match(q.limits or '0', '^[^|]*')
+  local function write_tail()
+    local limits = string.match(q.limits or '0', '^[^|]*')
       .. table.concat({'|', band, moving, counting or '', ' ', since, ' ', before})
+    if limits == q.limits then return end
+    q.limits, q.has_written = limits, true
+    redis.call('HSET', q.stats, 'limits', q.limits)
   end
   if not most and string.find(before or '', ' client busy ', 1, true) then
     -- No start is counted from now on: all are counted for the next bound. No limits have this text, so
     -- clients that are parked by the bound get their turns back.
     before, counting = '-', ''
-    set_tail()
-    redis.call('HSET', q.stats, 'limits', q.limits)
-    q.has_written = true
+    write_tail()
   end
   local in_progress = q.base .. 'in_progress'
   local function is_counted(name) return counting == '' or name <= string.sub(counting or '=', 2) end
@@ -81,12 +82,7 @@ local function new_park(q, text, worker)
     end
     if string.sub(counting or '', 1, 1) == '=' then count_workers() end
     moving = is_moving and '+' or ''
-    local tail = q.limits
-    set_tail()
-    if q.limits ~= tail then
-      redis.call('HSET', q.stats, 'limits', q.limits)
-      q.has_written = true
-    end
+    write_tail()
     if most and (before ~= text or counting ~= '') then
       q.stopped = true
       return 0

@@ -1,16 +1,11 @@
 """All operations by several workers, at random, against a plain model. After every step every key is compared.
 
-CLAIMQ_PROPERTY_EXAMPLES=5000 searches longer, CLAIMQ_PROPERTY_SEED=2 elsewhere; the default takes about a minute.
-CLAIMQ_PROPERTY_SHRINK=no shows the first failure as it was found, at once.
+testkit.queues.any_operations names the variables for a longer search, or one elsewhere.
 """
 
 import asyncio
-import os
-from collections.abc import Iterator
-from typing import cast
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -18,7 +13,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from claimq import Limit
@@ -26,7 +20,6 @@ from claimq.model import Reason
 from claimq.policy import Policy, PolicyFields
 from testkit.checkers.lockstep import New, World
 from testkit.checkers.lockstep_failed import Filters
-from testkit.plugin import FLAVOURS
 from testkit.queues.any_operations import (
     ENDED,
     EXACT,
@@ -46,24 +39,10 @@ from testkit.queues.any_operations import (
     picks,
     policies,
     queues,
+    search,
     workers,
 )
 from testkit.servers.server import Server
-
-SHRINKS = os.environ.get("CLAIMQ_PROPERTY_SHRINK") != "no"
-PHASES = [phase for phase in Phase if phase is not Phase.shrink or SHRINKS]
-EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
-SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
-SETTINGS = settings(
-    stateful_step_count=50,
-    derandomize=False,  # which a machine made in a test would not heed; SEED does it
-    database=None,
-    deadline=None,
-    phases=[phase for phase in PHASES if phase is not Phase.explain],
-    print_blob=True,
-    report_multiple_bugs=False,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
 
 
 class Operations(RuleBasedStateMachine):
@@ -354,25 +333,10 @@ class GiveBacks(RuleBasedStateMachine):
         self.world.release("q", worker, reason)
 
 
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-def run(machine: type[Operations | GiveBacks], server: Server, runner: asyncio.Runner, examples: int) -> None:
-    """Runs one machine on the server, from a seed of the server's own."""
-    factory = seed(SEED + FLAVOURS.index(server.flavour))(lambda: machine(runner, server))
-    run_state_machine_as_test(
-        cast("type[RuleBasedStateMachine]", factory),
-        settings=settings(SETTINGS, max_examples=EXAMPLES or examples),
-    )
-
-
 @pytest.mark.timeout(3600)  # 15,000 operations take minutes of a processor that is all theirs
 def test_every_operation_does_what_the_model_says(server: Server, runner: asyncio.Runner) -> None:
-    run(Operations, server, runner, 300)
+    search(Operations, server, runner, examples=300)
 
 
 def test_give_backs_restore_the_order_whichever_comes_first(server: Server, runner: asyncio.Runner) -> None:
-    run(GiveBacks, server, runner, 60)
+    search(GiveBacks, server, runner, examples=60)

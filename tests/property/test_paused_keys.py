@@ -1,36 +1,25 @@
 """Keys that users pause and apps close, with all that claims and ends do to items of keys: no item of a paused key
 starts, and in the end each item was done once.
 
-CLAIMQ_PROPERTY_EXAMPLES and CLAIMQ_PROPERTY_SEED are as for the other operations. A failure is shown as it was found.
+A failure is shown as it was found.
 """
 
 import asyncio
-import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from claimq import Claim, KeyOrder, NewItem
 from testkit.checkers.lockstep import World
 from testkit.checkers.model_pauses import ModelPauses
 from testkit.checkers.stored import inconsistencies, read_queue
-from testkit.plugin import FLAVOURS
-from testkit.queues.any_operations import EXACT, WORKERS, picks, workers
+from testkit.queues.any_operations import EXACT, WORKERS, picks, search, workers
 from testkit.servers.server import Server
 
-EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
-SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
-SETTINGS = settings(
-    stateful_step_count=40, database=None, deadline=None, phases=[Phase.generate], print_blob=True,
-    report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    max_examples=EXAMPLES or 25,
-)  # fmt: skip
 keys = st.sampled_from(("a", "b", "c"))
 items = st.lists(st.tuples(st.none() | keys, st.sampled_from((None, "x", "y"))), min_size=1, max_size=6)
 ENDS = ("done", "interrupt", "requeue", "fail", "crash", "later", "close")
@@ -157,13 +146,6 @@ class PausedKeys(RuleBasedStateMachine):
         assert in_main <= busy | paused.keys() | waiting
 
 
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
 @pytest.mark.timeout(3600)
 def test_no_item_of_a_paused_key_starts_and_each_is_done_once(server: Server, runner: asyncio.Runner) -> None:
-    factory = seed(SEED + FLAVOURS.index(server.flavour))(lambda: PausedKeys(runner, server))
-    run_state_machine_as_test(factory, settings=SETTINGS)  # type: ignore[arg-type]  # a factory is as good as a class
+    search(PausedKeys, server, runner, examples=25, steps=40, shrinks=False)

@@ -1,33 +1,21 @@
 """Turns and limits of clients that change while few items are claimed, given back and lost, against a plain model.
 
-CLAIMQ_PROPERTY_EXAMPLES and CLAIMQ_PROPERTY_SEED are as for the other operations. A failure is shown as it was found.
+A failure is shown as it was found.
 """
 
 import asyncio
-import os
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from claimq import Limit
 from claimq.waiting.fairness import Fairness
 from testkit.checkers.lockstep import CLOSINGS, New, World
-from testkit.plugin import FLAVOURS
-from testkit.queues.any_operations import ENDED, EXACT, WORKERS, clients, picks, workers
+from testkit.queues.any_operations import ENDED, EXACT, WORKERS, clients, picks, search, workers
 from testkit.servers.server import Server
 
-EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
-SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
-SETTINGS = settings(
-    stateful_step_count=50, database=None, deadline=None, phases=[Phase.generate], print_blob=True,
-    report_multiple_bugs=False, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    max_examples=EXAMPLES or 60,
-)  # fmt: skip
 items: st.SearchStrategy[list[New]] = st.lists(
     st.tuples(st.just(b"x"), st.none(), st.sampled_from((None, "a", "b", "c")), st.none()),
     min_size=1,
@@ -126,13 +114,6 @@ class Operations(RuleBasedStateMachine):
         self.world.reap("q", limit)
 
 
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
 @pytest.mark.timeout(3600)
 def test_turns_and_limits_of_clients_are_those_of_the_model(server: Server, runner: asyncio.Runner) -> None:
-    factory = seed(SEED + FLAVOURS.index(server.flavour))(lambda: Operations(runner, server))
-    run_state_machine_as_test(cast("type[RuleBasedStateMachine]", factory), settings=SETTINGS)
+    search(Operations, server, runner, examples=60, shrinks=False)

@@ -1,12 +1,25 @@
-"""Operations and policies at random, for the tests of properties."""
+"""Operations and policies at random, for the tests of properties, and how these search.
 
+CLAIMQ_PROPERTY_EXAMPLES=5000 searches longer, CLAIMQ_PROPERTY_SEED=2 elsewhere. CLAIMQ_PROPERTY_SHRINK=no shows the
+first failure as it was found, at once.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import cast
+
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from claimq import Limit
 from claimq.policy import FailedPolicy, Match, MaxWaiting, OnExpiry, Policy, RetryDelay
 from claimq.waiting.fairness import Fairness
 from testkit.checkers.lockstep import New
 from testkit.checkers.lockstep_failed import Filters
+from testkit.plugin import FLAVOURS
+from testkit.servers.server import Server
 
 QUEUES, WORKERS = ("q", "r"), ("w1", "w2", "w3")
 queues, workers = st.sampled_from(("q", "q", "q", "r")), st.sampled_from(WORKERS)
@@ -75,3 +88,38 @@ policies = st.builds(
     fairness=st.sampled_from((EXACT.fairness, EXACT.fairness, Fairness(by="time"))),
     limits=limits,
 )
+
+EXAMPLES = int(os.environ.get("CLAIMQ_PROPERTY_EXAMPLES", "0"))
+SEED = int(os.environ.get("CLAIMQ_PROPERTY_SEED", "1"))
+SHRINKS = os.environ.get("CLAIMQ_PROPERTY_SHRINK") != "no"
+
+
+def search(
+    machine: Callable[[asyncio.Runner, Server], RuleBasedStateMachine],
+    server: Server,
+    runner: asyncio.Runner,
+    *,
+    examples: int,
+    steps: int = 50,
+    shrinks: bool = SHRINKS,
+) -> None:
+    """Runs a machine on the server. ``examples``: unless the environment names a number; ``shrinks``: whether a failure
+    is made smaller first."""
+    factory = seed(SEED + FLAVOURS.index(server.flavour))(lambda: machine(runner, server))
+    run_state_machine_as_test(
+        cast("type[RuleBasedStateMachine]", factory),
+        settings=settings(
+            stateful_step_count=steps,
+            max_examples=EXAMPLES or examples,
+            derandomize=False,  # which a machine made in a test would not heed; SEED does it
+            database=None,
+            deadline=None,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink] if shrinks
+            else [Phase.generate],
+            print_blob=True,
+            report_multiple_bugs=False,
+            suppress_health_check=[
+                HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large
+            ],
+        ),
+    )  # fmt: skip

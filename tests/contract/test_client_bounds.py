@@ -1,15 +1,13 @@
 """Limits per client on items in progress: every end of a claim frees its client."""
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from claimq import Done, Limit, NewItem, ReliableQueue
 from claimq.internals.next_claims import next_claims
-from claimq.model import Claim
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import fill_in_turn, starts
 from testkit.servers.server import Server
+from testkit.workers.ends import ENDS, End
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -47,17 +45,11 @@ async def flush(queue: ReliableQueue) -> None:
     await queue.enqueue_many(NewItem("again", client="a") for _ in range(9))
 
 
-BUSY_ENDS: dict[str, Callable[[ReliableQueue, list[Claim]], Awaitable[object]]] = {
-    "done": lambda queue, claims: queue.done(claims),
+BUSY_ENDS: dict[str, End] = {
+    **ENDS,
     "done, and enqueue": lambda queue, claims: queue.done(
         [Done(claim, [NewItem("next", client="a")]) for claim in claims]
     ),
-    "fail": lambda queue, claims: queue.fail(claims, "no"),
-    "fail for good": lambda queue, claims: queue.fail(claims, "no", permanent=True),
-    "drop": lambda queue, claims: queue.drop(claims, "no"),
-    "unclaim": lambda queue, claims: queue.unclaim(claims),
-    "requeue": lambda queue, claims: queue.requeue(claims),
-    "release": lambda queue, _: queue.release_worker("w1"),
     "lease": lambda queue, _: end_by_lease(queue),
     "flush": lambda queue, _: flush(queue),
 }

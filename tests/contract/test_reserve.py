@@ -58,6 +58,14 @@ async def work_with_a_quiet_client(queue: ReliableQueue, slots: Slots) -> set[in
     return filled
 
 
+async def ten_slots_with_a_reserve(queue: ReliableQueue) -> Slots:
+    """Ten slots, which the heavy clients have filled but for the one that is kept."""
+    await fill(queue, *HEAVY)
+    slots = workers(queue, 10)
+    await work_with_a_quiet_client(queue, slots)
+    return slots
+
+
 @pytest.mark.parametrize(("slots", "left"), [(10, 1), (19, 1), (20, 2), (45, 4)])
 async def test_heavy_clients_leave_a_tenth_of_the_slots_free(
     queue: ReliableQueue, slots: int, left: int
@@ -100,9 +108,7 @@ async def test_heavy_clients_never_fill_the_reserve(queue: ReliableQueue, seed: 
 
 
 async def test_instances_of_a_worker_count_each(server: Server, queue: ReliableQueue) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    slots = await ten_slots_with_a_reserve(queue)
     server.call("HSET", "cq:{q}:slots", "another w1", f"10 {slots.now}")
     await slots.run(5_000)
     assert len(await queue.claim(20, wait=0)) == 9, "20 slots, 2 of them kept, 9 in use"
@@ -131,9 +137,7 @@ async def test_workers_that_do_not_name_their_slots_fill_all(queue: ReliableQueu
 
 
 async def test_one_worker_without_named_slots_ends_the_reserve_for_a_minute(queue: ReliableQueue) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    slots = await ten_slots_with_a_reserve(queue)
     assert busy(slots) == 9
     connection, worker = queue._connection, (queue._keys.main, queue.worker)
     named = connection.slots.pop(worker)
@@ -148,9 +152,7 @@ async def test_one_worker_without_named_slots_ends_the_reserve_for_a_minute(queu
 
 
 async def test_ten_minutes_after_a_quiet_client_had_work_all_slots_are_filled(queue: ReliableQueue) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    slots = await ten_slots_with_a_reserve(queue)
     await slots.run(TEN_MINUTES - 50_000)
     assert busy(slots) == 9
     await slots.run(2 * LONG)
@@ -160,9 +162,7 @@ async def test_ten_minutes_after_a_quiet_client_had_work_all_slots_are_filled(qu
 async def test_workers_with_a_slot_each_are_counted_together(
     store: claimq.Server, queue: ReliableQueue
 ) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    slots = await ten_slots_with_a_reserve(queue)
     await queue.done([claim for _, _, claim in slots.busy])
     clock_of(queue).move("q", TEN_MINUTES // 40)  # the first worker counts no more
     crew = [store.queue("q", worker=f"w{n}") for n in range(2, 12)]
@@ -174,9 +174,7 @@ async def test_workers_with_a_slot_each_are_counted_together(
 async def test_a_worker_that_stops_counts_with_its_items(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    slots = await ten_slots_with_a_reserve(queue)
     assert len(await other_worker.claim(20, wait=0, slots=20)) == 18  # 30 slots, 3 of them kept, 9 in use
     assert not await queue.claim(1, wait=0)
     assert busy(slots) + 18 == 27
@@ -188,9 +186,7 @@ async def test_a_worker_that_stops_counts_with_its_items(
 async def test_the_kept_slot_is_filled_at_once_by_an_item_of_the_quiet_client(
     server: Server, queue: ReliableQueue
 ) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    await ten_slots_with_a_reserve(queue)
     server.call("DEL", "cq:{q}:wake")
     claimed = await queue._claim(1, 0)
     assert (claimed.claims, claimed.is_held_back) == ([], True)
@@ -201,9 +197,7 @@ async def test_the_kept_slot_is_filled_at_once_by_an_item_of_the_quiet_client(
 
 
 async def test_an_end_and_a_claim_in_one_call_leave_the_slot_free(queue: ReliableQueue) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    slots = await ten_slots_with_a_reserve(queue)
     ended = [claim for _, _, claim in slots.busy][:3]
     _, claims = await next_claims(queue).done_and_claim(ended, 4)
     assert len(claims) == 3
@@ -211,9 +205,7 @@ async def test_an_end_and_a_claim_in_one_call_leave_the_slot_free(queue: Reliabl
 
 
 async def test_where_names_the_kept_slots(queue: ReliableQueue) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    await ten_slots_with_a_reserve(queue)
     item = (await queue.peek(1))[0]
     where = await queue.where(item.id)
     assert where is not None
@@ -227,8 +219,7 @@ async def test_where_names_the_kept_slots(queue: ReliableQueue) -> None:
 async def test_flush_and_delete_remove_what_is_noted_of_slots(
     server: Server, queue: ReliableQueue, end: str
 ) -> None:
-    await fill(queue, *HEAVY)
-    await work_with_a_quiet_client(queue, workers(queue, 10))
+    await ten_slots_with_a_reserve(queue)
     assert server.call("EXISTS", "cq:{q}:slots")
     await (queue.flush() if end == "flush" else queue.delete())
     assert not server.call("EXISTS", "cq:{q}:slots")
@@ -238,9 +229,7 @@ async def test_flush_and_delete_remove_what_is_noted_of_slots(
 async def test_a_foreign_key_in_place_of_the_slots_stops_no_claim(
     server: Server, queue: ReliableQueue
 ) -> None:
-    await fill(queue, *HEAVY)
-    slots = workers(queue, 10)
-    await work_with_a_quiet_client(queue, slots)
+    slots = await ten_slots_with_a_reserve(queue)
     server.call("DEL", "cq:{q}:slots")
     server.call("SET", "cq:{q}:slots", "foreign")
     server.call("HSET", "cq:{q}:stats", "reserve", "1 2 three")

@@ -247,7 +247,7 @@ def check_limits(server: Server) -> None:
     """Nothing is exceeded in the server's own record, and both limits have held back items."""
     server.stop()
     starts = starts_of(server.dir, killed_programs.QUEUE)
-    fullest_window, burst = fullest(starts, RATE), RATE.burst or 1
+    fullest_window, burst = fullest(starts.instants, RATE), RATE.burst or 1
     print(
         f"{len(starts.instants)} starts, {fullest_window:.3f}, {starts.given_back} given back, {starts.most_busy}"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from claimq import Limit
-from testkit.checkers.starts import Starts, fullest, starts_of
+from testkit.checkers.starts import fullest, starts_of
 
 RATE = Limit("api", rate="100/s", burst=2)
 
@@ -17,7 +17,7 @@ RATE = Limit("api", rate="100/s", burst=2)
 def test_the_fullest_window_has_the_starts_that_the_rate_does_not_allow(
     instants: list[int], most: float
 ) -> None:
-    assert fullest(Starts(instants, 0, 0), RATE) == most
+    assert fullest(instants, RATE) == most
 
 
 def step(*commands: tuple[bytes, ...]) -> bytes:

@@ -4,7 +4,7 @@ A start is a claim that was not given back before its app began. Its instant is 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def starts_of(folder: Path, queue: str) -> Starts:
     return Starts(sorted(instants.values()), given_back, most)
 
 
-def fullest(starts: Starts, limit: Limit) -> float:
+def fullest(instants: Iterable[int], limit: Limit) -> float:
     """The most that any window has: its starts less those that the rate allows for its length, which the burst bounds.
 
     Each step adds a start, and takes away what the rate allows since the one before.
@@ -64,7 +64,7 @@ def fullest(starts: Starts, limit: Limit) -> float:
     assert limit.rate is not None
     number, period = rate_of("rate", limit.rate)
     level, peak, before = 0, 0, 0
-    for at in starts.instants:
+    for at in sorted(instants):
         level = max(0, level - (at - before) * number) + period
         peak, before = max(peak, level), at
     return peak / period

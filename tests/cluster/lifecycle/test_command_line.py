@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from testkit.on_cluster.queue_on_cluster import QueueOnCluster
+from testkit.programs.processes import children, words_of
 from testkit.waiting import eventually_sync
 
 pytestmark = pytest.mark.cluster
@@ -26,19 +27,12 @@ def result(queue: QueueOnCluster, *arguments: str) -> Any:
 
 def port_forwards(parent: int) -> list[int]:
     """The processes below this one that forward ports."""
-    found: list[int] = []
-    for child in _children(parent):
-        words = Path(f"/proc/{child}/cmdline").read_bytes()
-        found += [child] if b"\0port-forward\0" in words and b"kubectl" in words.split(b"\0")[0] else []
-        found += port_forwards(child)
-    return found
-
-
-def _children(parent: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
-    except OSError:
-        return []
+    forwards: list[int] = []
+    for child in children(parent):
+        words = words_of(child)
+        forwards += [child] if b"port-forward" in words and b"kubectl" in words[0] else []
+        forwards += port_forwards(child)
+    return forwards
 
 
 def test_commands_reach_a_server_inside_the_cluster(queue: QueueOnCluster) -> None:

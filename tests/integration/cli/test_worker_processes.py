@@ -13,6 +13,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq_local.processes import process_table
 from testkit.programs.forked import ForkedProcess
+from testkit.programs.processes import children
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -209,9 +210,3 @@ def test_without_the_guard_the_kernel_still_kills_the_program(
         os.kill(guard, signal.SIGKILL)
     worker.process.kill9()
     eventually_sync(lambda: is_gone(program))
-
-
-def children(pid: int) -> set[int]:
-    """The direct children of a process."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return {int(child) for task in tasks for child in (task / "children").read_text().split()}

@@ -158,3 +158,25 @@ def _is_idle(pid: int) -> bool:
         if fields["State"][0] != "S" or int(fields["SigPnd"], 16) or int(fields["ShdPnd"], 16):
             return False
     return True
+
+
+def children(pid: int) -> set[int]:
+    """The direct children of a process, those that its threads started among them."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return set()
+    return {int(child) for thread in threads for child in _read(thread / "children").split()}
+
+
+def words_of(pid: int) -> list[bytes]:
+    """The command of a process, a word each; one empty word where it has ended."""
+    return _read(Path(f"/proc/{pid}/cmdline")).split(b"\0")
+
+
+def _read(file: Path) -> bytes:
+    """A file in /proc; empty where its process has ended, as it may between two looks."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""

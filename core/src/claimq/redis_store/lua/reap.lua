@@ -9,10 +9,9 @@
 --   is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n + claims of the workers of up to 100 processes that are gone, 5,000 at most)
--- include limits queue types counts sizes slices read_within touch close wake expired stored delay weigh_out
+-- include limits queue types counts sizes slices touch close wake expired stored delay weigh_out
 -- include leave_delayed envelope levels oldest enter_level tags entry_tags lengths main expect_entry
--- include end_turns end_claims channel presence removed shape reasons put_failed place_of head free_keys
--- include settle paused
+-- include end_turns end_claims removed shape reasons put_failed place_of head free_keys settle paused
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)
@@ -28,23 +27,42 @@ local function pauses_over()
   return select(2, read_pauses(q))
 end
 local over = next_pause and next_pause <= q.now and pauses_over()
-local page = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES', 'LIMIT', 0,
-  whole(limit))
--- A lease that began with another server process: its verdict or its renewals may have been lost with that.
--- So nothing is counted, and its item goes back to the head. These have the earliest ends; a sweep ends
--- either them or others. The second is what seen_at may be behind.
-local began_before = (q.server_since or number_in(q.stored_since, 0, q.now)) + policy.expiry + 1000
-local is_lost, expired = page[2] and tonumber(page[2]) <= began_before, {}
-for i = 1, #page, 2 do
-  if is_lost and tonumber(page[i + 1]) > began_before then break end
-  expired[#expired + 1] = page[i]
+
+-- The tokens of the leases that ended. Those that began with another server process come first, and alone:
+-- their verdicts or renewals may have been lost with that, so nothing is counted, and the items go back to
+-- the head. These have the earliest ends. Also whether they are such, and whether there are others.
+local function read_expired()
+  local page, expired = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES',
+    'LIMIT', 0, whole(limit)), {}
+  -- the second is what seen_at may be behind
+  local began_before = (q.server_since or number_in(q.stored_since, 0, q.now)) + policy.expiry + 1000
+  local is_lost = page[2] and tonumber(page[2]) <= began_before
+  for i = 1, #page, 2 do
+    if is_lost and tonumber(page[i + 1]) > began_before then break end
+    expired[#expired + 1] = page[i]
+  end
+  return expired, is_lost, 2 * #expired < #page
 end
-local kind, is_cut = is_lost and 'interrupt' or 'expired', 2 * #expired < #page
-local found, is_gone = look(q, policy, is_lost and 0 or limit - #expired), {}
-for _, token in ipairs(expired) do is_gone[token] = false end
-for _, token in ipairs(found.tokens) do
-  if is_gone[token] == nil then is_gone[token], expired[#expired + 1] = true, token end
+
+-- Adds the tokens of processes that are gone. Returns those, and what notes the looks: `room` is false if
+-- claims of these may be left.
+local function look_for_gone(expired, want)
+  -- include channel presence
+  local found, is_gone = look(q, policy, want), {}
+  for _, token in ipairs(expired) do is_gone[token] = false end
+  for _, token in ipairs(found.tokens) do
+    if is_gone[token] == nil then is_gone[token], expired[#expired + 1] = true, token end
+  end
+  return is_gone, function(room)
+    if not room then found.away, found.more = {}, true end
+    note_looks(q, found)
+    return found.more
+  end
 end
+
+local expired, is_lost, is_cut = read_expired()
+local kind = is_lost and 'interrupt' or 'expired'
+local is_gone, note = look_for_gone(expired, is_lost and 0 or limit - #expired)
 -- Another Redis client may have left a lease that names none.
 local function worker_of(token) return string.match(token, '^(.*)/') or '' end
 local items, verdicts, orphans, reply, ended, room = {}, {}, 0, {}, {}, true
@@ -68,23 +86,29 @@ for _, token in ipairs(expired) do
     if not room then break end
   else orphans = orphans + 1 end
 end
-local arrived = {}
-local due = read_within(q, limit - #ended, function(skip, count)
-  local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', whole(skip),
-    whole(count))
-  local bytes = 0
-  for _, envelope in ipairs(page) do
-    local item = parse(q, envelope, '0')
-    expect_entry(q, item)
-    arrived[#arrived + 1] = item
-    bytes = bytes + #envelope * (weight_of('delayed') - 1)
-  end
-  return page, bytes
-end)
+
+-- The delayed items that are due, as they are stored, and parsed.
+local function read_due(want)
+  -- include read_within
+  local arrived = {}
+  return read_within(q, want, function(skip, count)
+    local page = redis.call('ZRANGEBYSCORE', q.delayed, '-inf', '(' .. whole(q.now + 1), 'LIMIT', whole(skip),
+      whole(count))
+    local bytes = 0
+    for _, envelope in ipairs(page) do
+      local item = parse(q, envelope, '0')
+      expect_entry(q, item)
+      arrived[#arrived + 1] = item
+      bytes = bytes + #envelope * (weight_of('delayed') - 1)
+    end
+    return page, bytes
+  end), arrived
+end
+
+local due, arrived = read_due(limit - #ended)
 q.counts = {}
 place(q, policy, items, verdicts)
-if not room then found.away, found.more = {}, true end  -- claims of these may be left
-note_looks(q, found)
+local has_more_gone = note(room)
 for _, token in ipairs(ended) do end_claims(q, q.base .. 'busy:' .. worker_of(token), {token}) end
 sliced(due, function(...) redis.call('ZREM', q.delayed, ...) end)
 
@@ -123,5 +147,5 @@ local crashes = is_lost and 0 or #items
 q.counts.crashes, q.counts.expired = crashes, crashes
 q.counts.due, q.counts.repaired = #due, orphans
 if #ended + #due + released > 0 then close(q, q.counts) else touch(q) end
-return {'OK', whole(q.now), #due + released, orphans, (#ended + #due >= limit or is_cut or found.more
+return {'OK', whole(q.now), #due + released, orphans, (#ended + #due >= limit or is_cut or has_more_gone
   or has_more_keys or not has_room(q, 0)) and 1 or 0, unpack(reply)}

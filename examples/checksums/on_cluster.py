@@ -14,6 +14,7 @@ import yaml
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
+from clusterkit.commands import WAIT
 from testkit.on_cluster.release import Release, provide_volume
 
 MANIFEST = Path(__file__).resolve().with_name("queue.yaml")
@@ -45,14 +46,12 @@ class ChecksumsOnCluster:
         secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "redis"}}
         secret["stringData"] = {"url": self.release.redis_url}
         cluster.apply(secret, _claim(), _inspector(self.release.images.checksums), namespace=self.where)
-        cluster.kubectl(
-            "wait", "pod/inspector", f"--namespace={self.where}", "--for=condition=Ready", "--timeout=90s"
-        )
+        cluster.kubectl("wait", "pod/inspector", f"--namespace={self.where}", "--for=condition=Ready", WAIT)
 
     def clear(self) -> None:
         """Deletes the queue, its pods and the volume."""
         cluster = self.release.cluster
-        cluster.kubectl("delete", "rq", "--all", f"--namespace={self.where}", "--timeout=60s")
+        cluster.kubectl("delete", "rq", "--all", f"--namespace={self.where}", WAIT)
         cluster.kubectl("delete", "pv", self.volume, "--ignore-not-found", "--wait=false")
 
     def paths(self, count: int) -> list[str]:

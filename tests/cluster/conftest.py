@@ -12,7 +12,7 @@ from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] - i
 from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs] - likewise
 
 import clusterkit
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from clusterkit.images import build_image
 from testkit import tiers
 from testkit.kubernetes.api_server import ApiServer
@@ -156,7 +156,7 @@ def _install(kubernetes: clusterkit.Cluster, images: ClusterImages) -> Release:
 
 def _delete_queues(kubernetes: clusterkit.Cluster) -> None:
     """Delete all queues, which fails when the operator does not release one."""
-    kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", "--timeout=110s")
+    kubernetes.kubectl("delete", "reliablequeues", "--all", "--all-namespaces", WAIT)
 
 
 def _wait_until_whole(kubernetes: clusterkit.Cluster, release: Release) -> None:
@@ -168,7 +168,7 @@ def _wait_until_whole(kubernetes: clusterkit.Cluster, release: Release) -> None:
     if kubernetes.is_own:
         served.append("/apis/apps/v1/namespaces/kube-system/deployments/coredns")
     for path in served:
-        eventually(f"{path} is rolled out", partial(is_rolled_out, kubernetes, path), timeout=120)
+        eventually(f"{path} is rolled out", partial(is_rolled_out, kubernetes, path))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit import Cluster
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from testkit.on_cluster.cluster_images import TAG
 from testkit.on_cluster.release import CRD, Release
 from testkit.programs.make import command_of
@@ -33,18 +33,16 @@ def nothing_installed(kubernetes: Cluster, release: Release) -> Iterator[None]:
         release.uninstall()
         yield
         if kubernetes.run("kubectl", "get", "crd", CRD, check=False).returncode == 0:
-            kubernetes.run(
-                "kubectl", "delete", "rq", "--all", "--namespace=checksums", check=False, timeout=90
-            )
+            kubernetes.run("kubectl", "delete", "rq", "--all", "--namespace=checksums", check=False)
         helm = ("uninstall", "claimq", "--namespace=claimq-demo", "--wait", "--ignore-not-found")
-        kubernetes.run("helm", *helm, check=False, timeout=150)
+        kubernetes.run("helm", *helm, check=False)
         for what in (
             ["crd", CRD],
             ["namespace", *NAMESPACES],
             ["pv", *VOLUMES],
         ):
-            words = ("delete", "--ignore-not-found", *what, "--timeout=120s")
-            kubernetes.run("kubectl", *words, check=False, timeout=150)
+            words = ("delete", "--ignore-not-found", *what, WAIT)
+            kubernetes.run("kubectl", *words, check=False)
     finally:
         release.install_as_usual()
 
@@ -74,7 +72,7 @@ def test_the_demo_proves_every_checksum_and_leaves_nothing_behind(
     assert re.search(r"^workers    0 -> [1-9] -> 0$", said, re.MULTILINE)
     assert "MISTAKE" not in said
     assert said.endswith("All accounted for: no result is missing, invented or wrong.\n")
-    eventually("nothing of it is left", lambda: not left(kubernetes), timeout=60)
+    eventually("nothing of it is left", lambda: not left(kubernetes))
 
 
 def left(kubernetes: Cluster) -> set[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from clusterkit.commands import WAIT
 from testkit.on_cluster.queue_on_cluster import APP, QueueOnCluster
 from testkit.on_cluster.release import Release
 
@@ -39,15 +40,13 @@ def test_other_pods_read_the_sidecars_port_and_cannot_drain_it(
     queue.wait("its worker is ready", lambda: queue.condition("WorkersAvailable") == "True AllReady")
     ((name, pod),) = queue.pods().items()
     port = f"http://{pod['status']['podIP']}:9464"
-    other = (release, release.namespace, f"deployment/{release.operator}")
+    other = (release, release.namespace, release.wait_for_leader())
     assert ask(*other, f"{port}/metrics", "operator") == "200"
     assert ask(*other, f"{port}/drain", "operator") == "403"
     assert ask(*other, f"{port}/worker/prestop", "operator") == "403"
     queue.enqueue(3)
     queue.wait_until_done()  # it still claims
-    queue.cluster.kubectl(
-        "delete", "pod", name, f"--namespace={queue.namespace}", "--timeout=150s", timeout=160
-    )
+    queue.cluster.kubectl("delete", "pod", name, f"--namespace={queue.namespace}", WAIT)
     # By its pod: the condition may still be that of the one before.
     queue.wait(
         "its successor is ready",

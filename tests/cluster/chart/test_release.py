@@ -13,8 +13,8 @@ import pytest
 import claimq.blocking
 from claimq.errors import StoreUnavailable
 from claimq.model import State
-from clusterkit import Cluster
-from clusterkit.commands import eventually
+from clusterkit import Cluster, CommandFailed
+from clusterkit.commands import WAIT, eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.kubernetes import rights
 from testkit.on_cluster.pod_status import is_ready
@@ -69,7 +69,7 @@ def wait_until_done(url: str, name: str, count: int) -> None:
         except StoreUnavailable:
             return False
 
-    eventually(f"{count} items of {name} are done", is_done, timeout=240, every=0.5)
+    eventually(f"{count} items of {name} are done", is_done, every=0.5)
 
 
 @contextmanager
@@ -95,9 +95,7 @@ def loaded(url: str, name: str, waiting: int = 900) -> Generator[list[int]]:
 
 
 def test_helm_test_sees_an_item_done(release: Release) -> None:
-    said = release.cluster.helm(
-        "test", release.name, f"--namespace={release.namespace}", "--logs", "--timeout=180s"
-    )
+    said = release.cluster.helm("test", release.name, f"--namespace={release.namespace}", "--logs", WAIT)
     assert re.search(r"Phase: +Succeeded", said)
     assert "enqueued an item in claimq-system.claimq-test" in said
     print(re.findall(r"a worker has done it, after .*", said)[0])
@@ -126,16 +124,15 @@ def test_the_operator_runs_without_root_and_can_write_nowhere(release: Release) 
     show = "import os; print(os.getuid(), os.access('/opt/claimq', os.W_OK)); open('/opt/claimq/x', 'w')"
     words = [
         "exec",
-        f"deployment/{release.operator}",
+        release.wait_for_leader(),
         f"--namespace={release.namespace}",
         "--",
         "python",
         "-c",
         show,
     ]
-    said = release.cluster.run("kubectl", *words, check=False)
-    assert said.stdout.strip() == "65532 False"
-    assert "Read-only file system" in said.stderr
+    with pytest.raises(CommandFailed, match=r"(?s)^.*65532 False\n.*Read-only file system"):
+        release.cluster.kubectl(*words)
 
 
 def test_the_operator_reports_its_state_to_prometheus(release: Release) -> None:
@@ -147,7 +144,7 @@ def test_the_operator_reports_its_state_to_prometheus(release: Release) -> None:
     def says_so() -> bool:
         return bool(re.search(r"^claimq_leader 1\.0$", release.cluster.kubectl(*asking), re.MULTILINE))
 
-    eventually("its metrics say that it leads", says_so, timeout=60, every=0.5)
+    eventually("its metrics say that it leads", says_so, every=0.5)
 
 
 def test_an_upgrade_under_load_loses_and_repeats_nothing(release: Release, team: str) -> None:
@@ -162,9 +159,7 @@ def test_an_upgrade_under_load_loses_and_repeats_nothing(release: Release, team:
             done.append(seen["done"])
 
         with loaded(url, name) as made:
-            eventually(
-                "work has begun", lambda: counters(url, name).get("done", 0) > 20, timeout=120, every=0.5
-            )
+            eventually("work has begun", lambda: counters(url, name).get("done", 0) > 20, every=0.5)
             note()
             with release.installed_with("--set=operator.replicas=2", "--set=operator.logLevel=debug"):
                 note()
@@ -189,7 +184,7 @@ def _revision_after_a_pass(release: Release, name: str, where: str) -> str:
         found = release.get(f"rq/{name}", f"--namespace={where}")
         return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
 
-    eventually("the operator has acted on the queue", is_acted_on, timeout=60, every=0.5)
+    eventually("the operator has acted on the queue", is_acted_on, every=0.5)
     made = release.get(f"deployment/{name}-worker", f"--namespace={where}")
     return str(made["metadata"]["annotations"]["deployment.kubernetes.io/revision"])
 
@@ -209,7 +204,7 @@ def test_items_survive_the_loss_of_valkeys_pod(release: Release, team: str) -> N
         where = f"--namespace={release.namespace}"
         release.cluster.kubectl("delete", "pod", f"{release.valkey}-0", where, "--grace-period=0", "--force")
         # Until then it may still be the lost one that answers.
-        eventually("another pod is ready", lambda: bool(ready() - lost), timeout=180, every=0.5)
+        eventually("another pod is ready", lambda: bool(ready() - lost), every=0.5)
 
         def is_there() -> bool:
             try:
@@ -217,7 +212,7 @@ def test_items_survive_the_loss_of_valkeys_pod(release: Release, team: str) -> N
             except StoreUnavailable:
                 return False
 
-        eventually("the items are there again", is_there, timeout=120, every=0.5)
+        eventually("the items are there again", is_there, every=0.5)
         patch = json.dumps({"spec": {"suspend": False, "scaling": {"maxReplicas": 1}}})
         release.cluster.kubectl("patch", "rq/kept", f"--namespace={team}", "--type=merge", f"--patch={patch}")
         wait_until_done(url, f"{team}.kept", 50)
@@ -259,7 +254,7 @@ def test_the_operator_is_refused_nothing(release: Release, kubernetes: Cluster, 
     with release.server_url() as url:
         enqueue(url, f"{team}.all", 60)
         wait_until_done(url, f"{team}.all", 60)
-    kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={team}", "--timeout=110s")
+    kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={team}", WAIT)
     account = f"system:serviceaccount:{release.namespace}:{release.operator}"
     wanted, refused = rights.asked(_log_of(kubernetes, release), account)
     assert refused == set()
@@ -307,11 +302,11 @@ def _serve_one_team(kubernetes: Cluster, release: Release) -> None:
                 )
                 assert wanted
                 assert refused == set()
-            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={media}", "--timeout=110s")
+            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={media}", WAIT)
             own.cluster.helm("uninstall", own.name, f"--namespace={media}", "--wait")
         finally:
             # No operator serves the other team's queue, so it never got a finalizer either.
-            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={other}", "--timeout=110s")
+            kubernetes.kubectl("delete", "reliablequeues", "--all", f"--namespace={other}", WAIT)
 
 
 def test_what_a_release_makes_is_what_the_chart_renders(release: Release) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit import Cluster
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.on_cluster.cluster_images import ClusterImages
 from testkit.on_cluster.release import CRD, Release, provide_volume
@@ -51,13 +51,13 @@ def nothing_installed(kubernetes: Cluster, release: Release) -> Iterator[None]:
         release.uninstall()
         yield
         helm = ("uninstall", "claimq", "--namespace=claimq", "--wait", "--ignore-not-found")
-        kubernetes.run("helm", *helm, check=False, timeout=200)
+        kubernetes.run("helm", *helm, check=False)
         for words in (
             ["secret", "redis"],
-            ["namespace", "claimq", "--timeout=120s"],
-            ["crd", CRD, "--timeout=60s"],
+            ["namespace", "claimq", WAIT],
+            ["crd", CRD, WAIT],
         ):
-            kubernetes.run("kubectl", "delete", "--ignore-not-found", *words, check=False, timeout=200)
+            kubernetes.run("kubectl", "delete", "--ignore-not-found", *words, check=False)
     finally:
         release.install_as_usual()
 
@@ -72,4 +72,4 @@ def test_every_command_of_the_tutorial_prints_what_it_shows(
     pages.run(page, skip="docker |for ")
     # The definition goes last, and what belonged to queues before it: no operator would collect it afterwards.
     words = ("get", "deployments,pdb", "--all-namespaces", "--selector=claimq.dev/queue", "-o", "name")
-    eventually("the workers' objects are collected", lambda: kubernetes.kubectl(*words) == "", timeout=120)
+    eventually("the workers' objects are collected", lambda: kubernetes.kubectl(*words) == "")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterkit import Cluster, CommandFailed, HarnessError
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from testkit.on_cluster.queue_on_cluster import queue_on
 from testkit.on_cluster.release import CRD, Release
 
@@ -51,13 +51,11 @@ def wait_for_no_trace(cluster: Cluster, is_meant: Callable[[str], bool] = lambda
             seen[:] = [str(error)]
         return not seen
 
-    eventually("nothing of the release is left", is_clean, timeout=180, every=1.0, why_not=lambda: str(seen))
+    eventually("nothing of the release is left", is_clean, every=1.0, why_not=lambda: str(seen))
 
 
 def uninstall(release: Release) -> None:
-    release.cluster.helm(
-        "uninstall", release.name, f"--namespace={release.namespace}", "--wait", "--timeout=240s", timeout=280
-    )
+    release.cluster.helm("uninstall", release.name, f"--namespace={release.namespace}", "--wait", WAIT)
 
 
 def test_an_uninstall_keeps_queues_and_workers_for_the_next_install(
@@ -131,7 +129,7 @@ def _uninstalled_with_its_queues(kubernetes: Cluster, release: Release, team: st
     assert release.get(f"deployment/{release.operator}", f"--namespace={release.namespace}")
     # The Job waits for the queues only 15 s, and this one may need longer where the machine is slow.
     where = f"--namespace={team}"
-    kubernetes.kubectl("wait", "rq/removed", where, "--for=delete", "--timeout=150s", timeout=160)
+    kubernetes.kubectl("wait", "rq/removed", where, "--for=delete", WAIT)
     uninstall(release)
     release.delete_the_tests_pod()
     wait_for_no_trace(kubernetes)

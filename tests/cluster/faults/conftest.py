@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from clusterkit.commands import WAIT
 from testkit.on_cluster.release import Release
 
 OPERATOR = "app.kubernetes.io/component=operator"
@@ -21,9 +22,9 @@ def far(release: Release) -> Iterator[str]:
         for namespace, label, deployment in needed:
             where = (f"--namespace={namespace}", f"--selector={label}")
             there = f"--field-selector=spec.nodeName={node}"
-            cluster.kubectl("delete", "pods", *where, there, "--timeout=100s")
+            cluster.kubectl("delete", "pods", *where, there, WAIT)
             words = ("rollout", "status", f"deployment/{deployment}", f"--namespace={namespace}")
-            cluster.kubectl(*words, "--timeout=100s")
+            cluster.kubectl(*words, WAIT)
         release.wait_for_operators()
     finally:
         cluster.kubectl("uncordon", node)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.on_cluster import ledger
 from testkit.on_cluster.containers import Container, running, unread_from
@@ -82,7 +82,7 @@ def without_back_off(release: Release) -> Iterator[None]:
     """The operator's pod is replaced at the end: the kubelet lets a container wait that has died often."""
     yield
     (pod,) = release.pods()
-    release.cluster.kubectl("delete", "pod", pod, f"--namespace={release.namespace}", "--timeout=110s")
+    release.cluster.kubectl("delete", "pod", pod, f"--namespace={release.namespace}", WAIT)
     release.wait_for_operators()
 
 
@@ -99,7 +99,7 @@ def test_an_operator_killed_in_the_middle_of_passes_costs_nothing(
     operator, valkey = operator_of(release), valkey_of(release)
     with valkey.frozen():
         asked = valkey.process()
-        eventually("it asks", lambda: unread_from(asked, operator.address) > 0, timeout=60, every=0.02)
+        eventually("it asks", lambda: unread_from(asked, operator.address) > 0, every=0.02)
         operator.kill()
     queue.force_delete(victim)
     queue.enqueue(60, "second")
@@ -112,7 +112,7 @@ def test_an_operator_killed_in_the_middle_of_passes_costs_nothing(
     queue.wait("the workers go", lambda: queue.replicas() == 1)
     with own.frozen_apiserver() as api_server:
         queue.enqueue(40, "third")
-        eventually("it asks", lambda: unread_from(api_server, operator.address) > 0, timeout=60, every=0.02)
+        eventually("it asks", lambda: unread_from(api_server, operator.address) > 0, every=0.02)
         operator.kill()
     operator = came_back(release, operator)
 
@@ -139,7 +139,7 @@ def came_back(release: Release, killed: Container) -> Container:
         (pod,) = release.pods().values()
         return found[0].number != killed.number and pod["status"]["containerStatuses"][0]["ready"]
 
-    eventually("the operator is back", is_back, timeout=180, every=0.2)
+    eventually("the operator is back", is_back, every=0.2)
     measured("operator killed to ready (the kubelet's back-off counted)", since)
     return found[0]
 

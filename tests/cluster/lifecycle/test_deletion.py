@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from clusterkit import Cluster
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from testkit.on_cluster import ledger
 from testkit.on_cluster.queue_on_cluster import QueueOnCluster, queue_on
 from testkit.on_cluster.release import Release, create_namespace
@@ -53,7 +53,7 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
 ) -> None:
     made = {"retain": ("Retain", 3), "kept": ("DeleteIfEmpty", 3), "empty": ("DeleteIfEmpty", 1)}
     made["delete"] = ("Delete", 3)
-    with holding(release, team, made, drain="60s") as queues:
+    with holding(release, team, made, drain="5m") as queues:
         retain, kept, empty, delete = queues.values()
         finalizers = {name: queue.get()["metadata"].get("finalizers") for name, queue in queues.items()}
         needed = ["claimq.dev/deletion-policy"]
@@ -78,7 +78,7 @@ def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
             queue.open(*(f"item-{number}" for number in range(3)))
         for queue in queues.values():
             queue.wait("it is gone", queue.is_gone)
-        eventually("nothing is left", lambda: left(release.cluster, team) == [], timeout=240)
+        eventually("nothing is left", lambda: left(release.cluster, team) == [])
         print(f"all gone {time.monotonic() - began:.1f} s after the items in progress were finished")
 
         for queue in queues.values():
@@ -128,7 +128,7 @@ def doomed(cluster: Cluster, name: str) -> Generator[str]:
 def delete_namespace(cluster: Cluster, name: str) -> None:
     """Deletes it and waits until it is gone; prints how long that took."""
     began = time.monotonic()
-    cluster.kubectl("delete", "namespace", name, "--timeout=300s", timeout=310)
+    cluster.kubectl("delete", "namespace", name, WAIT)
     print(f"the namespace {name} was gone after {time.monotonic() - began:.1f} s")
 
 
@@ -172,7 +172,7 @@ def test_a_deletion_gives_up_on_a_server_that_is_gone_for_good(release: Release,
         said = reported["ItemsLeftBehind"]
         assert f"`claimq delete {alone.on_server} --redis URL`" in said, "it does not say what to run"
         assert "no server answers there" in said, "it does not say why"
-        eventually("nothing is left", lambda: left(cluster, team) == [], timeout=240)
+        eventually("nothing is left", lambda: left(cluster, team) == [])
 
 
 def _is_unreachable(queue: QueueOnCluster) -> bool:

@@ -12,6 +12,7 @@ import yaml
 
 import claimq.blocking
 from clusterkit import Cluster
+from clusterkit.commands import WAIT
 from testkit.kubernetes.invalid_queues import MISTAKES, READER, TEAM, WORKERS, Mistake, secret_of
 from testkit.on_cluster.queue_on_cluster import Json, QueueOnCluster
 from testkit.on_cluster.release import Release, namespace
@@ -60,7 +61,7 @@ def mistaken(release: Release) -> Iterator[Mistaken]:
         finally:
             try:
                 for where in (WHERE, SCARCE):
-                    cluster.kubectl("delete", "rq", "--all", f"--namespace={where}", "--timeout=110s")
+                    cluster.kubectl("delete", "rq", "--all", f"--namespace={where}", WAIT)
             finally:
                 direct.execute_command("ACL", "DELUSER", TEAM, READER)
 
@@ -135,7 +136,7 @@ def test_a_mistake_is_answered_by_a_condition_with_its_field_and_what_to_do(
         return reported[0] in mistake.verdicts and all(words in reported[1] for words in mistake.says)
 
     try:
-        queue.wait(f"{mistake.condition} says {mistake.says}", is_reported, timeout=300)
+        queue.wait(f"{mistake.condition} says {mistake.says}", is_reported)
     finally:
         print(f"{name}: {' '.join(reported)}")
     # At once: the longer it waits, the less often the cluster tries again.
@@ -153,7 +154,7 @@ def test_what_the_message_names_mends_it(mistaken: Mistaken, name: str) -> None:
         # Some mistakes leave the workers ready: that they are is no sign that the change has been acted on.
         return is_well and "not injected" not in queue.message(WORKERS)
 
-    queue.wait("it works with a worker, and nothing is in the way", is_mended, timeout=300)
+    queue.wait("it works with a worker, and nothing is in the way", is_mended)
 
 
 def test_the_mistakes_that_are_shown_to_be_answered_are_many_more_than_forty() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterkit import Cluster, HarnessError
-from clusterkit.commands import eventually
+from clusterkit import Cluster, HarnessError, rest
+from clusterkit.commands import WAIT, eventually
 from clusterkit.manifests import container, pod
 from clusterkit.own_cluster import OwnCluster
 
@@ -28,7 +28,7 @@ def a_pod_on_each_node(own: OwnCluster, namespace: str, sample_image: str) -> It
     probe = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
     answering = container("answer", sample_image, readinessProbe=probe)
     own.apply(*(pod(f"on-{node}", answering, nodeName=node) for node in own.nodes), namespace=namespace)
-    own.kubectl("wait", "pod", "--all", "--for=condition=Ready", f"--namespace={namespace}", "--timeout=110s")
+    own.kubectl("wait", "pod", "--all", "--for=condition=Ready", f"--namespace={namespace}", WAIT)
     query = "jsonpath={range .items[*]}{.spec.nodeName} {.status.podIP}{'\\n'}{end}"
     lines = own.kubectl("get", "pods", f"--namespace={namespace}", "-o", query).splitlines()
     yield dict(line.split() for line in lines)
@@ -44,7 +44,7 @@ def asks(own: OwnCluster, namespace: str, pod: str, address: str) -> bool:
 
 
 def wait_until_reached(own: OwnCluster, namespace: str, pod: str, address: str) -> None:
-    eventually(f"{pod} reaches {address}", lambda: asks(own, namespace, pod, address), timeout=60)
+    eventually(f"{pod} reaches {address}", lambda: asks(own, namespace, pod, address))
 
 
 def test_pods_of_two_nodes_reach_each_other(
@@ -114,7 +114,7 @@ def test_without_an_api_server_requests_fail_and_say_so(own: OwnCluster) -> None
     own.kill_apiserver()
     try:
         with pytest.raises(HarnessError, match=r"was answered with 50\d"):
-            own.api("GET", "/api/v1/nodes")
+            rest.request(own.api_socket(), "GET", "/api/v1/nodes")
     finally:
         own.start_apiserver()
     assert own.api("GET", "/readyz") == "ok"
@@ -154,7 +154,6 @@ def test_what_a_service_account_asked_for_is_in_the_audit_log(own: OwnCluster, n
             f"system:serviceaccount:{namespace}:default" in own.audit_log()
             and '"resource":"pods"' in own.audit_log()
         ),
-        timeout=60,
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from clusterkit import lifecycle
 from clusterkit.cgroups import Cgroup, named
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from clusterkit.image_stores import image_store
 from clusterkit.images import make_base
 from clusterkit.layout import Layout
@@ -205,7 +205,7 @@ def all_have_ended(those: dict[int, str]) -> None:
     for pid in same_ones(those):
         state, began = state_and_start(pid)
         assert began != those[pid] or state in "ZX", (pid, state)
-    eventually("their entries are gone", lambda: not same_ones(those), timeout=120)
+    eventually("their entries are gone", lambda: not same_ones(those))
 
 
 def mounts_of(pids: set[int]) -> str:
@@ -226,7 +226,7 @@ def test_down_leaves_no_process_namespace_link_mount_or_cgroup() -> None:
     said_by("up", "--nodes", "2", *WAITING)
     cluster = OwnCluster(layout())
     cluster.apply(MOUNTING_POD)
-    cluster.kubectl("wait", "pod/mounting", "--for=condition=Ready", "--timeout=110s")
+    cluster.kubectl("wait", "pod/mounting", "--for=condition=Ready", WAIT)
     everybody = all_pids()
     ours = Cgroup(layout().cgroup).processes()
     namespaces = namespaces_of(ours) - namespaces_of({os.getpid()})
@@ -246,7 +246,6 @@ def test_down_leaves_no_process_namespace_link_mount_or_cgroup() -> None:
     eventually(
         "the machine is as before",
         lambda: machine() == before,
-        timeout=180,
         why_not=lambda: difference(before),
     )
     assert not layout().folder.exists()
@@ -280,7 +279,6 @@ def test_after_a_kill_on_the_way_up_the_next_up_leaves_exactly_one_cluster(stage
     eventually(
         "each runs once",
         lambda: {name: daemons().count(name) for name in wanted} == wanted,
-        timeout=60,
         why_not=lambda: str(daemons()),
     )
     assert "node-1" in said_by("status")
@@ -330,7 +328,7 @@ def test_the_pods_of_a_cluster_have_more_of_the_processor_than_one_process(a_clu
 def test_a_cluster_with_a_dead_part_is_reported_and_replaced(a_cluster: OwnCluster, daemon: str) -> None:
     scheduler = a_cluster.processes.pid("kube-scheduler")
     assert a_cluster.processes.cgroup.signal(a_cluster.processes.pid(daemon), signal.SIGKILL)
-    eventually(f"{daemon} has ended", lambda: not a_cluster.processes.alive(daemon), timeout=60)
+    eventually(f"{daemon} has ended", lambda: not a_cluster.processes.alive(daemon))
     assert f"{daemon} is not running" in said_by("status", status=2)
     logs = a_cluster.ends_of_logs()
     assert {f"{daemon}, which has ended", "kube-scheduler", "node-1.kube-proxy"} <= logs.keys()

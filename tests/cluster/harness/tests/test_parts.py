@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit import HarnessError, archives, images, rest
+from clusterkit import CommandFailed, HarnessError, archives, images, rest
 from clusterkit.cgroups import hierarchies, named
+from clusterkit.commands import LONGEST_RUN
 from clusterkit.existing_cluster import ExistingCluster
 from clusterkit.forwarding import forwarded
 from clusterkit.images import BuiltImage
@@ -28,6 +29,11 @@ case "$*" in
   *"config view"*"--context=unknown"*) echo 'error: context "unknown" does not exist' >&2; exit 1 ;;
   *"config view"*) echo 'the login of '"$*" ;;
   *"get nodes"*) echo 'one two' ;;
+  *"get secrets"*) echo asked >> "$LOG"; echo 'Error from server (Forbidden)' >&2; exit 1 ;;
+  *"get pods"*)
+    echo asked >> "$LOG"
+    [ -e "$LOG.before" ] || { : > "$LOG.before"; echo 'dial tcp: connect: connection refused' >&2; exit 1; }
+    echo none ;;
   *) echo "$KUBECONFIG" > "$LOG.kubeconfig"; cat "$KUBECONFIG" ;;
 esac
 """
@@ -83,7 +89,7 @@ def test_two_processes_that_miss_the_same_packages_install_them_in_turn(
         subprocess.Popen([sys.executable, "-c", install], env=environment, stderr=subprocess.PIPE)
         for _ in range(2)
     ]
-    said = [one.communicate(timeout=120)[1].decode() for one in both]
+    said = [one.communicate(timeout=LONGEST_RUN)[1].decode() for one in both]
     assert [one.returncode for one in both] == [0, 0], said
 
 
@@ -261,6 +267,17 @@ def test_an_existing_cluster_is_used_by_a_copy_of_its_login_alone(programs: Path
     finally:
         cluster.close()
     assert not copy.exists()
+
+
+def test_a_request_that_fails_for_a_moment_is_sent_again(programs: Path, tmp_path: Path) -> None:
+    cluster = ExistingCluster("kind-dev")
+    try:
+        assert cluster.kubectl("get", "pods") == "none\n"
+        with pytest.raises(CommandFailed, match="Forbidden"):
+            cluster.kubectl("get", "secrets")
+        assert calls(tmp_path) == ["asked"] * 3
+    finally:
+        cluster.close()
 
 
 def test_a_context_that_kubectl_does_not_know_is_named(programs: Path) -> None:

@@ -70,7 +70,7 @@ def running(cluster: Cluster, namespace: str, pod: str, name: str) -> Container:
         ]
         return bool(found)
 
-    eventually(f"the container {name} of {pod} runs", is_running, timeout=120, every=0.1)
+    eventually(f"the container {name} of {pod} runs", is_running, every=0.1)
     return found[0]
 
 

@@ -12,7 +12,7 @@ import yaml
 from claimq_bench.simulation.scalers import KedaSettings
 from clusterkit import Cluster
 from clusterkit.build import keda
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from clusterkit.images import image_of
 from testkit.on_cluster.queue_on_cluster import QueueOnCluster
 from testkit.on_cluster.release import is_rolled_out
@@ -33,12 +33,12 @@ def installed(cluster: Cluster) -> Generator[None]:
         _apply(cluster, objects)
         for name in _PROGRAMS:
             path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}"
-            eventually(f"{name} runs", partial(is_rolled_out, cluster, path), timeout=300)
-        eventually("KEDA serves metrics", lambda: _serves_metrics(cluster), timeout=240)
+            eventually(f"{name} runs", partial(is_rolled_out, cluster, path))
+        eventually("KEDA serves metrics", lambda: _serves_metrics(cluster))
         yield
     finally:
-        words = ("delete", "--ignore-not-found", "--timeout=110s", "-f", "-")
-        cluster.kubectl(*words, stdin=_text(_for_deletion(objects)), timeout=240)
+        words = ("delete", "--ignore-not-found", WAIT, "-f", "-")
+        cluster.kubectl(*words, stdin=_text(_for_deletion(objects)))
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def scaling(queue: QueueOnCluster, settings: KedaSettings) -> Generator[None]:
             queue.name,
             f"--namespace={queue.namespace}",
             "--ignore-not-found",
-            "--timeout=110s",
+            WAIT,
         )
 
 

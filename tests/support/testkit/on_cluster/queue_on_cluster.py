@@ -13,7 +13,7 @@ from claimq.blocking import BlockingQueue
 from claimq.errors import StoreUnavailable
 from claimq.model import Item, Located, State
 from clusterkit import Cluster, HarnessError
-from clusterkit.commands import eventually
+from clusterkit.commands import PATIENCE, eventually
 from testkit.on_cluster import ledger
 from testkit.on_cluster.containers import running
 from testkit.on_cluster.ledger import Ledger
@@ -261,7 +261,7 @@ class QueueOnCluster:
     # Waiting and breaking.
 
     def wait(
-        self, what: str, probe: Callable[[], object], *, timeout: float = 240, every: float = 0.2
+        self, what: str, probe: Callable[[], object], *, timeout: float = PATIENCE, every: float = 0.2
     ) -> None:
         """Until `probe()` is true; a server or an API server that does not answer just now counts as not yet."""
         trouble: list[str] = []
@@ -278,7 +278,7 @@ class QueueOnCluster:
             what, asked, timeout=timeout, every=every, why_not=lambda: "".join(trouble) + self._describe()
         )
 
-    def wait_until_done(self, count: int | None = None, *, timeout: float = 300) -> None:
+    def wait_until_done(self, count: int | None = None) -> None:
         """Until so many items (default: all that were enqueued here) are done and none is left but in failed."""
         wanted = len(self.known) if count is None else count
 
@@ -288,7 +288,7 @@ class QueueOnCluster:
                 seen[f"in {state.value}"] for state in State if state is not State.FAILED
             )
 
-        self.wait(f"{wanted} items are done", is_done, timeout=timeout)
+        self.wait(f"{wanted} items are done", is_done)
         self._let_the_last_be_written()
 
     def _let_the_last_be_written(self) -> None:
@@ -301,7 +301,7 @@ class QueueOnCluster:
         with suppress(HarnessError):
             self.wait("the ledger is complete", is_written, timeout=120)
 
-    def wait_for_a_holder(self, at_least: int = 1, *, timeout: float = 240) -> str:
+    def wait_for_a_holder(self, at_least: int = 1) -> str:
         """A pod that has items in progress."""
         found: list[str] = []
 
@@ -309,16 +309,15 @@ class QueueOnCluster:
             found.extend(pod for pod, count in self.holders().items() if count >= at_least)
             return bool(found)
 
-        self.wait("a worker has items in progress", is_there, timeout=timeout, every=0.05)
+        self.wait("a worker has items in progress", is_there, every=0.05)
         return found[0]
 
-    def wait_until_given_back(self, claims: Iterable[Located], *, timeout: float = 240) -> None:
+    def wait_until_given_back(self, claims: Iterable[Located]) -> None:
         """Until none of these claims is held any more: their items can be claimed again, or have been."""
         tokens = {one.name for one in claims}
         self.wait(
             "the claims of the dead are given back",
             lambda: not tokens & {one.name for one in self.items.items(State.BUSY, 1000)},
-            timeout=timeout,
             every=0.02,
         )
 
@@ -360,9 +359,9 @@ class QueueOnCluster:
         head = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
         self.wait("the eviction is granted", lambda: self.cluster.api("POST", f"{path}/eviction", head))
 
-    def wait_until_gone(self, pod: str, *, timeout: float = 240) -> None:
+    def wait_until_gone(self, pod: str) -> None:
         """Until the API server knows the pod no more."""
-        self.wait(f"the pod {pod} is gone", lambda: pod not in self.pods(), timeout=timeout, every=0.1)
+        self.wait(f"the pod {pod} is gone", lambda: pod not in self.pods(), every=0.1)
 
     def _describe(self) -> str:
         seen: list[str] = []

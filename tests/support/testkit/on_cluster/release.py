@@ -9,7 +9,7 @@ from typing import Any, cast
 import redis
 
 from clusterkit import Cluster, CommandFailed, HarnessError
-from clusterkit.commands import eventually
+from clusterkit.commands import WAIT, eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.on_cluster.cluster_images import ClusterImages
 from testkit.repository.chart import FOLDER
@@ -49,9 +49,9 @@ class Release:
         HarnessError with the warnings of its namespace: of a pod that does not come helm says only that it waited.
         """
         where = f"--namespace={self.namespace}"
-        words = ("upgrade", "--install", self.name, str(FOLDER), where, "--wait", "--timeout=300s")
+        words = ("upgrade", "--install", self.name, str(FOLDER), where, "--wait", WAIT)
         try:
-            return self.cluster.helm(*words, *self.images.values(), *options, timeout=320)
+            return self.cluster.helm(*words, *self.images.values(), *options)
         except CommandFailed as error:
             asked = ("get", "events", where, "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
             said = self.cluster.run("kubectl", *asked, check=False).stdout
@@ -91,7 +91,7 @@ class Release:
     def _set(self, words: list[str]) -> None:
         where = (f"deployment/{self.operator}", f"--namespace={self.namespace}")
         self.cluster.kubectl("set", "env", *where, *words)
-        self.cluster.kubectl("rollout", "status", *where, "--timeout=240s", timeout=250)
+        self.cluster.kubectl("rollout", "status", *where, WAIT)
 
     def get(self, *what: str) -> Any:
         """`kubectl get -o json`."""
@@ -107,9 +107,9 @@ class Release:
     def wait_for_operators(self, count: int = 1) -> None:
         """Until so many run, all of them ready and of the newest template."""
         deployment = f"deployment/{self.operator}"
-        words = ("rollout", "status", deployment, f"--namespace={self.namespace}", "--timeout=240s")
-        self.cluster.kubectl(*words, timeout=250)
-        eventually(f"{count} operators run", lambda: len(self.pods()) == count, timeout=120, every=0.2)
+        words = ("rollout", "status", deployment, f"--namespace={self.namespace}", WAIT)
+        self.cluster.kubectl(*words)
+        eventually(f"{count} operators run", lambda: len(self.pods()) == count, every=0.2)
 
     def wait_for_leader(self, *, after: str = "") -> str:
         """The operator that leads, once one of those that run does: not one that is ending, and not `after`."""
@@ -121,7 +121,7 @@ class Release:
             found[:] = [str(lease["spec"].get("holderIdentity") or "")]
             return found[0] != after and found[0] in self.pods()
 
-        eventually("one of the operators leads", is_known, timeout=120, every=0.2)
+        eventually("one of the operators leads", is_known, every=0.2)
         return found[0]
 
     def stop_operators(self) -> None:
@@ -129,8 +129,8 @@ class Release:
         where = f"--namespace={self.namespace}"
         self.cluster.kubectl("scale", f"deployment/{self.operator}", where, "--replicas=0")
         ours = f"app.kubernetes.io/instance={self.name},app.kubernetes.io/component=operator"
-        words = ("wait", "pods", f"--selector={ours}", where, "--for=delete", "--timeout=120s")
-        self.cluster.kubectl(*words, timeout=130)
+        words = ("wait", "pods", f"--selector={ours}", where, "--for=delete", WAIT)
+        self.cluster.kubectl(*words)
 
     def delete_the_tests_pod(self) -> None:
         """As charts/claimq/README.md says: the pod of the last `helm test` stays for its log."""
@@ -148,10 +148,8 @@ class Release:
             "uninstall", self.name, f"--namespace={self.namespace}", "--wait", "--ignore-not-found"
         )
         self.delete_the_tests_pod()
-        self.cluster.kubectl(
-            "wait", "pods", "--all", f"--namespace={self.namespace}", "--for=delete", "--timeout=110s"
-        )
-        self.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=110s")
+        self.cluster.kubectl("wait", "pods", "--all", f"--namespace={self.namespace}", "--for=delete", WAIT)
+        self.cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", WAIT)
 
 
 def wait_until_answering(url: str) -> None:
@@ -164,7 +162,7 @@ def wait_until_answering(url: str) -> None:
         except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError):
             return False
 
-    eventually(f"the server at {url} answers", answers, timeout=120, every=0.2)
+    eventually(f"the server at {url} answers", answers, every=0.2)
 
 
 def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
@@ -202,7 +200,7 @@ def provide_volume(cluster: Cluster, where: str, claim: str, name: str) -> None:
         }
     )
     bound = "--for=jsonpath={.status.phase}=Bound"
-    cluster.kubectl("wait", f"pvc/{claim}", f"--namespace={where}", bound, "--timeout=110s")
+    cluster.kubectl("wait", f"pvc/{claim}", f"--namespace={where}", bound, WAIT)
 
 
 def refuse_if_installed(cluster: Cluster) -> None:
@@ -226,7 +224,7 @@ def namespace(cluster: Cluster, name: str, *, wait: bool = True) -> Generator[st
         yield name
     finally:
         if wait:
-            cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout=130)
+            cluster.kubectl("delete", "namespace", name, WAIT)
         else:
             cluster.api("DELETE", f"/api/v1/namespaces/{name}")
 
@@ -237,14 +235,14 @@ def create_namespace(cluster: Cluster, name: str) -> None:
     made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     cluster.api("PATCH", f"/api/v1/namespaces/{name}?fieldManager=tests&force=true", made, patch="apply")
     accounts = f"/api/v1/namespaces/{name}/serviceaccounts?fieldSelector=metadata.name%3Ddefault"
-    eventually("it has a service account", lambda: bool(listed(cluster, accounts)), timeout=120)
+    eventually("it has a service account", lambda: bool(listed(cluster, accounts)))
 
 
 def delete_queues(cluster: Cluster, name: str) -> None:
     """Delete the queues of a namespace, which fails when the operator does not release one."""
     path = f"/apis/claimq.dev/v1alpha1/namespaces/{name}/reliablequeues"
     cluster.api("DELETE", path)
-    eventually("the queues are gone", lambda: not listed(cluster, path), timeout=120)
+    eventually("the queues are gone", lambda: not listed(cluster, path))
 
 
 def listed(cluster: Cluster, path: str) -> list[Json]:

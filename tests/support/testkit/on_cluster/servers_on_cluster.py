@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from clusterkit.commands import WAIT
 from testkit.on_cluster.release import Release, wait_until_answering
 
 Json = dict[str, Any]
@@ -65,7 +66,7 @@ def another_valkey(release: Release, namespace: str, name: str = "another") -> G
         },
         namespace=namespace,
     )
-    words = ("wait", f"pod/{name}", f"--namespace={namespace}", "--for=condition=Ready", "--timeout=110s")
+    words = ("wait", f"pod/{name}", f"--namespace={namespace}", "--for=condition=Ready", WAIT)
     release.cluster.kubectl(*words)
     with release.cluster.forward(namespace, name, 6379) as port:
         wait_until_answering(outside := f"redis://127.0.0.1:{port}/0")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from clusterkit import rest
-from clusterkit.commands import eventually, run
+from clusterkit.commands import LONGEST_RUN, eventually, repeated, run
 from clusterkit.errors import HarnessError
 from clusterkit.images import BuiltImage
 
@@ -62,7 +62,7 @@ class Cluster(ABC):
         self,
         *argv: str | Path,
         stdin: str | bytes | Path | None = None,
-        timeout: float = 120,
+        timeout: float = LONGEST_RUN,
         check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program to its end in reach of the cluster, at most `timeout` seconds."""
@@ -83,13 +83,13 @@ class Cluster(ABC):
             stderr=sink,
         )
 
-    def kubectl(self, *argv: str, stdin: str | None = None, timeout: float = 120) -> str:
-        """Run kubectl and return what it printed; CommandFailed with its words when it fails."""
-        return self.run("kubectl", *argv, stdin=stdin, timeout=timeout).stdout
+    def kubectl(self, *argv: str, stdin: str | None = None, timeout: float = LONGEST_RUN) -> str:
+        """Run kubectl and return what it printed; CommandFailed with its words when it fails and that does not pass."""
+        return repeated(lambda: self.run("kubectl", *argv, stdin=stdin, timeout=timeout)).stdout
 
-    def helm(self, *argv: str, stdin: str | None = None, timeout: float = 300) -> str:
+    def helm(self, *argv: str) -> str:
         """Run helm and return what it printed; CommandFailed with its words when it fails."""
-        return self.run("helm", *argv, stdin=stdin, timeout=timeout).stdout
+        return self.run("helm", *argv).stdout
 
     def apply(self, *objects: Mapping[str, object] | str, namespace: str | None = None) -> str:
         """`kubectl apply` of manifests: objects, or text in YAML."""
@@ -100,8 +100,13 @@ class Cluster(ABC):
     def api(
         self, method: str, path: str, body: object = None, *, patch: str = "merge", timeout: float = 30
     ) -> object:
-        """One request to the API server; see `rest.request`."""
-        return rest.request(self.api_socket(), method, path, body, patch=patch, timeout=timeout)
+        """One request to the API server; see `rest.request`. One that only reads is `repeated`, unless it is to a pod:
+        whether that answers is what the caller asks."""
+
+        def request() -> object:
+            return rest.request(self.api_socket(), method, path, body, patch=patch, timeout=timeout)
+
+        return repeated(request) if method == "GET" and "/proxy/" not in path else request()
 
     def node_is_ready(self, node: str) -> bool:
         """What the API server thinks of the node."""
@@ -109,12 +114,11 @@ class Cluster(ABC):
         conditions: list[dict[str, str]] = found["status"].get("conditions", [])
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
-    def wait_for_node(self, node: str, *, ready: bool, timeout: float = 180) -> None:
+    def wait_for_node(self, node: str, *, ready: bool) -> None:
         """Wait until the API server thinks so of the node."""
         eventually(
             f"{node} is {'ready' if ready else 'not ready'}",
             lambda: self.node_is_ready(node) is ready,
-            timeout=timeout,
             every=0.5,
         )
 

@@ -6,9 +6,18 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
-from clusterkit.errors import CommandFailed, HarnessError
+from clusterkit.errors import CommandFailed, HarnessError, is_passing
+
+T = TypeVar("T")
+PATIENCE = 300.0
+"""Seconds until a wait gives up. Only one that never ends gets there, however busy the machine is."""
+WAIT = f"--timeout={PATIENCE:g}s"
+"""The same for kubectl and helm."""
+LONGEST_RUN = PATIENCE + 60
+"""Seconds for a program that waits so long."""
+_REPEATED_FOR = 60.0
 
 
 def run(
@@ -57,7 +66,7 @@ def eventually(
     what: str,
     is_so: Callable[[], bool],
     *,
-    timeout: float,
+    timeout: float = PATIENCE,
     every: float = 0.1,
     why_not: Callable[[], str] = lambda: "",
 ) -> None:
@@ -70,6 +79,19 @@ def eventually(
                 f"after {timeout:g} s still not so: {what}" + (f"\n{explained}" if explained else "")
             )
         time.sleep(every)
+
+
+def repeated(request: Callable[[], T]) -> T:
+    """The answer to a request of the cluster. One that fails by what passes on a busy machine is sent again, for a
+    minute."""
+    deadline = time.monotonic() + _REPEATED_FOR
+    while True:
+        try:
+            return request()
+        except HarnessError as error:
+            if not is_passing(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.5)
 
 
 LESS_COLLECTING = {"GOGC": "400"}

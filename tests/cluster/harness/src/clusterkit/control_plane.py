@@ -52,7 +52,7 @@ class ControlPlane:
         )
         self.start_apiserver()
 
-    def start_apiserver(self, timeout: float = 240) -> None:
+    def start_apiserver(self) -> None:
         """Start the API server, wait until it is ready, and start or restart its clients in the control plane.
 
         In other clusters, controller manager and scheduler exit when they cannot renew their leadership, and are
@@ -61,7 +61,7 @@ class ControlPlane:
         after five minutes (kubernetes/kubernetes issue 129795).
         """
         self._start(API_SERVER, *self._apiserver_flags())
-        self.wait_ready(timeout)
+        self.wait_ready()
         scheduler_flags = [f"--kubeconfig={self._config(_SCHEDULER)}", "--leader-elect=false"]
         for program, flags in (
             (_CONTROLLER_MANAGER, self._controller_manager_flags()),
@@ -70,7 +70,7 @@ class ControlPlane:
             self.processes.stop(program)
             self._start(program, *flags)
 
-    def wait_ready(self, timeout: float) -> None:
+    def wait_ready(self) -> None:
         def is_ready() -> bool:
             if not self.processes.alive(API_SERVER):
                 raise HarnessError(f"the API server ended:\n{self.processes.tail(API_SERVER)}")
@@ -79,14 +79,13 @@ class ControlPlane:
         eventually(
             "the API server is ready",
             is_ready,
-            timeout=timeout,
             every=0.25,
             why_not=lambda: self.processes.tail(API_SERVER),
         )
 
     def _says_ready(self) -> bool:
         try:
-            return rest.request(self.layout.api_socket, "GET", "/readyz", timeout=2) == "ok"
+            return rest.request(self.layout.api_socket, "GET", "/readyz", timeout=10) == "ok"
         except HarnessError:
             return False
 

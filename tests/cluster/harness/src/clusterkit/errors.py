@@ -1,6 +1,15 @@
 """Errors of the harness; their messages say what to do."""
 
+import re
 from collections.abc import Sequence
+
+_PASSING = re.compile(
+    r"connection refused|connection reset|the connection to the server .* was refused|TLS handshake timeout"
+    r"|unexpected EOF|i/o timeout|http2: |etcdserver: |the object has been modified|container not found"
+    r"|net/http: request canceled|context deadline exceeded|Unable to connect to the server|too many requests",
+    re.IGNORECASE,
+)
+_PASSING_STATUSES = {429, 500, 502, 503, 504}
 
 
 class HarnessError(Exception):
@@ -23,3 +32,11 @@ class ApiError(HarnessError):
         self.status = status
         self.body = body
         super().__init__(f"{method} {path} was answered with {status}: {body.strip()[:2000]}")
+
+
+def is_passing(error: HarnessError) -> bool:
+    """Whether the same request may succeed a moment later: the API server, etcd or a kubelet did not answer in time, or
+    another client changed the object at the same moment."""
+    if isinstance(error, ApiError):
+        return error.status in _PASSING_STATUSES
+    return isinstance(error, CommandFailed) and _PASSING.search(error.output) is not None

@@ -58,7 +58,7 @@ class ExistingCluster(Cluster):
         socket = self._folder / "api.sock"
         if self._proxy is None or self._proxy.poll() is not None:
             self._proxy = self.popen("kubectl", "proxy", f"--unix-socket={socket}")
-            eventually("kubectl proxy serves", socket.exists, timeout=20)
+            eventually("kubectl proxy serves", socket.exists)
         return socket
 
     def forward(self, namespace: str, service: str, port: int) -> AbstractContextManager[int]:
@@ -139,9 +139,7 @@ class ExistingCluster(Cluster):
             def found() -> re.Match[str] | None:
                 return re.search(r"127\.0\.0\.1:(\d+)", said.read_text())
 
-            eventually(
-                f"{service} is forwarded", lambda: found() is not None, timeout=30, why_not=said.read_text
-            )
+            eventually(f"{service} is forwarded", lambda: found() is not None, why_not=said.read_text)
             match = found()
             if match is None:
                 raise HarnessError(f"kubectl port-forward took its words back: {said.read_text()}")

@@ -11,7 +11,7 @@ from typing import cast
 
 from clusterkit import build, rest
 from clusterkit.cgroups import Cgroup, hierarchies
-from clusterkit.commands import eventually, run
+from clusterkit.commands import LONGEST_RUN, WAIT, eventually, run
 from clusterkit.control_plane import ControlPlane
 from clusterkit.errors import CommandFailed, HarnessError
 from clusterkit.images import BuiltImage, image_of
@@ -166,7 +166,7 @@ def _bring_up(layout: Layout, nodes: int, programs: list[Path], archives: list[P
     _apply(layout, Path(__file__).with_name("coredns.yaml").read_text())
     _wait_for_nodes(layout, everyone)
     start_kube_proxy(layout, processes, CONTROL, acting_for=everyone[0])
-    _kubectl(layout, "--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=240s")
+    _kubectl(layout, "--namespace=kube-system", "rollout", "status", "deployment/coredns", WAIT)
     if sick := [name for name in expected_daemons(state) if not processes.alive(name)]:
         raise HarnessError(f"{sick[0]} is not running:\n{processes.tail(sick[0])}")
     write_state(layout, replace(state, stage="up"))
@@ -223,18 +223,17 @@ def _wait_for_nodes(layout: Layout, everyone: list[Node]) -> None:
     eventually(
         "the kubelets have registered",
         have_registered,
-        timeout=180,
         every=0.5,
         why_not=lambda: "\n".join(processes.tail(f"{node.name}.kubelet") for node in everyone),
     )
-    _kubectl(layout, "wait", "--for=condition=Ready", *names, "--timeout=240s")
+    _kubectl(layout, "wait", "--for=condition=Ready", *names, WAIT)
 
 
 def _kubectl(layout: Layout, *argv: str, stdin: str | None = None) -> str:
     space = Space(CONTROL.name, Processes(layout))
     kubectl = [str(layout.programs / "kubectl"), f"--kubeconfig={layout.kubeconfig}"]
     kubectl.append(f"--cache-dir={layout.kubectl_cache}")
-    return run([*space.entering(mounts=False), *kubectl, *argv], stdin=stdin, timeout=260).stdout
+    return run([*space.entering(mounts=False), *kubectl, *argv], stdin=stdin, timeout=LONGEST_RUN).stdout
 
 
 def _apply(layout: Layout, text: str) -> None:

@@ -85,7 +85,7 @@ class NodeRunner:
                 return False
             return True
 
-        eventually(f"{name} answers", answers, timeout=120, why_not=lambda: self.processes.tail(name))
+        eventually(f"{name} answers", answers, why_not=lambda: self.processes.tail(name))
 
     def start_kubelet(self) -> None:
         self._start(

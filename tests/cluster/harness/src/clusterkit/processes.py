@@ -41,7 +41,6 @@ class Processes:
         eventually(
             f"{name} has started ({shlex.join(str(word) for word in argv)[:300]})",
             lambda: self._pid(name) is not None,
-            timeout=60,
             every=0.01,
         )
         pid = self._pid(name)
@@ -61,7 +60,7 @@ class Processes:
             except HarnessError:
                 pass
         self.cgroup.signal(pid, signal.SIGKILL)
-        eventually(f"{name} has ended after SIGKILL", lambda: not self.alive(name), timeout=60, every=0.02)
+        eventually(f"{name} has ended after SIGKILL", lambda: not self.alive(name), every=0.02)
         self._pid_file(name).unlink(missing_ok=True)
 
     def alive(self, name: str) -> bool:

@@ -36,7 +36,6 @@ class Space:
         eventually(
             f"the namespaces of {self.name} are there",
             lambda: all(there != own for there, own in zip(self._names(), ours, strict=True)),
-            timeout=60,
             every=0.01,
             why_not=lambda: self.processes.tail(f"{self.name}.space"),
         )

@@ -15,7 +15,7 @@ def test_operator_and_sidecars_log_in_one_form(queue: QueueOnCluster) -> None:
     queue.wait_until_done()
     release, name = queue.release, f"{queue.namespace}/{queue.name}"
     of_operator = read_log(
-        queue.cluster.kubectl("logs", f"deployment/{release.operator}", f"--namespace={release.namespace}")
+        queue.cluster.kubectl("logs", release.wait_for_leader(), f"--namespace={release.namespace}")
     )
     emitted = [line for line in of_operator if line["event"] == "kubernetes_event" and line["queue"] == name]
     assert "ScaledUp" in {line["reason"] for line in emitted}

@@ -1,6 +1,7 @@
 """The web page of a release, on a real Kubernetes."""
 
 import json
+from http.client import HTTPException
 
 import pytest
 
@@ -10,6 +11,14 @@ from testkit.waiting import eventually_sync
 from testkit.web.web_user import WebUser
 
 pytestmark = pytest.mark.cluster
+
+
+def is_served(user: WebUser) -> bool:
+    """Its pod is ready before every part of the cluster has heard of it."""
+    try:
+        return user.get("/healthz")[0] == 200
+    except (OSError, HTTPException):
+        return False
 
 
 def test_a_user_pauses_a_queue_on_the_page_and_resumes_it_by_its_api(
@@ -28,6 +37,7 @@ def test_a_user_pauses_a_queue_on_the_page_and_resumes_it_by_its_api(
         with cluster.forward(release.namespace, f"{release.operator}-web", 80) as port:
             url = f"http://127.0.0.1:{port}/"
             user = WebUser(url)
+            eventually_sync(lambda: is_served(user), why="the port leads to the page")
             assert user.log_in(token) == 303
             path = f"/queues/{queue.namespace}.{queue.name}"
             eventually_sync(lambda: path in user.get("/")[1], why="the queue is on the page")

@@ -164,14 +164,12 @@ SERVER_OF_THE_NAMESPACE = [
 def test_a_namespace_that_is_deleted_with_its_server_does_not_wait_for_it(
     world: World, redis: Json, reason: str
 ) -> None:
-    operator = world.operator()
+    operator = world.operator(CLAIMQ_DELETION_PATIENCE="10m")
     world.queue(deletionPolicy="Delete", redis=redis)
     eventually_sync(lambda: world.condition("RedisReachable") == f"False {reason}")
-    began = time.monotonic()
     end_namespace(world)
+    # Some 6 s on an idle machine. It would wait for the server for 10 min.
     eventually_sync(lambda: gone(world))
-    # Some 6 s on an idle machine. It waited for the server for 5 min before.
-    assert time.monotonic() - began < 60
     assert "event=kubernetes_event" in operator.log.read_text()
 
 

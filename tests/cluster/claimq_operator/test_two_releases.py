@@ -9,18 +9,21 @@ from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]
 LEASE = "queues.claimq.dev"
+QUICK = {"CLAIMQ_LEASE_DURATION": "3s"}
+"""Where a release is to be given up soon."""
 
 
 def release(world: World, name: str, **settings: str) -> Operator:
     """An operator of a release that is installed in a namespace of its own."""
-    return world.operator(
-        CLAIMQ_OPERATOR_NAMESPACE="default",
-        CLAIMQ_LEASE_NAME=f"{name}-{world.namespace}",
-        CLAIMQ_LEADER_ELECTION="false",
-        CLAIMQ_LEASE_DURATION="3s",
-        CLAIMQ_SIDECAR_IMAGE=f"claimq-sidecar:{name}",
-        **settings,
-    )
+    usual = {
+        "CLAIMQ_OPERATOR_NAMESPACE": "default",
+        "CLAIMQ_LEASE_NAME": f"{name}-{world.namespace}",
+        "CLAIMQ_LEADER_ELECTION": "false",
+        # It loses a namespace after three times this: longer than a busy machine lets it stand still.
+        "CLAIMQ_LEASE_DURATION": "6s",
+        "CLAIMQ_SIDECAR_IMAGE": f"claimq-sidecar:{name}",
+    }
+    return world.operator(**{**usual, **settings})
 
 
 def identity(world: World, name: str) -> str:
@@ -41,12 +44,12 @@ def message(world: World, kind: str) -> str:
     return next((str(one["message"]) for one in listed if one["type"] == kind), "")
 
 
-def two_releases(world: World) -> tuple[Operator, Operator]:
+def two_releases(world: World, **settings: str) -> tuple[Operator, Operator]:
     """The platform's, which manages the queue, and the team's with another sidecar, which stands by."""
-    platform = release(world, "platform")
+    platform = release(world, "platform", **settings)
     world.queue(scaling={"mode": "Manual", "replicas": 1})
     eventually_sync(lambda: world.replicas() == 1)
-    team = release(world, "team")
+    team = release(world, "team", **settings)
     eventually_sync(lambda: world.condition("OperatorConflict") == "True OthersStandBy")
     return platform, team
 
@@ -64,10 +67,10 @@ def test_a_second_release_changes_nothing_and_a_condition_names_it(world: World)
 
 
 def test_ready_names_the_release_that_stands_by_and_stays_true(world: World) -> None:
-    release(world, "platform")
+    release(world, "platform", **QUICK)
     world.queue(scaling={"mode": "Manual", "replicas": 0})
     eventually_sync(lambda: world.condition("Ready") == "True Working")
-    team = release(world, "team")
+    team = release(world, "team", **QUICK)
     eventually_sync(lambda: world.condition("Ready") == "True OperatorConflict")
     assert identity(world, "team") in message(world, "Ready")
     team.process.kill9()
@@ -76,7 +79,7 @@ def test_ready_names_the_release_that_stands_by_and_stays_true(world: World) -> 
 
 
 def test_the_other_release_takes_over_from_one_that_was_killed(world: World) -> None:
-    platform, team = two_releases(world)
+    platform, team = two_releases(world, **QUICK)
     platform.process.kill9()
     eventually_sync(lambda: sidecar_image(world) == "claimq-sidecar:team")
     eventually_sync(lambda: world.condition("OperatorConflict") == "")

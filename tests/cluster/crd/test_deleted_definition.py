@@ -39,7 +39,7 @@ def test_queues_are_served_again_after_the_crd_was_deleted_and_created(world: Wo
     for turn, queue in enumerate(("second", "third"), start=1):
         world.api.kubectl("delete", "crd", "reliablequeues.claimq.dev")
         eventually_sync(partial(operator.logs, "event=definition_missing", turn))
-        assert operator.get("/livez") == (200, "ok")
+        eventually_sync(lambda: operator.get("/livez") == (200, "ok"), why="its loops run")
         world.api.define_queues()
         world.queue(queue)
         eventually_sync(partial(is_served, queue))

@@ -127,7 +127,7 @@ def test_an_item_for_which_its_pod_is_evicted_counts_and_ends_in_failed(queue: Q
 
 def test_a_pod_that_is_evicted_finishes_what_it_holds(queue: QueueOnCluster) -> None:
     # Its drain takes as long as it takes another one to come.
-    queue.apply(program=ledger.GATED, busyExpiry=LEASE, scaling=ONE, worker={"drainTimeout": "4m"})
+    queue.apply(program=ledger.GATED, busyExpiry=LEASE, scaling=ONE, worker={"drainTimeout": "5m"})
     queue.enqueue(3)
     pod = queue.wait_for_a_holder()
     (held,) = queue.in_hand(pod)
@@ -179,7 +179,7 @@ def test_a_shell_loop_that_ignores_sigterm_drains_without_a_repeat(
             "image": shell_image,
             "command": ["/bin/sh", "-c"],
             "args": [SHELL],
-            "drainTimeout": "2m",
+            "drainTimeout": "5m",
             "env": [{"name": name, "value": value} for name, value in env.items()],
         },
     )

@@ -55,18 +55,18 @@ def ready(queue: QueueOnCluster) -> int:
 
 
 def wait_for_row(queue: QueueOnCluster, stage: str, is_ready: str, workers: str) -> None:
-    """Nothing moves: the row becomes what server and cluster say, and these two do not change in between."""
-    before = (numbers(queue), ready(queue))
+    """Nothing moves: the row becomes what server and cluster say, and the items do not change in between."""
+    before = numbers(queue)
+    row: dict[str, str] = {}
 
     def is_right() -> bool:
-        row = queue.row()
-        return (row["READY"], row["WORKERS"], shown(queue)) == (is_ready, workers, before[0])
+        row.update(queue.row())
+        is_meant = (row["READY"], row["WORKERS"], shown(queue)) == (is_ready, workers, before)
+        return is_meant and workers.partition("/")[0] == str(ready(queue))
 
     queue.wait(f"the row is right when {stage}", is_right)
-    assert (numbers(queue), ready(queue)) == before, f"something moved when {stage}"
-    assert workers.partition("/")[0] == str(before[1])
-    row = queue.row()
-    assert bool(row["OLDEST"]) is bool(before[0][0]), "the age is that of the oldest item of main"
+    assert numbers(queue) == before, f"something moved when {stage}"
+    assert bool(row["OLDEST"]) is bool(before[0]), "the age is that of the oldest item of main"
     print(f"{stage}: {row}")
 
 

@@ -39,7 +39,7 @@ def ending(pods: dict[str, Json]) -> set[str]:
 
 
 def test_from_zero_by_age_to_the_maximum_and_back_to_zero(queue: QueueOnCluster) -> None:
-    scaling = {"maxReplicas": 3, "targetAge": "2s", "idleAfter": "5s", "scaleDown": AT_ONCE}
+    scaling = {"maxReplicas": 3, "targetAge": "2s", "idleAfter": "20s", "scaleDown": AT_ONCE}
     # Nothing is done before all are there: where pods start slowly, the items would not last.
     queue.apply(program=ledger.GATED, seconds=0, scaling=scaling)
     queue.wait("it rests", lambda: (queue.replicas(), queue.condition("Ready")) == (0, "True Working"))
@@ -80,7 +80,7 @@ def test_from_zero_by_age_to_the_maximum_and_back_to_zero(queue: QueueOnCluster)
 
 def test_a_scale_down_takes_idle_workers_first_and_lets_busy_ones_finish(queue: QueueOnCluster) -> None:
     scaling = {"maxReplicas": 4, "itemsPerReplica": 1, "targetAge": "1h", "scaleDown": AT_ONCE}
-    queue.apply(program=ledger.GATED, seconds=0, worker={"drainTimeout": "90s"}, scaling=scaling)
+    queue.apply(program=ledger.GATED, seconds=0, worker={"drainTimeout": "5m"}, scaling=scaling)
     queue.enqueue(4, "long")
     queue.wait("each of four has an item", lambda: sorted(queue.holders().values()) == [1, 1, 1, 1])
     # A worker writes down what it has a moment after the server has given it.
@@ -119,7 +119,7 @@ def test_a_scale_down_takes_idle_workers_first_and_lets_busy_ones_finish(queue: 
 
 def test_by_hand_by_others_and_not_at_all(queue: QueueOnCluster) -> None:
     kubectl, where = queue.cluster.kubectl, f"--namespace={queue.namespace}"
-    worker = {"drainTimeout": "120s"}
+    worker = {"drainTimeout": "5m"}
     queue.apply(program=ledger.GATED, seconds=0, worker=worker, scaling={"mode": "Manual", "replicas": 1})
     queue.wait("one as the manifest says", lambda: queue.replicas() == 1)
     kubectl("scale", f"rq/{queue.name}", where, "--replicas=2")

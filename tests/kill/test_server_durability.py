@@ -109,7 +109,7 @@ def test_a_server_that_stores_always_ends_when_its_disk_is_full(
     settings = patient(server.url, retry_for=0.1)
     with claimq.blocking.connect(settings=settings) as store, pytest.raises(StoreUnavailable):
         store.queue("q").enqueue("too much", id="x")
-    eventually_sync(lambda: not server.is_running, within=60, why="it has ended")
+    eventually_sync(lambda: not server.is_running, why="it has ended")
     server.free_disk()
     server.start()
     assert kept(server) == payloads
@@ -133,10 +133,10 @@ def test_a_server_that_stores_every_second_refuses_items_while_its_disk_is_full(
                 return str(error)
             return ""
 
-        assert "free its disk" in eventually_sync(refusal, within=60)
+        assert "free its disk" in eventually_sync(refusal)
         assert queue.length() >= COUNT + 1
         server.free_disk()
-        eventually_sync(lambda: not refusal(), within=60, why="it takes items again")
+        eventually_sync(lambda: not refusal(), why="it takes items again")
     eventually_sync(lambda: b"refused" in append_only_file(server).read_bytes(), why="it is written")
     kill_and_restart(server)
     assert kept(server) == [*payloads, "accepted", "refused"]

@@ -132,7 +132,7 @@ def test_a_call_under_way_when_another_thread_closes_ends_with_our_error(valkey:
         eventually_sync(lambda: b"cmd=blpop" in _client_list(valkey))
         server.close()
         with pytest.raises(StoreUnavailable):
-            waiting.result(60)
+            waiting.result(PATIENCE)
 
 
 def _client_list(valkey: Server) -> bytes:
@@ -196,7 +196,7 @@ def test_consume_in_another_thread_leaves_the_signals_alone(queue: BlockingQueue
     before = signal.getsignal(signal.SIGTERM)
     queue.enqueue("a")
     with ThreadPoolExecutor(1) as thread:
-        consumed = thread.submit(queue.consume, str, return_when_empty=True).result(60)
+        consumed = thread.submit(queue.consume, str, return_when_empty=True).result(PATIENCE)
     assert consumed.done == 1
     assert signal.getsignal(signal.SIGTERM) is before
 

@@ -43,7 +43,7 @@ def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Serve
 
     def handler(item: Item) -> None:
         begun.set()
-        may_end.wait(60)
+        may_end.wait(PATIENCE)
 
     def consume() -> None:
         try:
@@ -53,7 +53,7 @@ def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Serve
 
     consuming = threading.Thread(target=consume, daemon=True)
     consuming.start()
-    assert begun.wait(60)
+    assert begun.wait(PATIENCE)
     server.close()
     consuming.join(PATIENCE)
     may_end.set()
@@ -93,7 +93,7 @@ def test_an_event_of_another_thread_stops_a_consume(valkey: Server, in_main_thre
             ended.append(queue.consume(lambda _: seen.set(), stop=stop).stopped_by)
 
         def stop_it() -> None:
-            seen.wait(60)
+            seen.wait(PATIENCE)
             stop.set()
 
         other = threading.Thread(target=stop_it if in_main_thread else consume, daemon=True)

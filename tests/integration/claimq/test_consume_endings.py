@@ -60,7 +60,7 @@ async def test_a_cancellation_holds_also_when_the_plain_handler_then_raises(queu
 
     def handler(item: Item) -> None:
         begun.set()
-        may_end.wait(60)
+        may_end.wait(PATIENCE)
         raise ValueError("broken")
 
     consuming = asyncio.ensure_future(queue.consume(handler))

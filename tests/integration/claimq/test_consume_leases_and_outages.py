@@ -8,19 +8,24 @@ import pytest
 from claimq import Item, Policy, ReliableQueue, State, StoreMisused
 from testkit.queues.looking import lengths
 from testkit.servers.server import Server
-from testkit.waiting import eventually
+from testkit.waiting import PATIENCE, eventually
 from testkit.workers.handlers import Seen, fill
+
+LEASE = 3.0
+"""Seconds; a busy machine renews it in time."""
 
 
 async def test_leases_are_renewed_while_a_handler_runs_and_while_items_wait_for_it(
     queue: ReliableQueue, seen: Seen
 ) -> None:
-    await queue.set_policy(Policy(busy_expiry=0.3))
+    await queue.set_policy(Policy(busy_expiry=LEASE))
     await fill(queue, 2)
     seen.may_go_on.clear()
     consuming = asyncio.ensure_future(queue.consume(seen, chunk=2, max_items=2))
     first = await eventually(lambda: _lease_ends(queue))
-    await eventually(lambda: _all_later(queue, first, by=0.6), why="both leases outlive two of their lengths")
+    await eventually(
+        lambda: _all_later(queue, first, by=2 * LEASE), why="both leases outlive two of their lengths"
+    )
     assert (await queue.reap()).expired == ()
     seen.may_go_on.set()
     consumed = await consuming
@@ -49,11 +54,11 @@ async def test_a_shorter_lease_that_comes_while_a_longer_one_is_held_is_renewed_
     await fill(queue, 1)
     consuming = asyncio.ensure_future(queue.consume(handler, max_items=2, concurrency=2))
     await eventually(lambda: started)
-    await queue.set_policy(Policy(busy_expiry=0.3))
+    await queue.set_policy(Policy(busy_expiry=LEASE))
     await fill(queue, 1)
     await eventually(lambda: len(started) == 2)
     first = min(await _lease_ends(queue))
-    await eventually(lambda: _shortest_later(queue, first + 0.6), why="the short lease is renewed")
+    await eventually(lambda: _shortest_later(queue, first + 2 * LEASE), why="the short lease is renewed")
     done.set()
     assert (await consuming).lost == 0
 
@@ -96,7 +101,7 @@ async def test_a_cancellation_waits_for_a_plain_function_and_its_item_is_done(qu
 
     def handler(item: Item) -> None:
         running.set()
-        may_go_on.wait(60)
+        may_go_on.wait(PATIENCE)
 
     consuming = asyncio.ensure_future(queue.consume(handler, chunk=2))
     await eventually(running.is_set)

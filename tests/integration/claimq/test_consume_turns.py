@@ -11,7 +11,7 @@ from claimq import Claim, Item, ReliableQueue, Requeue, State
 from claimq.consuming import run, thread_turns
 from claimq.consuming.thread_turns import ThreadTurn
 from testkit.servers.server import Server
-from testkit.waiting import eventually, eventually_sync
+from testkit.waiting import PATIENCE, eventually, eventually_sync
 from testkit.workers.handlers import fill
 
 
@@ -119,7 +119,7 @@ async def test_a_turn_ends_with_the_run_after_the_call_in_progress(queue: Reliab
         order.append(item.text)
         if item.text == "5":
             is_running.set()
-            assert may_go_on.wait(60)
+            assert may_go_on.wait(PATIENCE)
             if ending == "error":
                 raise ValueError("no")
 

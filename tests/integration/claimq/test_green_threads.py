@@ -17,7 +17,7 @@ from testkit.plugin import ServerFactory
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 
 WEB_APP = """
 import os, threading
@@ -127,14 +127,14 @@ def gunicorn(folder: Path, url: str) -> Generator[Path]:
         eventually_sync(lambda: log.exists() and log.read_text().count("Booting worker") == 2)
         yield place
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()
 
 
 def reply_of(place: Path) -> str:
-    connection = http.client.HTTPConnection("localhost", timeout=60)
+    connection = http.client.HTTPConnection("localhost", timeout=PATIENCE)
     with socket.socket(socket.AF_UNIX) as connection.sock:
         connection.sock.connect(str(place))
         connection.request("GET", "/")
@@ -144,7 +144,9 @@ def reply_of(place: Path) -> str:
 def program(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", text, *arguments]
     environment = {**os.environ, "CLAIMQ_REDIS_URL": "unix:///nowhere"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 def test_every_request_behind_gunicorn_with_gevent_enqueues(valkey: Server, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from testkit.servers.server import Server
+from testkit.waiting import PATIENCE
 
 PROGRAM = """
 import sys
@@ -42,7 +43,7 @@ def test_a_call_while_the_interpreter_ends_does_not_wait_forever(
 ) -> None:
     program = PROGRAM.replace("{call}", call)
     command = [sys.executable, "-c", program, valkey.url]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0
     if is_refused is not None:
         assert ("the interpreter is ending" in ended.stderr) == is_refused, ended.stderr
@@ -87,7 +88,7 @@ def test_a_verdict_that_waits_for_another_threads_request_ends_with_the_interpre
     tmp_path: Path, call: str, is_refused: bool
 ) -> None:
     command = [sys.executable, "-c", STEPS.replace("{call}", call), str(tmp_path / "socket")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0
     assert ("the interpreter is ending" in ended.stderr) == is_refused, ended.stderr
     assert "AssertionError" not in ended.stderr

@@ -63,7 +63,7 @@ async def test_a_deletion_ends_although_its_workers_may_not_be_scaled_down(
         api.refusal = Refused("apply of thumbs-worker: denied by a policy", forbidden=True)
         deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
         context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", deleted))
-        await eventually(lambda: ("ReliableQueue", "thumbs") not in api.objects, within=60)
+        await eventually(lambda: ("ReliableQueue", "thumbs") not in api.objects)
     assert valkey.call("EXISTS", "cq:{media.thumbs}:config") == 0
 
 
@@ -81,7 +81,7 @@ async def test_the_status_follows_the_queue_while_a_webhook_for_its_children_fai
         api.refusal = ClusterUnavailable("apply of thumbs-worker: failed calling webhook")
         await queue.enqueue_many(map(str, range(60)))
         await queue.pause()
-        await eventually(lambda: conditions(api)["Suspended"] == "True PausedByHand", within=60)
+        await eventually(lambda: conditions(api)["Suspended"] == "True PausedByHand")
         assert replicas(api) == 2
 
 
@@ -98,7 +98,7 @@ async def test_a_server_that_cannot_run_the_scripts_is_named_in_the_condition(
         server.options["rename-command"] = 'TIME ""'
         server.start()
         refused = "the server cannot run claimq's scripts: valkey "
-        await eventually(lambda: refused in message_of(api, "RedisReachable"), within=60)
+        await eventually(lambda: refused in message_of(api, "RedisReachable"))
         assert conditions(api)["RedisReachable"] == "False ScriptsRefused"
 
 

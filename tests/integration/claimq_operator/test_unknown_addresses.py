@@ -32,7 +32,7 @@ async def add_queue(api: MemoryApi, context: Context, server: Server, url: str) 
 
 async def reported(api: MemoryApi) -> tuple[str, str]:
     """The reason and the message of RedisReachable, once it is False."""
-    await eventually(lambda: conditions(api).get("RedisReachable", "").startswith("False"), within=60)
+    await eventually(lambda: conditions(api).get("RedisReachable", "").startswith("False"))
     every = api.objects["ReliableQueue", "thumbs"]["status"]["conditions"]
     (condition,) = (one for one in every if one["type"] == "RedisReachable")
     return condition["reason"], condition["message"]

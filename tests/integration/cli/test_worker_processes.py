@@ -56,7 +56,7 @@ StartWorker = Callable[..., Worker]
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue("q")
-        queue.set_policy(Policy(requeue_limit=0, busy_expiry=2.0))
+        queue.set_policy(Policy(requeue_limit=0, busy_expiry=20.0))
         yield queue
 
 
@@ -136,7 +136,6 @@ def test_concurrency_runs_so_many_programs_at_a_time(queue: BlockingQueue, start
 
 
 def test_leases_are_renewed_while_a_program_runs(queue: BlockingQueue, start_worker: StartWorker) -> None:
-    queue.set_policy(Policy(busy_expiry=20.0))
     queue.enqueue("x", id="x")
     start_worker(*tree())
     eventually_sync(lambda: queue.length(State.BUSY) == 1)

@@ -42,7 +42,7 @@ def test_as_many_items_are_in_progress_as_the_concurrency_allows(
 
 
 def test_a_lease_is_renewed_while_the_program_works(start: Start, queue: BlockingQueue, pipe: Pipe) -> None:
-    queue.set_policy(retrying_at_once(busy_expiry=3.0))
+    queue.set_policy(retrying_at_once(busy_expiry=9.0))
     program = begin(start, queue, pipe, "renew", window=1)
     (busy,) = queue.items(State.BUSY)
     eventually_sync(lambda: is_renewed(queue, str(busy.name), busy.lease_until))

@@ -30,7 +30,7 @@ from testkit.workers.sidecars import Sidecar
 
 HOUR_MS = 3_600_000
 KINDS = ("library", "session", "async session", "no session")
-POLICY = Policy(busy_expiry=3, requeue_limit=0, claim_wait_timeout=0.2)
+POLICY = Policy(busy_expiry=9, requeue_limit=0, claim_wait_timeout=0.2)
 """With a requeue limit of 0 an item that pays for the loss is in failed."""
 
 

@@ -146,9 +146,9 @@ def test_what_a_gone_app_has_claimed_goes_back(
     proxy.delay(0.2)
     with closing(UnixConnection(one_by_one.socket)) as connection:
         connection.request("POST", "/v1/claim", json.dumps({"max": 1, "wait": 0}))
-        eventually_sync(lambda: queue.length(State.BUSY) == 1, within=60)
+        eventually_sync(lambda: queue.length(State.BUSY) == 1)
     proxy.delay(0)
-    eventually_sync(lambda: one_by_one.info["in_flight"] == 0 and queue.lengths()[State.MAIN] == 3, within=60)
+    eventually_sync(lambda: one_by_one.info["in_flight"] == 0 and queue.lengths()[State.MAIN] == 3)
     assert payloads(next_items(one_by_one, wait=60)) == ["a"]
     assert [item.requeue_count for item in queue.peek(2)] == [0, 0]
 

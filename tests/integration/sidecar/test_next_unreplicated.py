@@ -28,7 +28,6 @@ def test_the_next_item_goes_back_when_no_replica_confirms_the_done_before_it(
         assert answer.status == 503, answer.json
         eventually_sync(
             lambda: queue.lengths()[State.MAIN] == 1 and sidecar.info["in_flight"] == 0,
-            within=60,
             why="the next item is back",
         )
         assert (queue.length(State.BUSY), queue.stats()["done"]) == (0, 1)

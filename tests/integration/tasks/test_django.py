@@ -11,7 +11,7 @@ import pytest
 from claimq.testing import EmbeddedServer
 from testkit.programs.processes import Process
 from testkit.repository.tree import ROOT
-from testkit.waiting import eventually_sync
+from testkit.waiting import PATIENCE, eventually_sync
 from testkit.web.unix_http import get
 
 ON_COMMIT, *WORKER = re.findall(r"(?m)^    (.*)", (ROOT / "docs/howto/django.md").read_text())
@@ -92,7 +92,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(shop: Path, command: str) -> str:
     words = command.replace("python ", f"{sys.executable} ", 1)
     done = subprocess.run(
-        ["bash", "-c", words], cwd=shop, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", words], cwd=shop, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import claimq.blocking
-from claimq import Policy, State
+from claimq import State
 from claimq.blocking import BlockingQueue
 from claimq.testing import assert_enqueued
 from testkit.programs.processes import Process, whole_lines
@@ -52,7 +52,6 @@ def mail(
     monkeypatch.delenv("CLAIMQ_SOCKET", raising=False)
     with claimq.blocking.connect(valkey.url) as server:
         queue = server.queue("mail")
-        queue.set_policy(Policy(busy_expiry=2))
         env = {"CLAIMQ_REDIS_URL": valkey.url}
         if request.param == "through the sidecar":
             start_sidecar = request.getfixturevalue("start_sidecar")

@@ -11,6 +11,7 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from testkit.servers.patient import patient
 from testkit.servers.server import Server
+from testkit.waiting import PATIENCE
 from testkit.web.producer_endpoint import ProducerEndpoint
 
 PATH = "api/v1/queues/media.thumbs"
@@ -41,7 +42,7 @@ def ask(
     headers = {"content-type": types[kind], **({"authorization": f"Bearer {token}"} if token else {})}
     request = urllib.request.Request(endpoint.url + path, body, headers)
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

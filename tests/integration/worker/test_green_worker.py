@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from claimq.blocking import BlockingQueue
+from testkit.waiting import PATIENCE
 from testkit.workers.sidecars import Sidecar
 
 GEVENT = "import gevent.monkey; gevent.monkey.patch_all()"
@@ -157,7 +158,7 @@ print("read:", exchanging.get().decode())
 
 def program(text: str, sidecar: Sidecar, patch: str = GEVENT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", patch + BEGIN + textwrap.dedent(text), str(sidecar.socket)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def lines(ended: subprocess.CompletedProcess[str]) -> tuple[list[str], str, int]:

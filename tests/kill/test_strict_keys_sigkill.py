@@ -39,7 +39,7 @@ with claimq.blocking.connect(url) as server:
 def test_no_item_overtakes_one_of_its_key_while_workers_are_killed(valkey: Server) -> None:
     chance = random.Random(SEED)
     policy = Policy(
-        key_order=KeyOrder.STRICT, requeue_limit=1000, busy_expiry=2.0, retry_delay=RetryDelay(0.02, 1, 0.02)
+        key_order=KeyOrder.STRICT, requeue_limit=1000, busy_expiry=60.0, retry_delay=RetryDelay(0.02, 1, 0.02)
     )
     with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")

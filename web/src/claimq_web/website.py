@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,16 +17,15 @@ from starlette.types import ASGIApp
 
 import claimq
 from claimq.concurrency.background_work import in_background
-from claimq.errors import ClaimqError, InvalidName, StoreUnavailable
+from claimq.errors import ClaimqError
 from claimq.model import WorkerInfo
 from claimq_admin.changes.item_actions import CHANGEABLE
 from claimq_admin.changes.queue_admin import admin_of
-from claimq_admin.errors import ForeignQueue
 from claimq_admin.reads.decisions import waits_text
 from claimq_admin.reads.queue_reads import live_workers, workers_of
 from claimq_admin.selection.item_filter import fields_of
 from claimq_admin.selection.selected_items import SelectedItems
-from claimq_kubernetes.port import ClusterError, part
+from claimq_kubernetes.port import part
 from claimq_web import api
 from claimq_web.changes.actions import Actions
 from claimq_web.changes.filter_forms import filter_of
@@ -43,25 +40,22 @@ from claimq_web.curves.overview import (
     selected,
 )
 from claimq_web.curves.samples import Sample, Samples
+from claimq_web.pages_of_users import STATIC_FILES, VERSION, PagesOfUsers
 from claimq_web.payload import shown_payload
 from claimq_web.queues import queue_pages
 from claimq_web.queues.limited_reads import LimitedReads
 from claimq_web.queues.queues import Json, Queues
 from claimq_web.queues.sampler import Sampler
-from claimq_web.rendering import HEALTHY, HERE, answer, no_queue, page
+from claimq_web.rendering import HEALTHY, answer, no_queue
 from claimq_web.users.access import Access, Right, SameForAll
 from claimq_web.users.forms import fields_once
-from claimq_web.users.limits import TooManyRequests
-from claimq_web.users.login import Logins, ProxyHeaders, Session
+from claimq_web.users.login import Logins, ProxyHeaders
 from claimq_web.users.login_pages import LoginPages
 from claimq_web.users.security import HEALTH, METRICS, STATIC, Guarded
 
 _ROW_SECONDS = 5.0
 _COUNT_SECONDS = 3.0
 """After so long a dry run shows what it has counted."""
-_STATIC = HERE / "static"
-VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(_STATIC.iterdir()))).hexdigest()[:12]
-"""Part of the address of the static files, so that a browser keeps them until they change."""
 
 
 class Site:
@@ -83,6 +77,7 @@ class Site:
         metrics: Callable[[], Awaitable[tuple[bytes, str]]] | None = None,
     ) -> None:
         self._queues = queues
+        self._pages = PagesOfUsers(queues, has_login_page=proxy is None)
         self._logins = logins
         self._proxy = proxy
         self._may_act = may_act
@@ -117,18 +112,13 @@ class Site:
             *self._changes(),
             api.routes(self._names, self._read, self._changes(of_programs=True)),
             Route("/queues/{name}/{state}", self._items),
-            Mount(f"{STATIC}{VERSION}", StaticFiles(directory=_STATIC)),
+            Mount(f"{STATIC}{VERSION}", StaticFiles(directory=STATIC_FILES)),
         ]
         return self.guarded(routes, hosts)
 
     def guarded(self, routes: list[BaseRoute], hosts: tuple[str, ...]) -> ASGIApp:
         """The app with these routes, behind the checks of each request."""
-        app = Starlette(routes=routes)
-        app.add_exception_handler(ClaimqError, self._store_error)
-        app.add_exception_handler(ClusterError, self._cluster_error)
-        app.add_exception_handler(HTTPException, self._http_error)
-        app.add_exception_handler(Exception, self._defect)
-        return Guarded(app, hosts, self._logins, self._proxy)
+        return Guarded(self._pages.app(routes), hosts, self._logins, self._proxy)
 
     def _metrics_pages(self) -> list[Route]:
         render = self._metrics
@@ -144,7 +134,7 @@ class Site:
     def _login_pages(self) -> list[Route]:
         if self._logins is None or self._proxy is not None:
             return []
-        return LoginPages(self._logins, self._page).routes()
+        return LoginPages(self._logins, self._pages.page).routes()
 
     def _changes(self, *, of_programs: bool = False) -> list[BaseRoute]:
         if self._logins is None or not self._may_act:
@@ -191,7 +181,7 @@ class Site:
         if errors and not rows:
             raise next(iter(errors.values()))
         problems |= {name: str(error) for name, error in errors.items()}
-        return self._page(
+        return self._pages.page(
             request,
             "overview.html",
             rows=rows,
@@ -351,49 +341,4 @@ class Site:
         values |= {"may_read": may_read, "may_act": may_change}
         values |= {"may_suspend": may_suspend, "may_drain": may_drain}
         values |= {"command": partial(self._queues.command, name)}
-        return self._page(request, template, name=name, tab=tab, **values)
-
-    def _page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-        session: Session | None = request.state.session
-        # An open tab that updates itself leaves the notices to the page that its user opens.
-        is_opened = request.headers.get("sec-fetch-mode", "navigate") == "navigate"
-        return page(
-            template,
-            status=status,
-            version=VERSION,
-            base=request.state.address.base if request.state.address else "",
-            user=session.user if session else "",
-            form_token=session.form_token if session else "",
-            has_login_page=self._proxy is None,
-            notices=session.take_notices() if session and is_opened else [],
-            **values,
-        )
-
-    async def _store_error(self, request: Request, error: Exception) -> Response:
-        if isinstance(error, TooManyRequests):
-            refusal = self._error(request, 429, str(error))
-            refusal.headers["Retry-After"] = "1"
-            return refusal
-        message = self._queues.shown(error) if isinstance(error, ClaimqError) else error
-        is_away = isinstance(message, StoreUnavailable | ForeignQueue)
-        status = 404 if isinstance(message, InvalidName) else 503 if is_away else 500
-        is_open = message is not error and request.method == "POST"
-        return self._error(
-            request, status, f"{message}; the change may be done in part" if is_open else str(message)
-        )
-
-    async def _cluster_error(self, request: Request, error: Exception) -> Response:
-        return self._error(request, 503, str(error))
-
-    async def _http_error(self, request: Request, error: Exception) -> Response:
-        status, text = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
-        return self._error(request, status, text)
-
-    async def _defect(self, request: Request, error: Exception) -> Response:  # noqa: ARG002 - the server logs it
-        text = "claimq has a defect, or met a value that it does not expect; its log has the error"
-        return self._error(request, 500, text)
-
-    def _error(self, request: Request, status: int, message: str) -> Response:
-        if request.state.is_api:
-            return answer({"message": message}, status)
-        return self._page(request, "error.html", status=status, message=message)
+        return self._pages.page(request, template, name=name, tab=tab, **values)

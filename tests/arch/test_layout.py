@@ -24,9 +24,6 @@ MOST_MODULES, MOST_METHODS = 14, 20
 CLASSES_NOT_YET = {
     "AppProtocol": 33,
     "BoundedProtocol": 31,
-    "LocalMode": 22,
-    "Site": 26,
-    "Worker": 24,
 }
 """With more, and how many, exactly: lower it with each that gets smaller, and never raise it."""
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "shared", "lib"}

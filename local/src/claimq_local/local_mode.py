@@ -7,31 +7,27 @@ import logging
 import os
 import secrets
 import signal
-import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import claimq
-from claimq.concurrency.background_work import in_background
 from claimq.model import State
 from claimq_admin.errors import INTERRUPTED, CommandError, LocalModeError
 from claimq_admin.text import count
 from claimq_control.manifest import Manifest
 from claimq_control.queue_metrics import QueueMetrics
-from claimq_local import discovery, embedded_valkey, leftovers
+from claimq_local import discovery, leftovers
+from claimq_local.embedded_valkey import EmbeddedValkey
 from claimq_local.process_platform import connection_settings
 from claimq_local.processes import process_table
-from claimq_local.processes.child import Child, Program
+from claimq_local.processes.child import Child
 from claimq_local.queue_runner import QueueRunner
 from claimq_local.reloading import Reloader, Watched
 from claimq_local.screen.board import Board
 from claimq_local.state_directory import Running, RunState, StateDirectory
-from claimq_local.workers.restarts import Restarts
 from claimq_local.workers.worker import Worker
-from claimq_process.duration import readable_duration
 
 Report = Callable[[str], None]
 Loader = Callable[[claimq.ReliableQueue, asyncio.Event, Report], Awaitable[str]]
@@ -70,14 +66,11 @@ class LocalMode:
         self.sockets = Path()
         self.runners: list[QueueRunner] = []
         self.metrics = QueueMetrics()
-        self.valkey: Child | None = None
+        self.valkey = EmbeddedValkey(self)
         self.started = asyncio.Event()
         self._stop = asyncio.Event()
-        self._stop_valkey = asyncio.Event()
         self._stops = 0
         self._claim_names: dict[str, list[str]] = {}
-        self._embedded_url = ""
-        self._valkey_ended = asyncio.Event()
 
     async def run(self) -> None:
         """Starts everything, runs until :meth:`stop` (or until no item is left), and cleans up.
@@ -88,7 +81,7 @@ class LocalMode:
         try:
             earlier = leftovers.clear(self.directory)
             self.sockets = self.directory.make_socket_directory()
-            self._write()
+            self.save()
             await self._run(earlier)
         finally:
             process_table.end_all(lambda: process_table.marked(self.mark))
@@ -128,19 +121,22 @@ class LocalMode:
 
     def changed(self) -> None:
         """A process was started or has ended: saves the state and triggers the next pass."""
-        self._write()
+        self.save()
         for runner in self.runners:
             runner.look()
 
-    def decided(self) -> None:
-        """A scaling decision has changed: saves the state."""
-        self._write()
+    def save(self) -> None:
+        """Saves the state, for other commands and the next run."""
+        try:
+            self.directory.write(self._state())
+        except OSError as error:
+            logging.getLogger(__name__).warning("cannot write the state file: %s", error.strerror)
 
     async def _run(self, earlier: RunState | None) -> None:
-        serving: asyncio.Task[None] | None = None
         try:
             if any(self._url_of(manifest) is None for manifest in self.options.manifests):
-                serving = await self._serve()
+                await self.valkey.start(self.sockets)
+                self.board.server = f"embedded Valkey, data in {self.directory.valkey}"
             where = self.options.directory
             self.runners = [
                 QueueRunner(number, self._here(manifest), self._server_of(manifest), where, self)
@@ -148,16 +144,14 @@ class LocalMode:
             ]
             await self._run_queues(earlier)
         finally:
-            self._stop_valkey.set()
-            if serving is not None:
-                await serving
+            await self.valkey.stop()
 
     def _url_of(self, manifest: Manifest) -> str | None:
         redis = manifest.spec.redis
         return self.options.url or (redis.address() if redis is not None else None)
 
     def _server_of(self, manifest: Manifest) -> str:
-        return self._url_of(manifest) or self._embedded_url
+        return self._url_of(manifest) or self.valkey.url
 
     def _here(self, manifest: Manifest) -> Manifest:
         """The manifest without a server that is only known from a Secret of the cluster."""
@@ -178,7 +172,7 @@ class LocalMode:
             if earlier is not None:
                 runner.release_leftovers(earlier.claim_names.get(runner.board.name, []))
         self.started.set()
-        self._write()
+        self.save()
         discovery.announce(self.directory)
         loading = asyncio.create_task(self._load_until_empty())
         try:
@@ -235,63 +229,10 @@ class LocalMode:
             await asyncio.sleep(0.2)
         return False
 
-    async def _serve(self) -> asyncio.Task[None]:
-        """Starts the embedded server and waits until it is ready; the returned task restarts it when it dies."""
-        socket = self.sockets / "valkey.sock"
-        self._embedded_url = embedded_valkey.url_of(socket)
-        child = await self._start_valkey(socket)
-        try:
-            await embedded_valkey.until_ready(self._embedded_url, child)
-        except BaseException:
-            await child.end(embedded_valkey.STOP_SECONDS)
-            raise
-        self.board.server = f"embedded Valkey, data in {self.directory.valkey}"
-        return in_background(self._keep_valkey(socket), name="restarting Valkey")
-
-    async def _start_valkey(self, socket: Path) -> Child:
-        self._valkey_ended.clear()
-        program = Program(
-            "valkey",
-            "valkey",
-            embedded_valkey.command(embedded_valkey.program(), socket),
-            {name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")},
-            self.directory.valkey,
-            self.logs / "valkey.log",
-        )
-        self.valkey = await Child.start(program, mark=self.mark, on_end=lambda _: self._valkey_ended.set())
-        self._write()
-        return self.valkey
-
-    async def _keep_valkey(self, socket: Path) -> None:
-        """Restarts the server when it dies, and stops it after the workers have ended."""
-        restarts = Restarts()
-        stopping = asyncio.create_task(self._stop_valkey.wait())
-        while not stopping.done() and self.valkey is not None:
-            child = self.valkey
-            ended = asyncio.create_task(self._valkey_ended.wait())
-            await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
-            ended.cancel()
-            if stopping.done():
-                break
-            restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
-            self.note(
-                f"the Valkey (pid {child.pid}) {child.how_it_ended()}; "
-                f"restarting in {readable_duration(restarts.delay)}",
-                is_trouble=True,
-            )
-            if restarts.exits > 1:
-                self.note(f"    {embedded_valkey.failure(child)}", is_trouble=True)
-            await asyncio.wait([stopping], timeout=restarts.delay)
-            with suppress(OSError):  # no process could be started: retried after a longer wait
-                child = await self._start_valkey(socket)
-        if self.valkey is not None and self.valkey.is_running:
-            await self.valkey.end(embedded_valkey.STOP_SECONDS)
-        stopping.cancel()
-
     def processes(self) -> list[Child]:
         """The running child processes."""
         workers: list[Worker] = [worker for runner in self.runners for worker in runner.workers.values()]
-        children = [self.valkey, *(part for worker in workers for part in (worker.sidecar, worker.app))]
+        children = [self.valkey.child, *(part for worker in workers for part in (worker.sidecar, worker.app))]
         return [child for child in children if child is not None and child.is_running]
 
     def _state(self) -> RunState:
@@ -318,12 +259,6 @@ class LocalMode:
                 runner.board.name: runner.platform.status.get("conditions", []) for runner in self.runners
             },
         )
-
-    def _write(self) -> None:
-        try:
-            self.directory.write(self._state())
-        except OSError as error:
-            logging.getLogger(__name__).warning("cannot write the state file: %s", error.strerror)
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> Exception:

@@ -140,7 +140,7 @@ class ProcessPlatform:
         decision = {**self.status["scaling"], "targetAge": self.manifest.spec.scaling.target_age}
         if is_changed or {**self.decision, "at": None} != {**decision, "at": None}:
             self.decision = {**decision, "at": unix_seconds()}
-            self._context.decided()
+            self._context.save()
 
     @property
     def _key(self) -> tuple[str, str]:

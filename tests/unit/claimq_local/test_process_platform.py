@@ -39,7 +39,7 @@ class Context:
     def changed(self) -> None:
         """Nothing."""
 
-    def decided(self) -> None:
+    def save(self) -> None:
         """Nothing."""
 
 

@@ -1,6 +1,6 @@
 """How long a dead process waits before it is started again."""
 
-from claimq_local.workers.restarts import Restarts
+from claimq_local.processes.restarts import Restarts
 
 
 def delays(restarts: Restarts, *ran_for: float) -> list[float]:

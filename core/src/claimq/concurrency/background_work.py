@@ -14,15 +14,20 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+_running: set[asyncio.Task[Any]] = set()
+"""The tasks of :func:`in_background`: an event loop holds its tasks weakly."""
+
+
 def in_background(work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-    """Starts a task that logs the exception that ends it, with its traceback. Keep a reference to the task: the event
-    loop holds it weakly."""
+    """Starts a task that logs the exception that ends it, with its traceback."""
     task = asyncio.create_task(work, name=name)
-    task.add_done_callback(_log_defect)
+    _running.add(task)
+    task.add_done_callback(_ended)
     return task
 
 
-def _log_defect(task: asyncio.Task[Any]) -> None:
+def _ended(task: asyncio.Task[Any]) -> None:
+    _running.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.error("%s: ended by an unexpected error: %r", task.get_name(), error, exc_info=error)
 

@@ -23,9 +23,9 @@ from claimq_control.queue_metrics import QueueMetrics
 from claimq_control.workers import Termination, WorkerProblem, WorkerState
 from claimq_local.plan import Drain, Part, Patience, Step, WorkerSeen
 from claimq_local.processes.child import Child, Program
+from claimq_local.processes.restarts import Restarts
 from claimq_local.screen.board import WorkerRow
 from claimq_local.workers import environment, sidecar_client
-from claimq_local.workers.restarts import Restarts
 from claimq_process.duration import readable_duration
 
 _READY_POLL = 0.03
@@ -53,8 +53,8 @@ class WorkerContext(Protocol):
         """A process was started or has ended: saves the state and triggers the next pass."""
         ...
 
-    def decided(self) -> None:
-        """A scaling decision has changed: saves the state."""
+    def save(self) -> None:
+        """Saves the state, to which the last scaling decision belongs."""
         ...
 
 
@@ -121,7 +121,6 @@ class Worker:
     _sidecar_restarts: Restarts = field(default_factory=Restarts)
     _app_restarts: Restarts = field(default_factory=Restarts)
     _failure: str = ""
-    _asking: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     @property
     def name(self) -> str:
@@ -174,24 +173,26 @@ class Worker:
             case Step.START_APP:
                 await self._start_or_wait(self._start_app)
             case Step.ASK_DRAIN:
-                self._ask_drain()
+                self.drain = replace(self.begin_drain(), is_asked=True)
+                in_background(self._drain_sidecar(), name=self.name)
             case Step.STOP_APP:
-                self.drain = replace(self._draining(now), app_stopped_at=now)
-                self._send(self.app, signal.SIGTERM)
+                self.drain = replace(self.begin_drain(), app_stopped_at=now)
+                _send(self.app, signal.SIGTERM)
             case Step.STOP_SIDECAR:
-                self.drain = replace(self._draining(now), sidecar_stopped_at=now)
-                self._send(self.sidecar, signal.SIGTERM)
+                self.drain = replace(self.begin_drain(), sidecar_stopped_at=now)
+                _send(self.sidecar, signal.SIGTERM)
             case Step.KILL_APP:
-                self._send(self.app, signal.SIGKILL)
+                _send(self.app, signal.SIGKILL)
             case Step.KILL_SIDECAR:
-                self._send(self.sidecar, signal.SIGKILL)
+                _send(self.sidecar, signal.SIGKILL)
             case Step.REMOVE:
                 return
 
-    def begin_drain(self) -> None:
-        """Starts to drain the worker, if it does not drain yet."""
+    def begin_drain(self) -> Drain:
+        """Starts to drain the worker, if it does not drain yet; returns how far that is."""
         if self.drain is None:
             self.drain = Drain(since=time.monotonic())
+        return self.drain
 
     async def check_for_stuck_item(self) -> None:
         """Kills the app, as a kubelet does, if the sidecar reports that it has worked on an item for too long."""
@@ -216,14 +217,6 @@ class Worker:
         except sidecar_client.NoAnswer:
             return None
         return body.decode("utf-8", "replace") if status == sidecar_client.OK else None
-
-    def _draining(self, now: float) -> Drain:
-        return self.drain or Drain(since=now)
-
-    @staticmethod
-    def _send(child: Child | None, number: signal.Signals) -> None:
-        if child is not None:
-            child.send(number)
 
     async def _start_or_wait(self, start: Callable[[], Coroutine[None, None, None]]) -> None:
         """Starts a process. If the system cannot start one, it is retried like a restart."""
@@ -253,7 +246,7 @@ class Worker:
             environment.for_sidecar(os.environ, self.manifest, instance),
             self._sidecar_ended,
         )
-        self._in_background(self._until_ready(self.sidecar))
+        in_background(self._until_ready(self.sidecar), name=self.name)
 
     async def _start_app(self) -> None:
         self.is_stuck = False
@@ -284,20 +277,16 @@ class Worker:
                 return
             await asyncio.sleep(_READY_POLL)
 
-    def _ask_drain(self) -> None:
-        self.drain = replace(self._draining(time.monotonic()), is_asked=True)
-        self._in_background(self._drain_sidecar())
-
     async def _drain_sidecar(self) -> None:
         port, key, timeout = self._health_port, self._lifecycle_key, self.patience.drain + 5.0
         try:
             await sidecar_client.begin_drain(port, key, timeout=timeout)
-            self.drain = replace(self._draining(time.monotonic()), is_accepted=True)
+            self.drain = replace(self.begin_drain(), is_accepted=True)
             self.context.changed()
             await sidecar_client.drain(port, key, timeout=timeout)
         except sidecar_client.NoAnswer:
             pass  # the sidecar is gone or the time is over: the app is stopped in both cases
-        self.drain = replace(self._draining(time.monotonic()), is_finished=True)
+        self.drain = replace(self.begin_drain(), is_finished=True)
         self.context.changed()
 
     def _sidecar_ended(self, child: Child) -> None:
@@ -305,11 +294,10 @@ class Worker:
         self.socket.unlink(missing_ok=True)
         if self.drain is None:
             self._report_exit(child, self._sidecar_restarts)
-            self._end(ProcessEnd(self.claim_name, f"its sidecar {child.how_it_ended()}", is_sidecar=True))
+            cause, reason = f"its sidecar {child.how_it_ended()}", Reason.CRASHED
         else:
-            self._end(
-                ProcessEnd(self.claim_name, "its worker was stopped", Reason.INTERRUPTED, is_sidecar=True)
-            )
+            cause, reason = "its worker was stopped", Reason.INTERRUPTED
+        self._end(ProcessEnd(self.claim_name, cause, reason, is_sidecar=True))
         self.context.changed()
 
     def _app_ended(self, child: Child) -> None:
@@ -340,10 +328,10 @@ class Worker:
     def _note(self, text: str) -> None:
         self.context.note(text, is_trouble=True, queue=self.manifest.spec.queue_name)
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = in_background(work, name=self.name)
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+
+def _send(child: Child | None, number: signal.Signals) -> None:
+    if child is not None:
+        child.send(number)
 
 
 def socket_name(queue_number: int, queue_name: str, number: int) -> str:

@@ -2,12 +2,12 @@
 'use strict'
 
 const { Fail, Later, PayloadError, Requeue, SidecarUnavailable } = require('./errors')
-const { NewItem } = require('./new_item')
+const { KEPT, NewItem } = require('./new_item')
 
 const LONGEST_ERROR = 1000
 const LONGEST_DETAIL = 2000
 const FIELDS = ['id', 'client', 'requeue_count', 'fail_count', 'crash_count', 'interrupted_count', 'enqueued_at',
-  'first_enqueued_at', 'claimed_at', 'lease_until', 'deadline', 'max_requeues', 'key']
+  'first_enqueued_at', 'claimed_at', 'lease_until', 'deadline', ...Object.values(KEPT)]
 
 /** An item that the program works on. `id`, `client`, `headers`, `requeueCount` and the other fields of a claim; instants
  * are Unix seconds by the store's clock. `outcome`: what its verdict did; null while there is none. */
@@ -106,7 +106,7 @@ class Item {
 
 for (const name of FIELDS) {
   const camel = name.replace(/_(.)/g, (_, letter) => letter.toUpperCase())
-  Object.defineProperty(Item.prototype, camel, { get() { return Item.field(this, name) } })
+  if (!Object.hasOwn(Item.prototype, camel)) Object.defineProperty(Item.prototype, camel, { get() { return Item.field(this, name) } })
 }
 
 module.exports = { Item }

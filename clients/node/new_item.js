@@ -1,10 +1,9 @@
 // Items to add, as the sidecar reads them.
 'use strict'
 
-const OPTIONS = {
-  id: 'id', client: 'client', delay: 'delay', headers: 'headers', expiresIn: 'expires_in',
-  maxRequeues: 'max_requeues', priority: 'priority', key: 'key'
-}
+/** The options that an item keeps, with their names on the wire. */
+const KEPT = { headers: 'headers', maxRequeues: 'max_requeues', priority: 'priority', key: 'key' }
+const OPTIONS = { id: 'id', client: 'client', delay: 'delay', expiresIn: 'expires_in', ...KEPT }
 
 /** A payload (a Buffer or Uint8Array, a text, or an object or array that is stored as JSON) and its options: `id`,
  * `client`, `delay` and `expiresIn` in seconds, `headers`, `maxRequeues`, `priority`, `key`. */
@@ -31,4 +30,4 @@ function bodyOf(payload) {
     'put a single number, boolean or null into an array or encode it yourself')
 }
 
-module.exports = { NewItem }
+module.exports = { KEPT, NewItem }

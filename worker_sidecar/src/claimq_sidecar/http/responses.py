@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq import model
-from claimq.item_options import ITEM_OPTIONS, set_options
+from claimq.item_options import ITEM_OPTIONS, Form, ItemOption, set_options
 from claimq_sidecar.claims.calls import NextAnswer
 from claimq_sidecar.http.json_text import is_json, to_json
 
@@ -26,7 +26,35 @@ class Response(Struct, forbid_unknown_fields=True, gc=False):
     """The body of a response, or an object in one. These form no cycles, so the garbage collector skips them."""
 
 
-class Claim(Response):
+_TYPES: Final[Mapping[Form, Any]] = {
+    Form.HEADERS: dict[str, str],
+    Form.INSTANT: float,
+    Form.COUNT: Count,
+    Form.TEXT: str,
+}
+
+
+def _type_of(option: ItemOption) -> Any:
+    """The type of an option in a claim, which has only those that are set."""
+    kind = (
+        Literal[tuple(choice for choice in option.choices if choice != option.unset)]
+        if option.form is Form.CHOICE
+        else _TYPES[option.form]
+    )
+    unit = " Unix seconds by the store's clock." if option.form is Form.INSTANT else ""
+    return Annotated[kind, Meta(description=option.description + unit)] | UnsetType
+
+
+_ClaimOptions: Final = msgspec.defstruct(
+    "_ClaimOptions",
+    [(option.name, _type_of(option), UNSET) for option in ITEM_OPTIONS],
+    bases=(Response,),
+    kw_only=True,
+    gc=False,
+)
+
+
+class Claim(_ClaimOptions):  # type: ignore[misc,valid-type]  # made from the table of options
     """A claimed item, with exactly one of payload, payload_base64 and text."""
 
     token: Annotated[str, Meta(description="The right to end this claim.")]
@@ -43,11 +71,6 @@ class Claim(Response):
     payload: Annotated[Raw, Meta(description="The payload, if it is JSON.")] | UnsetType = UNSET
     payload_base64: bytes | UnsetType = UNSET
     text: Annotated[Raw, Meta(extra_json_schema={"type": "string"})] | UnsetType = UNSET
-    headers: Annotated[dict[str, str], Meta(description="Those of the producer, if any.")] | UnsetType = UNSET
-    deadline: Instant | UnsetType = UNSET
-    max_requeues: Count | UnsetType = UNSET
-    priority: Annotated[Literal["high", "low"], Meta(description="Unless it is normal.")] | UnsetType = UNSET
-    key: str | UnsetType = UNSET
     postponed_count: Annotated[Count, Meta(description="Unless it is 0.")] | UnsetType = UNSET
 
 

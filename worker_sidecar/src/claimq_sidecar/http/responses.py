@@ -250,7 +250,7 @@ def _claim(claim: model.Claim, encoding: str) -> Claim:
     token, item, _, claimed_at, lease_until = claim
     (
         item_id, payload, enqueued_at, first_enqueued_at, client, requeues, fails, crashes, interrupts, postponed,
-        _, _, _, _, *options,
+        _, _, _, _, *options, _,
     ) = item  # fmt: skip
     whole = Claim(
         token, item_id, client, requeues, fails, crashes, interrupts, enqueued_at, first_enqueued_at, claimed_at,

@@ -1,6 +1,9 @@
 """Connections through a forwarded port keep the name of the server: only its certificate is accepted."""
 
 import asyncio
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +11,8 @@ import claimq
 from claimq.errors import StoreMisused, StoreUnavailable
 from claimq_admin.errors import CommandError
 from claimq_cli.cluster.event_loop import FindPort, ForwardingEventLoop
+from claimq_cli.cluster.kubectl import Kubectl
+from claimq_cli.cluster.port_forwards import PortForwards
 from testkit.plugin import ServerFactory
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
@@ -65,3 +70,16 @@ def test_a_port_that_cannot_be_forwarded_is_a_server_without_an_answer(private: 
 
     with pytest.raises(StoreUnavailable, match="no answer"):
         ping("rediss://valkey.shop.svc:6380/0", private, find_port)
+
+
+async def test_a_port_that_kubectl_cannot_forward_says_why_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\necho 'error: pod is not running. Current status=Pending' >&2\n")
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(subprocess.Popen, "send_signal", pytest.fail)
+    with pytest.raises(CommandError, match=r"status=Pending; `kubectl get pods,pvc` there shows why"):
+        await PortForwards(Kubectl()).local_port("valkey.claimq.svc", 6379, "shop")
+    assert not caplog.records

@@ -178,8 +178,8 @@ def test_no_page_has_foreign_text_as_markup(page_of_web: Any, media: str) -> Non
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("/queues/nothing", "there is no queue nothing"),
-        ("/queues/nothing/failed", "there is no queue nothing"),
+        ("/queues/nothing", "there is no queue nothing here, or you may not use it"),
+        ("/queues/nothing/failed", "there is no queue nothing here, or you may not use it"),
         ("/queues/a%20b", "the queue name"),
         ("/queues/media/other", "there is no such page"),
         ("/queues/media/item?id=none", "media has no item none"),

@@ -60,8 +60,9 @@ def answer(document: Mapping[str, Any], status: int = 200) -> Response:
 
 
 def no_queue(name: str) -> HTTPException:
-    """The answer where there is no such queue, or the user may not see it."""
-    return HTTPException(404, f"there is no queue {name[:200]} here")
+    """The answer where there is no such queue, or the user may not see it. On a cluster both are read periodically."""
+    text = f"there is no queue {name[:200]} here, or you may not use it; what is new is seen after up to 20 s"
+    return HTTPException(404, text)
 
 
 def rate(per_second: float) -> str:

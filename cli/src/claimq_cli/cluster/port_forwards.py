@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
+import signal
 from collections import deque
 from typing import cast
 
@@ -95,16 +97,22 @@ class _Forward:
                 return
         await asyncio.wait(self._readers)
         last = self._errors[-1].decode("utf-8", "replace").strip() if self._errors else "it ended"
-        raise CommandError(last, UNAVAILABLE)
+        advice = "; `kubectl get pods,pvc` there shows why" if "pod is not running" in last else ""
+        raise CommandError(f"{last}{advice}", UNAVAILABLE)
 
     async def _keep_last_error(self) -> None:
         while line := await self._error_output.readline():
             self._errors.append(line)
 
     async def stop(self) -> None:
-        """Ends kubectl, and with it the connections through its port."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """Ends kubectl, and with it the connections through its port.
+
+        A signal by way of `Process.kill` could take the exit code away from asyncio, which would then print a warning
+        (python/cpython#127049).
+        """
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         for reader in self._readers:
             reader.cancel()

@@ -175,7 +175,7 @@ async def _cluster_servers(cluster: ClusterAccess, name: str | None, commands: C
                     queues.append(queue)
     except EXPECTED as error:
         errors = [text_of(error)]
-    fix = "as the message says: correct spec.redis of the ReliableQueue, its Secret, or your permissions"
+    fix = "as the message says: correct spec.redis of the ReliableQueue, its Secret, its server or your permissions"
     checks = [failed("server", CommandError(message), fix) for message in errors]
     for chosen in servers_of(queues):
         subject = f"server of {', '.join(chosen.queues)}"

@@ -19,9 +19,9 @@ from claimq_control.decide.neighbours_note import neighbours_note
 from claimq_control.decide.pauses import pause_note
 from claimq_control.decide.standstill import held_back_note, standstill, still_since
 
-LIVE_SECONDS = 15.0
-"""An idle worker that was last seen longer ago does not count as live: a waiting worker asks every ten seconds or
-more often."""
+LIVE_SECONDS = 20.0
+"""An idle worker that was last seen longer ago does not count as live: a waiting worker asks every 15 s or more
+often."""
 _PAGE = 500
 """How many items are read at once, if they are small."""
 MOST_BYTES = 4 * 1024 * 1024

@@ -23,9 +23,9 @@ from claimq.queue.token_groups import BATCH, TokenGroups
 from claimq.redis_store.lost_claims import LostClaim
 from claimq.redis_store.scripts import Arg
 
-IDLE_POLL, LONGEST_POLL, _POLLS = 1.0, 10.0, 100
+IDLE_POLL, LONGEST_POLL, _POLLS = 1.0, 15.0, 66
 """Seconds after which a waiting claim asks the server again, with or without a wake token. With many workers it is
-longer: all of them together ask 100 times a second."""
+longer: all of them together ask 66 times a second."""
 _TIMER_STEP = 0.11
 """A quiet server ends a blocking command up to 1/hz seconds late, by default 0.1: a rate would lose each delay."""
 _SLEEP_STEP = 0.002

@@ -24,22 +24,52 @@
 --   knows is lost, and with it what withdrew this call; nothing is claimed. A caller that still waits for the
 --   reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
--- include limits queue types counts sizes slices keeper touch close wake expired call stored delay levels
--- include write_keys paused lease weigh_out take
+-- include limits queue counts count_and_slots touch expired call paused before_claim
 
-local function is_rest_paused(q)
+local q = open(KEYS[1], {'HSET', 'ZADD'})
+local worker, nonce = ARGV[4], ARGV[6]
+local count, slots = count_and_slots(ARGV[5])
+local again = kept_reply(q)
+local c = not again and before_claim(q, worker)
+
+-- How long a claim waits, by the policy.
+local function wait_of_policy() return c.wait == '' and '' or whole(setting(c.wait, 1000, 0, 86400000)) end
+
+local function empty_reply(wait, reason)
+  return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,
+    redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf')}
+end
+
+local function count_in_levels()
+  -- include levels
+  return in_levels(q, '-')
+end
+
+-- Whether nothing waits in main, and nothing but a pause of the queue may hold items back.
+local function is_empty()
+  return not (c.limits or q.limits or q.pauses) and (not q.has_keys or q.has_keys == '1')
+    and redis.call('LLEN', q.main) == 0 and redis.call('ZCARD', q.clients) == 0 and q.client_items == 0
+    and not (q.has_levels and count_in_levels() > 0)
+end
+
+-- Most claims of idle workers end here, before what takes items is defined (docs/decisions/waiting.md).
+if c and q.incarnation == ARGV[7] and q.incarnation ~= '' and is_empty() then
+  if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
+  touch(q)
+  return empty_reply(wait_of_policy(), c.paused and not c.is_closed and 1 or 0)
+end
+-- include types sizes slices keeper close wake stored delay levels write_keys lease weigh_out take
+
+check_writes(q.base, {'DEL', 'HDEL', 'HINCRBY', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'ZREM'})
+if again then return claimed_again(q, again, worker, nonce, ARGV[8]) end
+before_lease(q, c, slots)
+if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
+
+local function is_rest_paused()
   -- include pauses
   return q.left <= count_paused(q)
 end
 
-local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
-  'ZADD', 'ZREM'})
-local worker, nonce = ARGV[4], ARGV[6]
-local count, slots = count_and_slots(ARGV[5])
-local again = kept_reply(q)
-if again then return claimed_again(q, again, worker, nonce, ARGV[8]) end
-local c = before_claim(q, worker, slots)
-if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 local envelopes = take_for(q, c, count)
 if #envelopes == 0 then
   if q.past or q.waiting then
@@ -47,7 +77,7 @@ if #envelopes == 0 then
     close(q, counts_of(q, envelopes, {}))
   else touch(q) end
   if q.stopped or q.past or q.waiting then return {'AGAIN'} end
-  local wait = c.wait == '' and '' or whole(setting(c.wait, 1000, 0, 86400000))
+  local wait = wait_of_policy()
   local waits = tonumber(ARGV[9]) or tonumber(wait) or math.huge
   local start = c.next_start and q.left > 0 and c.next_start or c.key_start
   if start and c.key_start then start = math.min(start, c.key_start) end
@@ -63,9 +93,8 @@ if #envelopes == 0 then
   end
   local reason = (q.is_kept or c.limits and (q.is_full or q.left > 0 or c.key_start)) and 2 or 0
   if c.is_closed then reason = q.client_items + count_in(q, '-') > 0 and 2 or 0
-  elseif c.paused or q.pauses and q.left > 0 and is_rest_paused(q) then reason = 1 end
-  return {'EMPTY', whole(q.now), wait, c.due or '', c.overdue, reason, q.incarnation,
-    redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf')}
+  elseif c.paused or q.pauses and q.left > 0 and is_rest_paused() then reason = 1 end
+  return empty_reply(wait, reason)
 end
 local text = lease(q, c, envelopes, nonce)
 close(q, counts_of(q, envelopes, {}))

@@ -13,7 +13,7 @@
 --   in delayed
 -- include limits queue types sizes slices read_within read_oldest id_check keeper touch close wake expired
 -- include call stored delay weigh_out leave_delayed levels oldest forget read_waiting tags lengths
--- include settle_client write_keys client_of place_of paused lease found_near
+-- include settle_client write_keys client_of place_of paused before_claim lease found_near
 
 local FAR = 100000
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'PEXPIRE', 'ZADD',
@@ -25,6 +25,7 @@ check_permission(q.base, 'LINDEX', '0')
 expect_hash(q.base .. 'levels')
 expect_zset(q.clients)
 local c = before_claim(q, worker)
+before_lease(q, c)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end
 
 -- Notes that the item takes its key, busy or not, and is held no longer.

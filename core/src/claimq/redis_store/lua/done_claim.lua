@@ -9,8 +9,9 @@
 --   done reply. COUNT is 0 if nothing waits, the queue is paused, a verdict is "later", or claim would reply
 --   AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
 -- Cost: as done and claim together
--- include limits queue types counts sizes slices keeper touch close wake expired call durability stored delay
--- include levels claims longest end_turns end_held verdicts free_keys write_keys paused lease weigh_out take
+-- include limits queue types counts count_and_slots sizes slices keeper touch close wake expired call
+-- include durability stored delay levels claims longest end_turns end_held verdicts free_keys write_keys
+-- include paused before_claim lease weigh_out take
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})
@@ -22,7 +23,8 @@ local largest = ARGV[behind]
 if again then return claimed_again(q, again, worker, nonce, largest) end
 local left = leave_for_later(q, groups)
 local waits = durability_of_done(q)
-local c = before_claim(q, worker, slots)
+local c = before_claim(q, worker)
+before_lease(q, c, slots)
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 if c.limits or q.claimer then  -- what this call ends makes room

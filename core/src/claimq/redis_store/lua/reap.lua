@@ -35,7 +35,8 @@ local function read_expired()
   local page, expired = redis.call('ZRANGEBYSCORE', q.leases, '-inf', whole(expired_by(q)), 'WITHSCORES',
     'LIMIT', 0, whole(limit)), {}
   -- the second is what seen_at may be behind
-  local began_before = (q.server_since or number_in(q.stored_since, 0, q.now)) + policy.expiry + 1000
+  policy.since = q.server_since or number_in(redis.call('HGET', q.stats, 'server_since'), 0, q.now)
+  local began_before = policy.since + policy.expiry + 1000
   local is_lost = page[2] and tonumber(page[2]) <= began_before
   for i = 1, #page, 2 do
     if is_lost and tonumber(page[i + 1]) > began_before then break end

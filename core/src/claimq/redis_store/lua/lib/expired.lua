@@ -3,8 +3,12 @@
 -- Returns the instant (ms) up to which leases have ended. A period of grace keeps all leases that had not
 -- ended before the gap.
 local function expired_by(q)
-  local grace_until = q.grace_until or number_in(q.stored_until, 0, q.now + GRACE_MS)
-  return q.now >= grace_until and q.now or q.grace_from or number_in(q.stored_from, 0, q.now)
+  local from, ends = q.grace_from, q.grace_until
+  if not ends then
+    local stored = redis.call('HMGET', q.stats, 'grace_from', 'grace_until')
+    from, ends = number_in(stored[1], 0, q.now), number_in(stored[2], 0, q.now + GRACE_MS)
+  end
+  return q.now >= ends and q.now or from
 end
 
 -- Whether a call may look now: not in a period of grace, in which processes reconnect, and not for a user

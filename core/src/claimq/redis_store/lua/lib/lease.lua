@@ -1,65 +1,29 @@
--- Claiming: what a claim reads before its first write, the leases of the items that it took, and its reply
--- when the call is sent again. The record c has what the call knows of its worker and of the claims that are
--- held.
+-- Claiming: the leases of the items that a call took, and its reply when the call is sent again. The record c
+-- has what before_claim() read.
 
--- Reads all that a claim needs beside the items, and checks permissions and the types of the keys. Reads
--- only. slots: how many the worker has, if it names them.
-local function before_claim(q, worker, slots)
-  local busy = q.base .. 'busy:' .. worker
-  local config = redis.call('HMGET', q.config, 'pauses', 'busy_expiry_ms', 'claim_wait_timeout_ms',
-    'suspended', 'limits', 'fairness_by', 'fairness_weights',
-    'fairness_reserve')
-  local next_end, clients, key_end = next_pause_end(config[1])
-  local ends, is_by_app
-  if next_end then ends, is_by_app = paused_until(q, 'queue') end
-  local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
-  if due and tonumber(due) > LAST_MS then due = nil end  -- that of an item that is held for its key
-  local is_overdue = due and math.floor(tonumber(due)) <= q.now
-    or redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0
-  local look_at = tonumber(redis.call('ZRANGE', q.base .. 'present', 0, 0, 'WITHSCORES')[2])
-  if look_at and look_at <= q.now then is_overdue = is_overdue or may_look(q)
-  elseif look_at and look_at % 1 > 0 then  -- a process may be gone: look in time
-    due = math.min(tonumber(due) or look_at, look_at)
-  end
-  if next_end then
-    q.pauses, is_overdue = clients > 0 and clients, is_overdue or next_end <= q.now
-    q.has_paused_keys = key_end > 0
-    for _, at in ipairs({ends or NEVER_MS, key_end}) do
-      if at > q.now and at < NEVER_MS then due = math.min(tonumber(due) or at, at) end
-    end
-  end
-  local last_seen = redis.call('ZSCORE', q.workers, worker)
-  redis.call('HLEN', busy)  -- or WRONGTYPE
+-- Reads what a claim needs that takes items, and checks permissions and the types of the keys. Reads only.
+-- slots: how many the worker has, if it names them.
+local function before_lease(q, c, slots)
+  c.busy = q.base .. 'busy:' .. c.worker
+  expect_hash(c.busy)
   if q.has_keys then
     check_permission(q.base, 'HGET', '0')
     check_permission(q.base, 'HEXISTS', '0')
     expect_hash(q.base .. 'keys')
     expect_zset(q.base .. 'held')
   end
-  if has_key_limits(q, config[5]) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
-  q.fairness = config[6] == 'time' and (config[7] or '') or 'count'
-  local kept = q.fairness ~= 'count' and setting(config[8], 0.1, 0, 0.5) or 0
-  if kept > 0 then
-    q.claimer = {name = ARGV[1] .. ' ' .. worker, slots = tonumber(slots or ''), share = kept, ending = 0}
-  end
-  local limits = config[5] and config[5] ~= '' and config[5]
-  if limits and string.find(limits, ' client ', 1, true) then
+  if has_key_limits(q, c.limits) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
+  if c.limits and string.find(c.limits, ' client ', 1, true) then
     expect_hash(q.base .. 'starts')
     expect_hash(q.base .. 'in_progress')
   end
-  local leased, calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
-  if q.claimer then q.claimer.leased = leased end
+  c.leased, c.calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
+  local kept = q.fairness ~= 'count' and setting(c.kept, 0.1, 0, 0.5) or 0
+  if kept > 0 then
+    q.claimer = {name = ARGV[1] .. ' ' .. c.worker, slots = tonumber(slots or ''), share = kept, ending = 0,
+      leased = c.leased}
+  end
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')
-  -- names this data on this server process; "" before its first claim
-  q.incarnation = q.new_incarnation or q.stored_incarnation or ''
-  return {
-    worker = worker, busy = busy, paused = config[4] == '1' or ends,
-    is_closed = is_by_app and config[4] ~= '1', expiry = config[2],
-    wait = config[3], limits = limits, due = due,
-    overdue = is_overdue and 1 or 0,
-    rate_flag = limits and string.find(limits, ' rate ', 1, true) and 4 or 0,  -- for OVERDUE of a reply
-    is_late = not last_seen or q.now - tonumber(last_seen) >= 5000, leased = leased, calls = calls,
-  }
 end
 
 -- Refuses what take() refuses. Reads only.

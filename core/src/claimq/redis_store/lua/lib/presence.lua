@@ -29,7 +29,7 @@ local function look(q, policy, want)
   local page = may_look(q) and redis.call('ZRANGEBYSCORE', q.base .. 'present', '-inf', whole(q.now),
     'WITHSCORES', 'LIMIT', 0, LOOKS) or {}
   if #page == 0 then return found end
-  local since, channels = q.server_since or number_in(q.stored_since, 0, q.now), {}
+  local since, channels = policy.since, {}
   for i = 1, #page, 2 do channels[#channels + 1] = channel_of(q, string.match(page[i], '^%S*')) end
   local seen = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
   for i = 1, #page, 2 do

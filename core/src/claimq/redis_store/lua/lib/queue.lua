@@ -42,13 +42,12 @@ end
 
 -- The record q: one queue, in one call, with all of its fields (tests/arch/test_queue_record.py).
 local function new_queue(main_key, base)
-  local seq, clock_offset, seen_at, server, server_since, grace_from, grace_until, incarnation, client_items,
-    largest, levels, keys, enqueued, claimed, done, number, longest, longest_at, limits, bound, turns,
-    reserve
-    = unpack(redis.call('HMGET',
-    base .. 'stats', 'seq', 'clock_offset', 'seen_at', 'server', 'server_since', 'grace_from', 'grace_until',
-    'incarnation', 'client_items', 'largest', 'levels', 'keys', 'enqueued', 'claimed',
-    'done', 'number', 'longest', 'longest_at', 'limits', 'bound', 'turns', 'reserve'))
+  local stats = base .. 'stats'
+  local seq, clock_offset, seen_at, server, incarnation, client_items, largest, levels, keys, enqueued,
+    claimed, done, number, longest, longest_at, limits, bound, turns, reserve
+    = unpack(redis.call('HMGET', stats, 'seq', 'clock_offset', 'seen_at', 'server', 'incarnation',
+    'client_items', 'largest', 'levels', 'keys', 'enqueued', 'claimed', 'done', 'number', 'longest',
+    'longest_at', 'limits', 'bound', 'turns', 'reserve'))
   local time = redis.call('TIME')
   return {
     main = main_key,                  -- list: items without a client, newest left, oldest right
@@ -77,16 +76,13 @@ local function new_queue(main_key, base)
     leases = base .. 'leases',        -- zset: token -> end of the lease (ms), and KEEPER
     workers = base .. 'workers',      -- zset: worker -> last seen (ms)
     config = base .. 'config',        -- hash: the policy
-    stats = base .. 'stats',          -- hash: counters, sequence number, the queue's clock
+    stats = stats,                    -- hash: counters, sequence number, the queue's clock
     seq = number_in(seq, 0, LAST_NUMBER) + 1,  -- number of this transition
     now = time[1] * 1000 + math.floor(time[2] / 1000),  -- ms, by the queue's clock
     offset = number_in(clock_offset, FAR_BACK_MS, FAR_AHEAD_MS),  -- queue's clock minus the server's (ms)
     stored_offset = clock_offset,
     seen_at = number_in(seen_at, 0, LAST_MS),  -- when a call noted last that the queue was served (ms)
     server = server,                  -- server process that wrote the clock last
-    stored_since = server_since,      -- since when (ms)
-    stored_from = grace_from,         -- the last period of grace (ms)
-    stored_until = grace_until,
     stored_incarnation = incarnation,
     client_items = tonumber(client_items) or 0,  -- items in all clients' lists
     largest = tonumber(largest) or 0,  -- bytes of the largest item that was stored or claimed
@@ -110,7 +106,7 @@ local function new_queue(main_key, base)
     -- server_since: since when another server process serves the queue, in ms (lib/queue)
     -- stepped: whether the fields of the clock are written (lib/queue)
     -- new_incarnation: name of the queue's data, where it changes (lib/queue, lib/lease)
-    -- incarnation: name of the queue's data on this server process; "" before the first claim (lib/lease)
+    -- incarnation: name of the data on this server process; "" before a claim (lib/before_claim, lib/lease)
     -- calls, refreshed: key of the kept replies (hash), when its expiry was put off last, as text (lib/call)
     -- bytes: bytes of items that this call has read (lib/sizes, explain, recount)
     -- longest: a longer one that this call has ended, in ms (lib/longest)
@@ -124,9 +120,9 @@ local function new_queue(main_key, base)
     -- last_tag: the highest tag of the ring (lib/tags)
     -- has_parked: whether clients are parked (lib/tags, lib/park)
     -- park: limits and pauses of clients, while there are some (lib/lease)
-    -- pauses: how many clients are paused, if any is (lib/lease, lib/held_back)
-    -- has_paused_keys: whether keys are paused (lib/lease)
-    -- fairness: the policy: "count", or by time, with the weights of clients (lib/lease)
+    -- pauses: how many clients are paused, if any is (lib/before_claim, lib/held_back)
+    -- has_paused_keys: whether keys are paused (lib/before_claim)
+    -- fairness: the policy: "count", or by time, with the weights of clients (lib/before_claim)
     -- turn: the field turns as a record (lib/shares)
     -- claimer: what a claim knows for the reserve (lib/lease)
     -- reserve, write_reserve: the field as a record, how close() writes it (lib/slots)

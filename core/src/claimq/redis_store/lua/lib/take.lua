@@ -8,12 +8,6 @@ local function is_alone(envelope) return string.sub(envelope, 1, 4) == 'cq1!' en
 -- call claims at most 250 such items.
 local META_WEIGHT = 4
 
--- How many items a claim wants, and how many slots the worker has ("": it does not say), from "COUNT SLOTS".
-local function count_and_slots(text)
-  local count, slots = string.match(text, '^(%d+) ?(%d*)$')
-  return count_of(count or text, 1), slots
-end
-
 -- Counts an item with so many header_bytes(); whether the call has enough.
 local function has_enough(q, of_header)
   q.weight = (q.weight or 0) + (of_header > 0 and META_WEIGHT or 1)

@@ -88,3 +88,17 @@ async def test_a_second_queue_that_a_user_may_not_write_refuses_the_whole_call(
         assert contents(world.server) == before
     world.server.call("ACL", "SETUSER", USER, OTHER_KEYS)
     await call()
+
+
+async def test_a_claim_asks_for_what_writes_items_when_one_waits(world: World) -> None:
+    rights = [right for right in roles.documented("worker") if right != "+hdel"]
+    await world.first.claim(1, wait=0)
+    world.server.call("ACL", "SETUSER", USER, "-@all", *rights)
+    assert await world.first.claim(1, wait=0) == []
+    world.server.call("ACL", "SETUSER", USER, "+@all")
+    await world.first.enqueue("a")
+    world.server.call("ACL", "SETUSER", USER, "-@all", *rights)
+    before = contents(world.server)
+    with pytest.raises(StoreMisused, match="HDEL"):
+        await world.first.claim(1, wait=0)
+    assert contents(world.server) == before

@@ -23,7 +23,7 @@ class _Action(NamedTuple):
     done: str = ""
 
 
-_ACTIONS = {
+ACTIONS = {
     "pause": _Action(
         fields=("until", "for", "reason", "client", "key"),
         done="is paused: workers finish what they have and claim nothing more",
@@ -44,7 +44,7 @@ _ACTIONS = {
 def right_of(form: Form) -> Right:
     """The right that the action of a form needs. Answers with status 400 to an unknown action, and to a field that the
     action does not have: in a later release it may limit what is changed."""
-    action = _ACTIONS.get(form.get("action", ""))
+    action = ACTIONS.get(form.get("action", ""))
     if action is None:
         raise HTTPException(400, "there is no such action")
     check_known(form, {"action", "form_token", *action.fields})
@@ -56,7 +56,7 @@ async def change_queue(name: str, admin: QueueAdmin, form: Form) -> tuple[str, J
 
     CommandError if it cannot be done; ValueError and TypeError for a form with wrong values.
     """
-    action = _ACTIONS[form["action"]]
+    action = ACTIONS[form["action"]]
     for field in action.fields:
         if (length := len(form.get(field, ""))) > LONGEST_FILTER:
             raise ValueError(f"{field} has {length} characters; give at most {LONGEST_FILTER}")

@@ -12,11 +12,11 @@
 --   the lists of 64 clients where limits hold per client, and those of paused clients; for neighbours 64
 --   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients; while
 --   items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
--- include limits queue sizes keeper stored levels oldest claim_calls paused held_back
+-- include limits queue look sizes keeper stored levels oldest paused held_back
 
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
 local LONG_MS, LONG_BYTES = 60000, 65536
-local q = open(KEYS[1], {})
+local q, stats = look_at(KEYS[1])
 -- The first score of a set of this many members, or "". Most sets of most queues are empty.
 local function first_score(key, size)
   return size > 0 and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or ''
@@ -26,6 +26,7 @@ local oldest = in_main > 0 and enqueued_at(oldest_of(q, '-') or '')
 if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
 local held, busy_since, oldest_claim, oldest_item = busy_count(q), '', '', ''
 if held > 0 then
+  -- include claim_calls
   local calls = redis.call('ZRANGE', q.base .. 'claims', 0, 255, 'WITHSCORES')
   local _, at, _, _, token = look_through(q, calls, true)
   busy_since, oldest_claim = at or '', token or ''
@@ -68,4 +69,4 @@ end
 return {whole(q.now), in_main + q.client_items, held, delayed_count, failed_count, since, busy_since, failed,
   due, held_back(q, held), soon, oldest_claim, oldest_item, for_keys,
   ARGV[2] == '1' and held > 0 and q.client_items > 0 and neighbours_of() or {},
-  held > 0 and holders() or {}, unpack(redis.call('HGETALL', q.stats))}
+  held > 0 and holders() or {}, unpack(stats)}

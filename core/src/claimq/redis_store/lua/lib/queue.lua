@@ -197,12 +197,6 @@ local function read_clock(q)
   -- The clock went back: go on from the last instant seen, so that no lease lasts longer.
   if q.now < q.seen_at then
     q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true
-  elseif q.seen_at > 0 and q.now - q.seen_at > GAP_MS then
-    -- One period of grace, in which live holders renew. Leases that had ended before the gap get none: a
-    -- queue that is looked at seldom would otherwise never end a lease.
-    local expiry = redis.call('HGET', q.config, 'busy_expiry_ms')
-    q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), GRACE_MS)
-    q.grace_from, q.stepped = q.seen_at, true
   end
 end
 
@@ -212,6 +206,13 @@ local function open(main_key, writes)
   check_writes(base, writes)
   local q = new_queue(main_key, base)
   read_clock(q)
+  if q.seen_at > 0 and q.now - q.seen_at > GAP_MS then
+    -- One period of grace, in which live holders renew. Leases that had ended before the gap get none: a
+    -- queue that is looked at seldom would otherwise never end a lease.
+    local expiry = redis.call('HGET', q.config, 'busy_expiry_ms')
+    q.grace_until = q.now + math.min(math.floor(lease_ms(expiry) / 3), GRACE_MS)
+    q.grace_from, q.stepped = q.seen_at, true
+  end
   -- Another server process may have lost the last writes, among them verdicts and renewals. An address in its
   -- memory names the process; with randomized addresses two processes have the same one by a rare chance only
   -- (docs/decisions/call-identity.md).

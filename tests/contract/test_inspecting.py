@@ -41,6 +41,19 @@ async def test_lengths_count_what_is_in_each_state(queue: ReliableQueue) -> None
     assert await queue.length("main") == await queue.length() == 1
 
 
+async def test_lengths_of_clients_and_priorities_are_those_of_a_snapshot(queue: ReliableQueue) -> None:
+    await in_every_state(queue)
+    await queue.enqueue_many(
+        [
+            NewItem("x", client=client, priority=priority)
+            for client in (None, "ann")
+            for priority in ("high", "normal", "low")
+        ]
+    )
+    assert await queue.lengths() == (await queue.snapshot()).lengths
+    assert await lengths(queue) == Lengths(7, 1, 1, 1)
+
+
 async def test_main_counts_items_with_and_without_a_client(queue: ReliableQueue) -> None:
     await queue.enqueue_many(["a", NewItem("b", client="ann"), NewItem("c", client="bob"), "d"])
     assert await queue.length() == 4

@@ -13,6 +13,8 @@ from claimq import Policy, State
 from claimq.errors import ReadTooLarge, WrongKeyType
 from claimq.internals.several_queues import snapshots_of, used_names, workers_of_each
 from claimq.redis_store.bounded_read import ReadBounds
+from claimq_admin.server_choice import choose
+from claimq_cli.commands.options.sources import Source
 from testkit.faults.links import Request
 from testkit.faults.proxy import FaultProxy
 from testkit.servers.cluster import RedisCluster
@@ -60,9 +62,28 @@ async def test_no_script_runs_for_queues_that_have_no_workers(valkey: Server) ->
 
 def scripts_run(server: Server) -> int:
     """How many scripts a server has run since its statistics were reset."""
+    return calls_of(server, "eval(?:sha)?")
+
+
+def calls_of(server: Server, command: str) -> int:
+    """The same of a command, scripts' calls too."""
     stats = server.call("INFO", "commandstats")
     assert isinstance(stats, bytes)
-    return sum(map(int, re.findall(rb"cmdstat_eval(?:sha)?:calls=(\d+)", stats)))
+    return sum(map(int, re.findall(rb"cmdstat_%b:calls=(\d+)" % command.encode(), stats)))
+
+
+async def test_the_first_of_many_queues_take_few_calls(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        for name in NAMES[:3]:
+            await store.queue(name).enqueue("x")
+        words = [word for number in range(9_000) for word in (0, f"q{number:04}")]
+        valkey.call("ZADD", "cq:queues", *words, *(word for name in NAMES[:4] for word in (0, name)))
+        source = Source(choose(valkey.url, None, None), store, is_cluster=False)
+        valkey.call("CONFIG", "RESETSTAT")
+        names = await source.first_names(6)
+        assert (names, calls_of(valkey, "zrange"), calls_of(valkey, "hlen")) == (NAMES[:3], 2, 6 + 3)
+        lengths = await source.lengths(names)
+        assert lengths == [{state: int(state is State.MAIN) for state in State}] * 3
 
 
 async def test_a_queue_with_a_wrong_key_among_several_is_an_error(valkey: Server) -> None:

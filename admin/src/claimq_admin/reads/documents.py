@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import islice
 from math import isfinite
@@ -181,6 +182,6 @@ def limits(queue: str, snapshot: Snapshot) -> Json:
     }
 
 
-def lengths(queue: str, snapshot: Snapshot) -> Json:
+def lengths(queue: str, by_state: Mapping[State, int]) -> Json:
     """How many items a queue has."""
-    return {"queue": queue, "lengths": {state.value: snapshot.lengths[state] for state in State}}
+    return {"queue": queue, "lengths": {state.value: by_state[state] for state in State}}

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from claimq.internals.owner import Owner, owner_on_record
-from claimq.model import Snapshot, WorkerInfo
+from claimq.model import Snapshot, State, WorkerInfo
 from claimq.queue.inspecting import (
     NEIGHBOURS_WORDS,
     PARTS_OF_USE,
     SNAPSHOT_WORDS,
     WORKERS_WORDS,
+    read_lengths,
     read_snapshot,
 )
 from claimq.queue.listing import read_workers
@@ -91,6 +92,13 @@ async def snapshots_of(
     return [
         read_snapshot(reply) for reply in await _bounded(connection, "snapshot", reads, script("snapshot"))
     ]
+
+
+async def lengths_of(connection: Connection, names: Sequence[str]) -> list[dict[State, int]]:
+    """How many items queues have in each state, in their order, with one call of :func:`read_each`. A fifth of the
+    server's time of :func:`snapshots_of`."""
+    reads: list[tuple[str, Sequence[Arg]]] = [(Keys(name).main, []) for name in names]
+    return [read_lengths(reply) for reply in await _bounded(connection, "lengths", reads, script("lengths"))]
 
 
 async def workers_of_each(connection: Connection, names: Sequence[str]) -> list[list[WorkerInfo]]:

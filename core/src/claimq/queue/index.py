@@ -12,7 +12,7 @@ from claimq.redis_store.connection import Connection
 from claimq.redis_store.keys import queue_of
 
 KEY = "cq:queues"
-_PAGE = 1000
+_PAGE, _NAMES = 1000, 5000
 
 
 async def add_name(connection: Connection, name: str) -> bool:
@@ -57,9 +57,11 @@ async def known_names(connection: Connection) -> list[str]:
     try:
         with BoundedRead("queues", connection.settings.read_bounds) as read:
             while page := await read.reply(
-                connection.command("ZRANGE", KEY, len(names), len(names) + _PAGE - 1)
+                connection.command("ZRANGE", KEY, len(names), len(names) + _NAMES - 1)
             ):
                 names += [name.decode("ascii", "replace") for name in page]
+                if len(page) < _NAMES:
+                    break
     except (RightMissing, WrongKeyType):
         return []
     return [name for name in names if _is_name(name)]

@@ -85,7 +85,7 @@ class Inspecting(Listing):
 
     async def length(self, state: State | str = State.MAIN) -> int:
         """Number of items in a state. O(1)."""
-        return (await self.snapshot()).lengths[_state(state)]
+        return (await self.lengths())[choice("state", state, State)]
 
     async def client_length(self, client: str) -> int:
         """Number of items of a client that wait in main. Raises InvalidName. O(1)."""
@@ -115,11 +115,12 @@ class Inspecting(Listing):
 
     async def lengths(self) -> dict[State, int]:
         """Number of items in each state, at one instant. O(1)."""
-        return (await self.snapshot()).lengths
+        with self._reading("lengths") as read:
+            return read_lengths(await read.reply(self._connection.run("lengths", [self._keys.main], [])))
 
     async def age(self, state: State | str = State.MAIN) -> float | None:
         """Seconds since the oldest item of the state entered it; None if there is none. See :class:`Snapshot`. O(1)."""
-        return (await self.snapshot()).ages[_state(state)]
+        return (await self.snapshot()).ages[choice("state", state, State)]
 
     async def stats(self) -> dict[str, int]:
         """Totals since the queue was created, one for each name in ``COUNTERS``. O(1).
@@ -324,11 +325,16 @@ class Inspecting(Listing):
             return number_of_reply(used), number_of_reply(limit) if limit.isdecimal() else 0
 
 
+def read_lengths(reply: Any) -> dict[State, int]:
+    """The lengths in a reply."""
+    states = (State.MAIN, State.BUSY, State.DELAYED, State.FAILED)
+    return dict(zip(states, map(number_of_reply, reply), strict=True))
+
+
 def read_snapshot(reply: Any) -> Snapshot:
     """The snapshot in a reply."""
     now = number_of_reply(reply[0], LAST_MS)
-    states = (State.MAIN, State.BUSY, State.DELAYED, State.FAILED)
-    lengths = dict(zip(states, map(number_of_reply, reply[1:5]), strict=True))
+    lengths = read_lengths(reply[1:5])
     due = _ms(reply[8])
     ages: dict[State, float | None] = {
         State.MAIN: _age(now, reply[5]),
@@ -381,10 +387,6 @@ def _facts(state: State, reply: list[Any]) -> Facts:
         limit_per=per.decode(),
         kept_slots=kept,
     )
-
-
-def _state(state: State | str) -> State:
-    return choice("state", state, State)
 
 
 def _ms(raw: bytes | str) -> int | None:

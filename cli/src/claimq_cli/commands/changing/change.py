@@ -185,7 +185,7 @@ async def _held(worker: str, admin: QueueAdmin) -> str:
 
 
 async def _left(name: str, admin: QueueAdmin, client: str | None) -> str:
-    lengths = (await admin.queue.snapshot()).lengths
+    lengths = await admin.queue.lengths()
     number = sum(lengths.values()) if client is None else await admin.queue.client_length(client)
     return f"{count(number)} of {client or name} left" + (
         "; repeat the command to remove them" if number else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import claimq
-from claimq.internals.several_queues import snapshots_of
-from claimq.model import Snapshot, WorkerInfo
+from claimq.internals.several_queues import lengths_of, used_names
+from claimq.model import Snapshot, State, WorkerInfo
 from claimq_admin.reads.queue_reads import statuses_of
 from claimq_admin.server_choice import Chosen
 from claimq_admin.similar_names import in_order
@@ -29,9 +29,16 @@ class Source:
         more_names = [] if self._is_cluster else await self._server.queues(only_existing=only_existing)
         return sorted({*self.known, *more_names}, key=in_order)
 
-    async def snapshots(self, names: Sequence[str]) -> list[Snapshot]:
+    async def first_names(self, most: int) -> list[str]:
+        """The first of its names; fewer if some of these queues were deleted."""
+        names = (await self.names(only_existing=False))[:most]
+        of_index = [name for name in names if name not in self.known]
+        gone = {*of_index} - {*await used_names(self._server.connection, of_index)}
+        return [name for name in names if name not in gone]
+
+    async def lengths(self, names: Sequence[str]) -> list[dict[State, int]]:
         """Of the queues of those names, in their order."""
-        return await snapshots_of(self._server.connection, list(map(self._chosen.queue_name, names)))
+        return await lengths_of(self._server.connection, list(map(self._chosen.queue_name, names)))
 
     async def statuses(self, names: Sequence[str]) -> list[tuple[Snapshot, list[WorkerInfo]]]:
         """Snapshot and live workers of the queues of those names, in their order."""

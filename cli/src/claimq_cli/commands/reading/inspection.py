@@ -110,9 +110,9 @@ async def queues(context: Context) -> None:
     With -o json: `{"queues": [{"queue", "lengths"}]}`.
     """
 
-    async def read(source: Source) -> list[tuple[str, Snapshot]]:
+    async def read(source: Source) -> list[tuple[str, dict[State, int]]]:
         names = await source.names()
-        return list(zip(names, await source.snapshots(names), strict=True))
+        return list(zip(names, await source.lengths(names), strict=True))
 
     if context.answers.is_names:
         names = await context.from_sources(None, lambda source: source.names(only_existing=False))
@@ -122,7 +122,7 @@ async def queues(context: Context) -> None:
     context.answers.give_table(
         {"queues": [documents.lengths(*answer) for answer in answers]},
         ["queue", *(f">{state.value}" for state in State)],
-        [[name, *(f"{snapshot.lengths[state]:,}" for state in State)] for name, snapshot in answers],
+        [[name, *(f"{lengths[state]:,}" for state in State)] for name, lengths in answers],
         nothing="this server has no list of queues",
         each="queues",
     )

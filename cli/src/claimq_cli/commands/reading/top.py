@@ -101,7 +101,7 @@ async def read_once(view: View, sources: Sequence[Source]) -> None:
             if view.opened:
                 names = [view.opened] if is_one or view.opened in source.known else []
             else:
-                names = (await source.names())[:_MOST_QUEUES]
+                names = await source.first_names(_MOST_QUEUES)
                 if is_one:
                     view.rows = {
                         queue_name: view.rows.get(queue_name, QueueRow(queue_name)) for queue_name in names

@@ -160,7 +160,7 @@ def test_a_signal_handler_ends_a_call_and_its_claim_goes_back(
 def test_it_connects_by_tls_as_the_event_loop_does(start_server: ServerFactory) -> None:
     server = start_server("redis7", tls=True)
     assert server.certificates is not None
-    settings = RedisSettings(server.tcp_url, ca_file=str(server.certificates.ca_file), reply_timeout=60)
+    settings = patient(server.tcp_url, ca_file=str(server.certificates.ca_file))
     with claimq.blocking.connect(settings=settings) as blocking:
         queue = blocking.queue("q")
         assert [queue.enqueue(text).length for text in "ab"] == [1, 2]

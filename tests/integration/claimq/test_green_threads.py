@@ -51,21 +51,22 @@ gevent.monkey.patch_all(**PATCHES)
 import sys
 import gevent, claimq.blocking
 
+patient = {"retry_for": 300, "reply_timeout": 300, "connect_timeout": 300}
 server = claimq.blocking.connect(
-    settings=claimq.RedisSettings(sys.argv[1], ca_file=sys.argv[2] or None, reply_timeout=60)
+    settings=claimq.RedisSettings(sys.argv[1], ca_file=sys.argv[2] or None, **patient)
 )
 queue = server.queue("q")
 calls = [gevent.spawn(queue.enqueue, "a") for _ in range(50)]
 calls += [gevent.spawn(queue.enqueue_many, ["b", "c"]) for _ in range(50)]
-gevent.joinall(calls, timeout=60, raise_error=True)
+gevent.joinall(calls, timeout=300, raise_error=True)
 print("stored", queue.length())
 while claims := queue.claim(100):
     for claim in claims:
         queue.done(claim)
-waiting = gevent.spawn(queue.claim, wait=60)
+waiting = gevent.spawn(queue.claim, wait=300)
 gevent.sleep(0.1)
 queue.enqueue("late")
-print("claimed", *(claim.item.payload.decode() for claim in waiting.get(timeout=60)))
+print("claimed", *(claim.item.payload.decode() for claim in waiting.get(timeout=300)))
 try:
     with gevent.Timeout(0.1):
         queue.claim(wait=60)

@@ -212,7 +212,9 @@ async def test_the_page_names_the_fault_of_such_a_server_and_stays_small(path: s
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
-    assert status == 200 or "the most that this program takes" in text
+    # On a busy machine the page's own limit of 20 s may come first.
+    faults = ("the most that this program takes", "the server did not finish its answers within")
+    assert status == 200 or any(fault in text for fault in faults)
     assert peak < 64 * 1024 * 1024
 
 

@@ -61,7 +61,7 @@ beats, done = [], []
 gevent.spawn(count)
 with claimq.worker.connect(sys.argv[1]) as worker:
     worker.enqueue_many([str(number).encode() for number in range(300)])
-    gevent.joinall([gevent.spawn(work) for _ in range(10)], timeout=60, raise_error=True)
+    gevent.joinall([gevent.spawn(work) for _ in range(10)], timeout=300, raise_error=True)
 print(len(done), len(set(done)), len(beats) > 5)
 """
 SIGNAL = """

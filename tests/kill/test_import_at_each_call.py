@@ -13,6 +13,7 @@ from claimq.blocking import BlockingQueue
 from testkit.faults.proxy import FaultProxy
 from testkit.programs.forked import ForkedProcess
 from testkit.queues.old_jobs import a_job, names
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -21,7 +22,7 @@ LEAST_KILLS = 8
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         yield server.queue("q")
 
 

@@ -20,6 +20,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import Item
 from testkit.programs.processes import Process
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import Sidecar
@@ -56,7 +57,7 @@ with claimq.worker.connect() as worker:
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")
         queue.set_policy(Policy(requeue_limit=1000))
         queue.enqueue_many(str(number) for number in range(ITEMS))

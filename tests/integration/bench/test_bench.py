@@ -10,6 +10,7 @@ from claimq_bench.meter import Bed
 from claimq_bench.rivals import Library, new_payloads
 from testkit.programs.make import command_of
 from testkit.repository.tree import ROOT
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -40,7 +41,7 @@ def test_the_benchmark_writes_what_it_shows_as_names_and_numbers(tmp_path: Path)
 
 
 async def test_a_batch_that_one_call_cannot_claim_is_worked_off_in_several(valkey: Server) -> None:
-    async with claimq.connect(valkey.url) as store:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
         library = Library(store.queue("cycle", worker="bench"))
         payloads = new_payloads(500, 10_000)
         await library.enqueue(payloads, 500)

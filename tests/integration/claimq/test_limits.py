@@ -114,7 +114,7 @@ async def test_return_when_empty_waits_for_what_a_bound_holds_back(
 async def test_a_rate_is_reached_on_a_server_whose_timers_are_coarse(start_server: ServerFactory) -> None:
     """The server ends a blocking command up to 1/hz seconds late: here a second, 0.1 by default."""
     server = start_server("valkey", {"hz": "1", "dynamic-hz": "no"})
-    async with claimq.connect(server.url) as connected:
+    async with claimq.connect(settings=patient(server.url)) as connected:
         queue = connected.queue("q")
         await queue.update_policy(limits=[Limit("api", rate="100/s")])
         await fill(queue, 11)

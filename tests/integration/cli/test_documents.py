@@ -11,6 +11,7 @@ import yaml
 
 import claimq.blocking
 from claimq.blocking import BlockingQueue as Queue
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -19,7 +20,7 @@ Claimq = Callable[..., Any]
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[Queue]:
     """`q` with an item in each state, and a removed one."""
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q", worker="w")
         for name in ("busy", "failed", "removed"):
             queue.enqueue(name, id=name, priority="high", client="ann")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import claimq.blocking
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -12,7 +13,7 @@ Claimq = Callable[..., Any]
 def test_what_was_removed_without_being_done_is_listed_with_its_reason(on: Claimq, valkey: Server) -> None:
     on("enqueue", "q", "one", "two")
     assert on("failed", "removed", "q").out == "q: no item was removed or dropped\n"
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")
         for claim in queue.claim(2):
             queue.drop(claim, "of no use")

@@ -5,11 +5,12 @@ from typing import Any
 
 from claimq import Durability, Policy
 from claimq.blocking import connect
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 
 
 def test_an_enqueue_that_no_replica_confirms_ends_with_3(claimq: Callable[..., Any], valkey: Server) -> None:
-    with connect(valkey.url) as store:
+    with connect(settings=patient(valkey.url)) as store:
         store.queue("q").set_policy(Policy(durability=Durability.REPLICATED))
         answer = claimq("enqueue", "q", "mine", "--redis", valkey.url)
         assert answer.code == 3
@@ -21,7 +22,7 @@ def test_an_enqueue_that_no_replica_confirms_ends_with_3(claimq: Callable[..., A
 def test_check_reports_a_queue_whose_durability_the_server_refuses(
     claimq: Callable[..., Any], valkey: Server
 ) -> None:
-    with connect(valkey.url) as store:
+    with connect(settings=patient(valkey.url)) as store:
         store.queue("q").set_policy(Policy(durability=Durability.FSYNCED))
         store.queue("q").add_to_index()
     refused = (

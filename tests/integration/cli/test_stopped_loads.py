@@ -11,13 +11,14 @@ import pytest
 
 import claimq.blocking as claimq_library
 from claimq.blocking import BlockingQueue as Queue
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[Queue]:
     """`q` with an item."""
-    with claimq_library.connect(valkey.url) as server:
+    with claimq_library.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")
         queue.enqueue("first")
         yield queue

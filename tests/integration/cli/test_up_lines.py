@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import claimq.blocking as library
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -169,5 +170,5 @@ def test_it_fills_a_queue_of_another_server(
         wait=False,
     )
     assert up.process.wait() == 0, up.text
-    with library.connect(valkey.url) as server:
+    with library.connect(settings=patient(valkey.url)) as server:
         assert server.queue("trial").snapshot().counters["done"] == 2

@@ -14,6 +14,7 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from testkit.programs.processes import Process
 from testkit.repository.tree import ROOT
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -25,7 +26,7 @@ COMMANDS = re.findall(r"^    (claimq .*?)(?: +# (.*))?$", PAGE, re.MULTILINE)
 @pytest.fixture
 def queue(valkey: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingQueue]:
     monkeypatch.setenv("CLAIMQ_REDIS_URL", valkey.url)
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         yield server.queue("files")
 
 

@@ -15,6 +15,7 @@ from claimq.model import Item, State
 from claimq.policy import Policy
 from testkit.programs.forked import run_forked
 from testkit.queues.retries import retrying_at_once
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 
 Done = subprocess.CompletedProcess[bytes]
@@ -36,7 +37,7 @@ HOSTILE = (
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
     """A queue whose items fail at the first attempt."""
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")
         queue.set_policy(Policy(requeue_limit=0))
         yield queue

@@ -14,6 +14,7 @@ from claimq.policy import Policy
 from claimq_local.processes import process_table
 from testkit.programs.forked import ForkedProcess
 from testkit.programs.processes import children
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -54,7 +55,7 @@ StartWorker = Callable[..., Worker]
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q")
         queue.set_policy(Policy(requeue_limit=0, busy_expiry=20.0))
         yield queue

@@ -16,6 +16,7 @@ from claimq.blocking import BlockingQueue
 from claimq.testing import assert_enqueued
 from testkit.programs.processes import Process, whole_lines
 from testkit.repository.tree import ROOT
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import UnixConnection
@@ -50,7 +51,7 @@ def mail(
     request: pytest.FixtureRequest, valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Mail]:
     monkeypatch.delenv("CLAIMQ_SOCKET", raising=False)
-    with claimq.blocking.connect(valkey.url) as server:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("mail")
         env = {"CLAIMQ_REDIS_URL": valkey.url}
         if request.param == "through the sidecar":
@@ -98,7 +99,7 @@ def test_the_web_application_enqueues_a_task_for_each_request(valkey: Server, tm
     socket = tmp_path / "web"
     command = [sys.executable, "-m", "uvicorn", "web:web", "--uds", str(socket), "--no-access-log"]
     with (
-        claimq.blocking.connect(valkey.url) as server,
+        claimq.blocking.connect(settings=patient(valkey.url)) as server,
         Process(command, log=tmp_path / "log", env={"CLAIMQ_REDIS_URL": valkey.url}, cwd=EXAMPLE) as web,
     ):
         eventually_sync(lambda: accepts_connections(socket))

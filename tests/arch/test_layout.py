@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from testkit.repository.tree import (
@@ -24,6 +25,8 @@ MOST_MODULES, MOST_METHODS = 14, 20
 CLASSES_NOT_YET = {
     "AppProtocol": 33,
     "BoundedProtocol": 31,
+    "CallersConnection": 37,
+    "Connection": 34,
 }
 """With more, and how many, exactly: lower it with each that gets smaller, and never raise it."""
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "shared", "lib"}
@@ -117,31 +120,51 @@ def test_a_folder_has_at_most_14_modules() -> None:
 def test_a_class_has_at_most_20_methods_inherited_ones_counted() -> None:
     """Except the public queue, and the parts of which it is made."""
     classes = {
-        node.name: (path, node)
+        (_module(path), node.name): node
         for path in sources()
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef)
     }
-    methods = {name: len(_methods(name, classes)) for name in classes if not _is_queue_part(name, classes)}
-    assert {name: count for name, count in methods.items() if count > MOST_METHODS} == CLASSES_NOT_YET
+    imports = {_module(path): _imports(parsed(path)) for path in sources()}
+    families = {key: [*_family(key, classes, imports)] for key in classes}
+    methods = {
+        key: len({method for _, node in family for method in _methods(node)})
+        for key, family in families.items()
+        if "QueuePart" not in {base for (_, base), _ in family}
+    }
+    assert {name: count for (_, name), count in methods.items() if count > MOST_METHODS} == CLASSES_NOT_YET
 
 
-Classes = dict[str, tuple[Path, ast.ClassDef]]
+Key = tuple[str, str]
+"""The module and the name of a class."""
+Classes = dict[Key, ast.ClassDef]
 
 
-def _methods(name: str, classes: Classes) -> set[str]:
-    """The methods of a class and of its bases, as far as these are ours."""
-    node = classes[name][1]
-    methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return methods.union(*(_methods(base, classes) for base in _bases(node, classes)))
+def _module(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts[path.parts.index("src") + 1 :])
 
 
-def _bases(node: ast.ClassDef, classes: Classes) -> list[str]:
-    names = [ast.unparse(base).partition("[")[0] for base in node.bases]
-    return [name for name in names if name in classes and name != node.name]
+def _imports(tree: ast.Module) -> dict[str, str]:
+    """Names of a module, with the modules from which they are imported."""
+    return {
+        alias.asname or alias.name: node.module or ""
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
-def _is_queue_part(name: str, classes: Classes) -> bool:
-    return name == "QueuePart" or any(
-        _is_queue_part(base, classes) for base in _bases(classes[name][1], classes)
-    )
+def _family(
+    key: Key, classes: Classes, imports: dict[str, dict[str, str]]
+) -> Iterator[tuple[Key, ast.ClassDef]]:
+    """A class and its bases, as far as these are ours."""
+    yield key, classes[key]
+    for base in classes[key].bases:
+        name = ast.unparse(base).partition("[")[0]
+        origin = imports[key[0]].get(name, key[0])
+        if (origin, name) in classes:
+            yield from _family((origin, name), classes, imports)
+
+
+def _methods(node: ast.ClassDef) -> set[str]:
+    return {entry.name for entry in node.body if isinstance(entry, ast.FunctionDef | ast.AsyncFunctionDef)}

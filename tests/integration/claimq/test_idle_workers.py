@@ -20,11 +20,11 @@ async def test_an_idle_worker_of_many_waits_longer_and_is_woken_at_once(
         queue = store.queue("q")
         await queue.claim(wait=0)
         now = (await queue.snapshot()).now * 1000
-        words = [word for number in range(899) for word in (str(now), f"other{number}")]
+        words = [word for number in range(659) for word in (str(now), f"other{number}")]
         valkey.call("ZADD", "cq:{q}:workers", *words)
         claiming = asyncio.ensure_future(queue.claim(wait=None))
         await eventually(
-            lambda: [request.words[2] for request in proxy.requests if request.name == "BLPOP"] == [b"9.0"]
+            lambda: [request.words[2] for request in proxy.requests if request.name == "BLPOP"] == [b"10.0"]
         )
         await queue.enqueue("x")
         assert texts(await claiming) == ["x"]

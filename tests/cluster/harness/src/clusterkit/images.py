@@ -31,6 +31,8 @@ rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED
 rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/locale "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
 """
 _MOST_LAYERS = 120
+_LONGEST_BUILD = 1800
+"""Seconds for one step of it: on a busy machine, to remove old layers takes more than five minutes."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # A tool that is started so has its own process numbers and mounts; it ends with us, and with it all that it started.
 ALONE = [
@@ -91,7 +93,7 @@ def build_image(
         words += [f"--target={target}"] if target else []
         words += [f"--build-arg={name}={value}" for name, value in arguments.items()]
         say(f"building the image {tag}")
-        _buildah(*words, str(context), timeout=1800)
+        _buildah(*words, str(context))
         number = json.loads(_buildah("inspect", "--type=image", full))["FromImageID"]
         archive = _archive(folder, number, full)
         note.write_text(archive.name)
@@ -236,13 +238,13 @@ def _store() -> Path:
     return cache_folder() / "containers"
 
 
-def _buildah(*words: str, timeout: float = 300) -> str:
+def _buildah(*words: str) -> str:
     store = [
         f"--root={_store()}",
         f"--runroot={_store().with_name('containers-run')}",
         "--storage-driver=overlay",
     ]
-    return run([*ALONE, "buildah", *store, *words], timeout=timeout).stdout
+    return run([*ALONE, "buildah", *store, *words], timeout=_LONGEST_BUILD).stdout
 
 
 def _policy() -> Path:

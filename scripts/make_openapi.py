@@ -70,7 +70,7 @@ OPERATIONS = (
         "/v1/next",
         "Ends claims, then claims up to max items",
         (responses.Next,),
-        (*OF_A_BODY, 409, 503, 507),
+        (*OF_A_BODY, 409, 422, 503, 507),
         bodies.NextBody,
         needs_body=False,
         description="As /v1/verdicts and then /v1/claim, with one request. If all verdicts are done, without items "
@@ -82,7 +82,7 @@ OPERATIONS = (
         "/v1/verdicts",
         "Ends claims in different ways",
         (responses.Outcomes,),
-        (*OF_A_BODY, 503, 507),
+        (*OF_A_BODY, 422, 503, 507),
         bodies.VerdictsBody,
         needs_body=False,
         description="Each verdict is a step of its own. If one of them is refused with 503, repeat the request: those "
@@ -98,7 +98,7 @@ OPERATIONS = (
         "/v1/enqueue",
         "Adds items to the queue",
         (responses.Enqueued,),
-        (*OF_A_BODY, 503, 507),
+        (*OF_A_BODY, 422, 503, 507),
         bodies.EnqueueBody,
     ),
     Operation(

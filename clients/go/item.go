@@ -27,6 +27,7 @@ type Item struct {
 	MaxRequeues      *int              `json:"max_requeues"`
 	Priority         string            `json:"priority"` // "high", "low", or "" for normal
 	Key              string            `json:"key"`
+	Cost             int               `json:"cost"` // 0 if it costs 1
 
 	text      *string // nil if the payload is not UTF-8
 	bytes     []byte

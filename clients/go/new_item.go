@@ -22,6 +22,7 @@ type NewItem struct {
 	MaxRequeues  *int
 	Priority     string // "high", "normal" or "low"
 	Key          string
+	Cost         int // 0 stands for 1
 }
 
 // Enqueued is what Enqueue did: the ids in order, the length of the queue, and which ids were there before.
@@ -63,6 +64,9 @@ func (n NewItem) body() (json.RawMessage, error) {
 	}
 	if n.Headers != nil {
 		words["headers"] = n.Headers
+	}
+	if n.Cost != 0 {
+		words["cost"] = n.Cost
 	}
 	if n.MaxRequeues != nil {
 		words["max_requeues"] = *n.MaxRequeues

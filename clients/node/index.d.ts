@@ -22,6 +22,7 @@ export interface NewItemOptions {
   maxRequeues?: number
   priority?: 'high' | 'normal' | 'low'
   key?: string
+  cost?: number
 }
 
 /** Bytes, a text, or an object or array that is stored as JSON. */
@@ -57,6 +58,7 @@ export interface Item {
   readonly maxRequeues?: number
   readonly priority: 'high' | 'normal' | 'low'
   readonly key?: string
+  readonly cost: number
   readonly payload: Buffer
   readonly text: string
   readonly outcome: Outcome | null

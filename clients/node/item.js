@@ -29,6 +29,7 @@ class Item {
 
   get headers() { return this.#claim.headers ?? {} }
   get priority() { return this.#claim.priority ?? 'normal' }
+  get cost() { return this.#claim.cost ?? 1 }
   get postponedCount() { return this.#claim.postponed_count ?? 0 }
 
   /** The payload, byte for byte. */

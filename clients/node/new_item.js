@@ -2,11 +2,11 @@
 'use strict'
 
 /** The options that an item keeps, with their names on the wire. */
-const KEPT = { headers: 'headers', maxRequeues: 'max_requeues', priority: 'priority', key: 'key' }
+const KEPT = { headers: 'headers', maxRequeues: 'max_requeues', priority: 'priority', key: 'key', cost: 'cost' }
 const OPTIONS = { id: 'id', client: 'client', delay: 'delay', expiresIn: 'expires_in', ...KEPT }
 
 /** A payload (a Buffer or Uint8Array, a text, or an object or array that is stored as JSON) and its options: `id`,
- * `client`, `delay` and `expiresIn` in seconds, `headers`, `maxRequeues`, `priority`, `key`. */
+ * `client`, `delay` and `expiresIn` in seconds, `headers`, `maxRequeues`, `priority`, `key`, `cost`. */
 class NewItem {
   constructor(payload, options = {}) {
     const body = bodyOf(payload)

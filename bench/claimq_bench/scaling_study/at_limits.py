@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from claimq.limits import LimitsNow, read_limits
+from claimq.limits import LimitsNow
+from claimq.waiting.texts import read_limits
 from claimq_bench.scaling_study.scenarios import KEDA, MAX_REPLICAS, SCENARIOS, baselines
 from claimq_bench.scaling_study.study import Gate
 from claimq_bench.simulation.limited import QueueLimits

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from claimq.limits import read_limits
+from claimq.waiting.texts import read_limits
 from claimq_bench.simulation.clairvoyant import Plan, clairvoyant
 from claimq_bench.simulation.limited import QueueLimits
 from claimq_bench.simulation.plot import check_plot, draw

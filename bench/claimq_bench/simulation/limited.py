@@ -27,6 +27,8 @@ class QueueLimits:
                 raise ValueError(
                     f"{limit.name} is per {limit.per}, and simulated items have none; use per=queue"
                 )
+            if limit.is_by_cost:
+                raise ValueError(f"{limit.name} counts costs, and simulated items cost 1; use unit=items")
 
 
 class Bucket:

@@ -82,7 +82,13 @@ class CrossSlot(StoreMisused):
     """The queues of one call are in different slots of a Redis Cluster. Make one call per queue."""
 
 
-class ItemTooLarge(ClaimqError):
+class ItemRefused(ClaimqError):
+    """A queue never takes this item, as it is set. Nothing was stored. ``index``: the item's position in the call."""
+
+    index: int
+
+
+class ItemTooLarge(ItemRefused):
     """A payload is over the queue's ``max_payload``. Store it elsewhere and enqueue a reference. Nothing was stored."""
 
     def __init__(self, *, size: int, limit: int, index: int = 0) -> None:
@@ -92,6 +98,21 @@ class ItemTooLarge(ClaimqError):
         )
         self.size = size
         self.limit = limit
+        self.index = index
+
+
+class ItemTooCostly(ItemRefused):
+    """An item costs more than the burst of a limit with ``unit="cost"``, so it could never start. ``limit``: the burst;
+    ``name``: of the limit. Nothing was stored."""
+
+    def __init__(self, *, cost: int, limit: int, name: str, index: int = 0) -> None:
+        super().__init__(
+            f"item {index} of this call costs {cost}, over the burst of the limit {name} ({limit}), so it could never "
+            "start; give it a lower cost, or raise the burst"
+        )
+        self.cost = cost
+        self.limit = limit
+        self.name = name
         self.index = index
 
 

@@ -21,6 +21,7 @@ from claimq.arguments import Duration, Instant, choice, count, instant, of_type,
 from claimq.model import Item, NewItem, Priority
 
 MAX_REQUEUES: Final = 1_000_000
+MAX_COST: Final = 1_000_000
 MAX_HEADERS: Final = 16
 MAX_HEADER_NAME: Final = 64
 MAX_HEADER_VALUE: Final = 1024
@@ -45,6 +46,7 @@ class KeptOptions(TypedDict, total=False):
     max_requeues: int | None
     priority: Priority | str
     key: str | None
+    cost: int
 
 
 class ItemOptions(KeptOptions, total=False):
@@ -62,7 +64,7 @@ class Form(Enum):
     HEADERS = "names and texts"
     INSTANT = "an instant"
     """In Unix seconds. A producer may also give a timedelta from now."""
-    COUNT = "a whole number from 0 to most"
+    COUNT = "a whole number from least to most"
     CHOICE = "one of choices"
     TEXT = "text"
 
@@ -96,6 +98,7 @@ class ItemOption:
     """From the value of a document to that of an Item."""
     unset: object = None
     """The value of an Item without this option."""
+    least: int = 0
     most: int = 0
     choices: tuple[str, ...] = ()
 
@@ -153,6 +156,11 @@ def checked_key(key: object) -> str:
             "characters without blanks, for example a hash of the name"
         )
     return key
+
+
+def _checked_cost(cost: object) -> int | None:
+    valid = count("cost", cost, least=1, most=MAX_COST)
+    return None if valid == 1 else valid
 
 
 def _is_key(key: object) -> bool:
@@ -258,6 +266,18 @@ ITEM_OPTIONS: Final = (
         advice=f"give 1 to {MAX_KEY} printable ASCII characters without blanks",
         check=checked_key,
         is_stored=_is_key,
+    ),
+    ItemOption(
+        name="cost",
+        title="cost",
+        description="What the item counts for a limit with unit cost.",
+        form=Form.COUNT,
+        advice=f"give a whole number from 1 to {MAX_COST}",
+        least=1,
+        most=MAX_COST,
+        check=_checked_cost,
+        is_stored=lambda cost: type(cost) is int and 1 <= cost <= MAX_COST,
+        unset=1,
     ),
 )
 OF_ENQUEUE: Final = tuple(field.name for field in fields(NewItem))[1:]

@@ -1,4 +1,4 @@
-"""Limits and pauses of a queue and of its clients. Pure.
+"""Limits and pauses of a queue, of its clients and of keys. Pure.
 
 A limit says how many items may start in a time, or be in progress at once. The scripts read the form in the
 ``config`` hash. Behind its ``|`` are temporary limits: each holds until its end in
@@ -9,10 +9,10 @@ place of the limit of its name, and setting the policy leaves them. People write
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 from claimq.arguments import Checked, choice, of_type, optional_count, several, text
@@ -27,12 +27,18 @@ HIGHEST: Final = 1_000_000
 """Highest number of a rate, a burst and a bound."""
 MOST_OF_KEY: Final = 100
 """Highest bound per key: a claim and its end look at all claims of the item's key."""
+ONLY_RATES: Final = "a bound on items in progress counts items; remove the unit, or give a rate"
 NAME_PATTERN: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 RATE_PATTERN: Final = "(?:[1-9][0-9]{0,5}|1000000)/[smhd]"
 NAME_FORM: Final = "up to 63 lower-case letters, digits and '-', a letter or digit first and last"
-_NEVER_MS: Final = 8 * 10**12
-"""The stored end of a pause that has none."""
 RATE_FORM: Final = "a rate such as 100/s: 1 to 1000000 items, and s, m, h or d"
+
+
+class Unit(StrEnum):
+    """What a limit counts."""
+
+    ITEMS = "items"
+    COST = "cost"
 
 
 class Per(StrEnum):
@@ -51,6 +57,7 @@ class Limit:
     be up to 100, it is 1. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
     every window of w seconds at most ``burst + rate * w`` items start, by the server's clock. A start is a claim that
     is not given back. ``burst``: 1 unless given, so that starts are spread evenly. ``busy``: items in progress.
+    ``unit``: ``"cost"`` if a rate counts the costs of the items that start.
     """
 
     name: str
@@ -58,12 +65,14 @@ class Limit:
     burst: int | None = None
     busy: int | None = None
     per: Per | str = Per.QUEUE
+    unit: Unit | str = Unit.ITEMS
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME_PATTERN, text("limits: name", self.name), re.ASCII):
             raise ValueError(f"limits: the name is {self.name!r}; give {NAME_FORM}")
         where = f"limits: {self.name}: "
         object.__setattr__(self, "per", choice(where + "per", self.per, Per))
+        object.__setattr__(self, "unit", choice(where + "unit", self.unit, Unit))
         if self.rate is not None:
             rate_of(where + "rate", self.rate)
         burst = optional_count(where + "burst", self.burst, least=1, most=HIGHEST)
@@ -76,17 +85,25 @@ class Limit:
             raise ValueError(f"limits: {self.name} has {amount}; give one of rate and busy")
         if burst is not None and self.rate is None:
             raise ValueError(f"limits: {self.name} has a burst without a rate; give the rate, or no burst")
+        if self.rate is None and self.is_by_cost:
+            raise ValueError(f"limits: {self.name} has the unit cost without a rate; {ONLY_RATES}")
 
     def __str__(self) -> str:
         scope = "" if self.per is Per.QUEUE else f"per={self.per},"
         burst = "" if self.burst is None else f",burst={self.burst}"
+        unit = ",unit=cost" if self.is_by_cost else ""
         return f"{self.name}:{scope}" + (
-            f"busy={self.busy}" if self.rate is None else f"rate={self.rate}{burst}"
+            f"busy={self.busy}" if self.rate is None else f"rate={self.rate}{burst}{unit}"
         )
 
     @property
+    def is_by_cost(self) -> bool:
+        """Whether it counts what the items cost."""
+        return self.unit is Unit.COST
+
+    @property
     def interval(self) -> float:
-        """Seconds between two starts; 0 without a rate."""
+        """Seconds between two starts of items that cost 1; 0 without a rate."""
         if self.rate is None:
             return 0.0
         starts, period = rate_of("rate", self.rate)
@@ -98,7 +115,8 @@ class Limit:
         if self.rate is None:
             return f"{self.name} {self.per} busy {self.busy}"
         starts, period = rate_of("rate", self.rate)
-        return f"{self.name} {self.per} rate {starts} {period} {self.burst or 1}"
+        unit = " cost" if self.is_by_cost else ""
+        return f"{self.name} {self.per} rate {starts} {period} {self.burst or 1}{unit}"
 
 
 Limits = tuple[Limit, ...]
@@ -128,13 +146,19 @@ class LimitsNow:
     many each rate, and each limit per client, lets start. ``next_start_in``: seconds until the next one may start; None
     if one may start now, or only after the end of another. ``clients``: how many have items in main, if a limit holds
     per client; for many of them ``startable`` is an estimate. Limits per key count in none of these: what they hold
-    back has left main."""
+    back has left main. ``cost``: what an item costs on the average, if a limit counts that; the other numbers are of
+    such items."""
 
     limits: Limits
     startable: int
     next_start_in: float | None
     by_rate: Mapping[str, int] = field(default_factory=dict[str, int])
     clients: int = 0
+    cost: float = 1.0
+
+    def interval_of(self, limit: Limit) -> float:
+        """Seconds between two starts of a limit; 0 without a rate."""
+        return limit.interval * (self.cost if limit.is_by_cost else 1.0)
 
     def useful_slots(self, service: float, busy: int) -> float:
         """On how many items workers can work at the same time, if an item takes so many seconds and so many are in
@@ -143,7 +167,7 @@ class LimitsNow:
         for limit in (limit for limit in self.limits if limit.per is not Per.KEY):
             times = self.clients if limit.per is Per.CLIENT else 1
             if limit.rate is not None:
-                by_rate.append(times * service / limit.interval)
+                by_rate.append(times * service / self.interval_of(limit))
             elif limit.busy is not None:
                 most.append(busy + self.startable if limit.per is Per.CLIENT else limit.busy)
         if by_rate:
@@ -165,7 +189,9 @@ class LimitsNow:
     @property
     def longest_interval(self) -> float:
         """Seconds between two starts of a queue whose items always wait."""
-        return max((limit.interval for limit in self.limits if limit.per is not Per.KEY), default=0.0)
+        return max(
+            (self.interval_of(limit) for limit in self.limits if limit.per is not Per.KEY), default=0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +217,9 @@ def limits_now(limits: Limits, startable: bytes, next_start_in: float | None) ->
     """As the snapshot script returns them; None without a limit."""
     if not (limits and startable):
         return None
-    number, clients, *by_rate = startable.decode().split(" ")
+    number, clients, cost, *by_rate = startable.decode().split(" ")
     rates = dict(zip(by_rate[::2], map(int, by_rate[1::2]), strict=True))
-    return LimitsNow(limits, int(number), next_start_in, rates, int(clients))
+    return LimitsNow(limits, int(number), next_start_in, rates, int(clients), float(cost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,28 +247,6 @@ class Pause:
         return self.client is None and self.key is None
 
 
-def read_pauses(reply: Sequence[Any], now: int) -> Iterator[Pause]:
-    """The pauses in a reply: a name, the stored text and a number of items for each. Those that another client has
-    written in another form are left out. ``now``: in ms."""
-    for part, stored, items in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-        kind, _, name = part.decode("utf-8", "replace").partition(" ")
-        words = stored.split(b" ", 4)
-        if len(words) == 5 and all(word.isdigit() and len(word) < 17 for word in words[:4]):
-            at, until, by_hand, size = map(int, words[:4])
-            is_over = 0 < by_hand <= now
-            yield Pause(
-                (by_hand if is_over else at) / 1000,
-                None if until >= _NEVER_MS else until / 1000,
-                "" if is_over else words[4][:size].decode("utf-8", "replace"),
-                "" if is_over else words[4][size + 1 :].decode("utf-8", "replace"),
-                by_hand <= now,
-                client=name if kind == "client" else None,
-                items=items,
-                key=name if kind == "key" else None,
-                closed_from=by_hand / 1000 if now < by_hand < until else None,
-            )
-
-
 def rate_of(name: str, rate: object) -> tuple[int, int]:
     """The items and the milliseconds of a rate. Raises ValueError or TypeError that names the argument."""
     if not re.fullmatch(RATE_PATTERN, text(name, rate), re.ASCII):
@@ -260,6 +264,13 @@ def check_limits(name: str, given: object) -> Limits:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"{name} has the name {twice} twice; give each limit its own name")
     return found
+
+
+def limit_below(limits: Limits, cost: int, client: str | None, key: str | None) -> Limit | None:
+    """A limit under which an item of this cost could never start, since that is above the burst."""
+    scopes = {Per.QUEUE: True, Per.CLIENT: client is not None, Per.KEY: key is not None}
+    by_cost = (limit for limit in limits if limit.is_by_cost and scopes[Per(limit.per)])
+    return next((limit for limit in by_cost if cost > (limit.burst or 1)), None)
 
 
 class LimitsField(Checked[Limits, Iterable[Limit]]):
@@ -288,8 +299,9 @@ def _load(stored: str) -> Limit:
     match stored.split(" "):
         case [name, per, "busy", most] if _is_number(most):
             return Limit(name, busy=int(most), per=per)
-        case [name, per, "rate", starts, period, burst] if period in _UNITS and _is_number(burst):
-            return Limit(name, rate=f"{starts}/{_UNITS[period]}", burst=int(burst), per=per)
+        case [name, per, "rate", starts, period, burst, *unit] if period in _UNITS and _is_number(burst):
+            rate = f"{starts}/{_UNITS[period]}"
+            return Limit(name, rate=rate, burst=int(burst), per=per, unit=" ".join(unit) or Unit.ITEMS)
         case _:
             raise ValueError(f"the config field limits has {stored!r}, which is no limit; set it again")
 
@@ -365,36 +377,3 @@ def _packed(words: str) -> str:
 
 def _unpacked(packed: str) -> str:
     return unquote(packed[1:], errors="replace")
-
-
-def read_limits(written: str) -> Limits:
-    """The limits that a person wrote: ``api:rate=100/s,burst=200;licences:busy=20``. Raises ValueError."""
-    return check_limits("limits", [_read(limit) for limit in written.split(";") if limit])
-
-
-def _read(limit: str) -> Limit:
-    name, colon, settings = limit.partition(":")
-    values: dict[str, str] = {}
-    for setting in settings.split(",") if colon else ():
-        key, equals, value = setting.partition("=")
-        if key not in ("rate", "burst", "busy", "per") or not equals:
-            raise ValueError(
-                f"{setting!r} of {name} is no setting; write rate=100/s, burst=200, busy=20, per=client or per=key"
-            )
-        if key in values:
-            raise ValueError(f"{name} has {key} twice; give it once")
-        values[key] = value
-    return Limit(
-        name,
-        values.get("rate"),
-        _whole(values, "burst"),
-        _whole(values, "busy"),
-        values.get("per", Per.QUEUE),
-    )
-
-
-def _whole(values: dict[str, str], key: str) -> int | None:
-    value = values.get(key)
-    if value is not None and not re.fullmatch("[0-9]{1,9}", value, re.ASCII):
-        raise ValueError(f"{key} is {value!r}; write a whole number")
-    return None if value is None else int(value)

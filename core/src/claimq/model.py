@@ -87,7 +87,7 @@ class Item(NamedTuple):
     ``history`` (its last ten events). ``error_detail``: where ``last_error`` was raised. ``failed_reason``: by which a
     failed item is counted. ``enqueued_at``: when the item last entered the tail of main, ``first_enqueued_at``: when it
     first did. From the producer: ``header_pairs``, ``deadline`` (after it the item is not started), ``max_requeues``
-    (instead of the queue's limit), ``priority``, ``key`` (of the items with the same key one is busy)."""
+    (instead of the queue's limit), ``priority``, ``key`` (of the items with the same key one is busy), ``cost``."""
 
     id: str
     payload: bytes
@@ -108,6 +108,7 @@ class Item(NamedTuple):
     max_requeues: int | None = None
     priority: Priority = Priority.NORMAL
     key: str | None = None
+    cost: int = 1
     failed_reason: str | None = None
 
     @property
@@ -154,6 +155,7 @@ class NewItem:
     after it the item goes to failed instead of being started. ``max_requeues`` (0 to 1,000,000) replaces the queue's
     ``requeue_limit``. ``priority``: "high" items are claimed before the client's "normal" ones, "low" ones after them.
     ``key`` (up to 128 printable ASCII characters, no blanks): items of one key start in order, one at a time.
+    ``cost`` (1 to 1,000,000): what the item counts for a limit with ``unit="cost"``.
     """
 
     payload: object
@@ -166,6 +168,7 @@ class NewItem:
     max_requeues: int | None = None
     priority: Priority | str = Priority.NORMAL
     key: str | None = None
+    cost: int = 1
 
 
 class EnqueuedItem(NamedTuple):
@@ -187,11 +190,9 @@ class Enqueued:
 
 
 class Claim(NamedTuple):
-    """The right to work on an item until ``lease_until``. ``token`` identifies this claim.
-
-    ``number`` is a fencing token: another store can refuse late writes by refusing numbers below the last one seen. It
-    grows with every claim of the queue; docs/guarantees.md says what holds after a loss of data.
-    """
+    """The right to work on an item until ``lease_until``. ``token`` identifies this claim. ``number`` is a fencing
+    token: another store can refuse late writes by refusing numbers below the last one seen. It grows with every claim
+    of the queue; docs/guarantees.md says what holds after a loss of data."""
 
     token: str
     item: Item
@@ -282,10 +283,8 @@ class RemovalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemovedItem:
-    """An item that was removed without having been done. ``reason`` is one of :class:`RemovalReason`.
-
-    ``item`` has no history, and the first 1,000 bytes of a payload of ``payload_size`` bytes.
-    """
+    """An item that was removed without having been done. ``reason`` is one of :class:`RemovalReason`. ``item`` has no
+    history, and the first 1,000 bytes of a payload of ``payload_size`` bytes."""
 
     item: Item
     removed_at: float

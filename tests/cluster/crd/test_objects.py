@@ -47,7 +47,7 @@ FULL: dict[str, Any] = {
     "durabilityReplicas": 2,
     "durableDone": True,
     "limits": [
-        {"name": "api", "per": "client", "rate": "100/s", "burst": 200},
+        {"name": "api", "per": "client", "rate": "100/s", "burst": 200, "unit": "cost"},
         {"name": "licences", "busy": 20},
     ],
     "worker": {

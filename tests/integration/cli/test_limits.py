@@ -46,6 +46,7 @@ def test_limits_shows_what_each_lets_start(on: Claimq) -> None:
         "name": "licences",
         "startable": 2,
         "busy": 3,
+        "unit": "items",
         "per": "queue",
         **dict.fromkeys(("rate", "burst", "until", "by", "reason")),
     }
@@ -123,3 +124,15 @@ def test_a_policy_with_a_ninth_limit_beside_a_temporary_one_is_refused(on: Claim
     refused = on("policy", "q", "limits=" + ";".join(f"l{number}:busy=1" for number in range(8)))
     assert refused.code != 0
     assert "limits has 9 limits with the temporary ones; give at most 8, or reset those" in words(refused.err)
+
+
+def test_an_item_that_costs_too_much_is_refused_with_what_to_do(on: Claimq) -> None:
+    assert on("enqueue", "q", "x").code == 0
+    answer = on("limits", "q", "set", "tokens:rate=1/s,burst=9,unit=cost")
+    assert "tokens:rate=1/s,burst=9,unit=cost" in answer.out
+    assert on("enqueue", "q", "x", "--cost", "9").code == 0
+    answer = on("enqueue", "q", "x", "--cost", "10")
+    assert (answer.code, answer.err.count("\n")) == (4, 1)
+    assert "item 0 of this call costs 10, over the burst of the limit tokens (9)" in answer.err
+    assert on("enqueue", "q", "x", "--cost", "0").code == 2
+    assert on("limits", "q", "set", "slots:busy=2,unit=cost").code == 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from claimq.blocking import BlockingQueue
+from claimq.limits import Limit
 from claimq.policy import Policy
 from claimq_cli.commands.moving.input_source import InputSource, Portion
 from testkit.programs.processes import Process
@@ -159,6 +160,21 @@ def test_lines_that_are_refused_are_named_and_the_others_are_stored(
     ]
     assert "q: 1,502 items enqueued, 2 lines refused" in done.stdout
     assert queue.length() == 1502
+
+
+def test_a_line_that_costs_too_much_is_named_and_the_others_are_stored(
+    valkey: Server, queue: BlockingQueue, tmp_path: Path
+) -> None:
+    queue.set_policy(Policy(limits=[Limit("tokens", rate="1/s", burst=9, unit="cost")]))
+    lines = [json.dumps({"payload": "x", "cost": cost}) for cost in (9, 10, 0, 1)]
+    (tmp_path / "lines.jsonl").write_text("\n".join(lines))
+    words = [*command(valkey.url, "--from", str(tmp_path / "lines.jsonl"))]
+    words[words.index("enqueue")] = "import"
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert "line 2 is not enqueued: it costs 10, over the burst of the limit tokens (9)" in done.stderr
+    assert "line 3 is not enqueued: cost is not a whole number from 1 to 1,000,000" in done.stderr
+    assert [item.cost for item in queue.peek(9)] == [9, 1]
 
 
 def test_a_json_answer_has_the_lines_that_are_refused(

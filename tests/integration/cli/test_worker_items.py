@@ -186,6 +186,7 @@ def test_the_environment_names_the_item_and_its_attempts(
         "CLAIMQ_QUEUE": "q", "CLAIMQ_ITEM_ID": "order-1", "CLAIMQ_ITEM_CLIENT": "ann", "CLAIMQ_ITEM_REQUEUE_COUNT": "1",
         "CLAIMQ_ITEM_FAIL_COUNT": "1", "CLAIMQ_ITEM_CRASH_COUNT": "0", "CLAIMQ_ITEM_INTERRUPTED_COUNT": "0",
         "CLAIMQ_ITEM_POSTPONED_COUNT": "0", "CLAIMQ_ITEM_GIVEN_UP_COUNT": "0", "CLAIMQ_ITEM_PRIORITY": "normal",
+        "CLAIMQ_ITEM_COST": "1",
     }  # fmt: skip
 
 

@@ -21,12 +21,18 @@ pytestmark = pytest.mark.usefixtures("retries_at_once")
 
 
 def test_items_arrive_byte_for_byte_and_are_done(start: Start, queue: BlockingQueue) -> None:
-    queue.enqueue_many([*UNUSUAL, NewItem("all", client="ann", priority="high", headers={"b": '"},'})])
+    queue.enqueue_many(
+        [*UNUSUAL, NewItem("all", client="ann", priority="high", cost=7, headers={"b": '"},'})]
+    )
     program = start(window=1)
     eventually_sync(lambda: is_empty(queue))
     assert sorted(program.payloads) == sorted([*UNUSUAL, b"all"])
     (event,) = [one for one in program.all_of("begin") if one["client"]]
     assert (event["client"], event["priority"], event["headers"]) == ("ann", "high", {"b": '"},'})
+    assert (event["cost"], program.all_of("begin")[0]["cost"]) == (
+        7,
+        1 if program.payloads[0] != b"all" else 7,
+    )
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,21 @@ def test_a_full_store_takes_verdicts_and_refuses_items(
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
 
 
+def test_an_item_that_could_never_start_is_refused(
+    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    store = start_server()
+    sidecar = start_sidecar(store.url)
+    with claimq.blocking.connect(store.url) as server:
+        limit = claimq.Limit("tokens", rate="1/s", burst=9, unit="cost")
+        server.queue("q").update_policy(limits=[limit])
+    answer = sidecar.ask("POST", "/v1/enqueue", {"items": [{"text": "a"}, {"text": "b", "cost": 10}]})
+    assert (answer.status, answer.json["type"]) == (422, "urn:claimq:problem:item-too-costly")
+    assert answer.json["errors"][0]["pointer"] == "/items/1/cost"
+    sidecar.post("/v1/enqueue", items=[{"text": "c", "cost": 9}, {"text": "d", "cost": 1}])
+    assert [claim.get("cost") for claim in sidecar.claim()] == [9]
+
+
 def test_a_full_queue_refuses_items_with_the_numbers_and_takes_follow_up_items(
     start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
 ) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from claimq import Limit, Policy
-from claimq.limits import UNBOUNDED, LimitsNow, load_limits, read_limits, shown_limits, stored_limits
+from claimq.limits import UNBOUNDED, LimitsNow, load_limits, shown_limits, stored_limits
+from claimq.waiting.texts import read_limits
 
 LIMITS = (Limit("api", rate="100/s", burst=200), Limit("slow", rate="5/h"), Limit("licences", busy=20))
 
@@ -41,7 +42,7 @@ def test_the_config_has_milliseconds_and_a_burst_of_at_least_one() -> None:
         (lambda: Policy(limits=[Limit(f"l{i}", busy=1) for i in range(9)]), "has 9 limits; give at most 8"),
         (
             lambda: read_limits("api:rate"),
-            "'rate' of api is no setting; write rate=100/s, burst=200, busy=20, per=client or per=key",
+            "write rate=100/s, burst=200, busy=20, per=client, per=key or unit=cost",
         ),
         (lambda: read_limits("api:speed=1"), "'speed=1' of api is no setting"),
         (lambda: read_limits("api:busy=1,busy=2"), "api has busy twice"),
@@ -51,6 +52,8 @@ def test_the_config_has_milliseconds_and_a_burst_of_at_least_one() -> None:
             "the config field limits has 'api key rate', which is no limit",
         ),
         (lambda: load_limits("api queue rate 1 7 1"), "which is no limit"),
+        (lambda: load_limits("api queue rate 1 1000 1 bytes"), "limits: api: unit is 'bytes'"),
+        (lambda: read_limits("api:busy=2,unit=cost"), "api has the unit cost without a rate"),
         (lambda: load_limits("api queue busy x"), "which is no limit"),
     ],
 )
@@ -98,6 +101,20 @@ def test_a_limit_per_key_is_read_stored_and_bounded() -> None:
     assert (str(limit), limit.stored) == ("each:per=key,busy=100", "each key busy 100")
     with pytest.raises(ValueError, match="limits: each: busy is 101; give 1 to 100"):
         Limit("each", busy=101, per="key")
+
+
+def test_a_limit_by_cost_is_written_and_stored_with_its_unit() -> None:
+    (limit,) = read_limits("api:rate=10/s,burst=3,unit=cost")
+    assert (limit, limit.is_by_cost) == (Limit("api", rate="10/s", burst=3, unit="cost"), True)
+    assert (str(limit), limit.stored) == ("api:rate=10/s,burst=3,unit=cost", "api queue rate 10 1000 3 cost")
+    assert load_limits(limit.stored) == (limit,)
+
+
+def test_what_limits_by_cost_let_start_is_divided_by_the_mean_cost() -> None:
+    limits = (Limit("tokens", rate="10/s", burst=9, unit="cost"), Limit("api", rate="100/s"))
+    now = LimitsNow(limits, 3, None, cost=4.0)
+    assert now.useful_slots(2.0, 5) == 10 / 4 * 2 + 2
+    assert now.longest_interval == 0.4
 
 
 def test_limits_per_key_bound_neither_slots_nor_what_may_start() -> None:

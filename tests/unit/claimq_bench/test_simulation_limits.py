@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from claimq.limits import read_limits
+from claimq.waiting.texts import read_limits
 from claimq_bench.scaling_study.at_limits import gates_at_limits, keda_at_limit
 from claimq_bench.simulation.limited import LimitedWorld, QueueLimits
 from claimq_bench.simulation.traces import Trace

@@ -49,7 +49,7 @@ def test_an_item_has_all_its_documented_fields() -> None:
         "fail_count": 2, "crash_count": 3, "interrupted_count": 4, "postponed_count": 6, "given_up_count": 5,
         "last_error": "no", "error_detail": None, "failed_reason": None, "headers": {"h": "v"}, "deadline": None,
         "max_requeues": None,
-        "priority": "normal", "key": None,
+        "priority": "normal", "key": None, "cost": 1,
         "history": [{"at": 3.0, "kind": "fail", "error": "no", "worker": "w"}],
     }  # fmt: skip
 

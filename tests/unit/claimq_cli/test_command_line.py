@@ -71,6 +71,7 @@ def test_the_environment_describes_the_item() -> None:
         "CLAIMQ_QUEUE": "q",
         "CLAIMQ_ITEM_ID": "a",
         "CLAIMQ_ITEM_PRIORITY": "normal",
+        "CLAIMQ_ITEM_COST": "1",
         "CLAIMQ_ITEM_REQUEUE_COUNT": "1",
         "CLAIMQ_ITEM_FAIL_COUNT": "2",
         "CLAIMQ_ITEM_CRASH_COUNT": "3",

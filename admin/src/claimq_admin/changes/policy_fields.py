@@ -17,9 +17,10 @@ from claimq.arguments import (
     Seconds,
     Size,
 )
-from claimq.limits import Limits, LimitsField, read_limits, shown_limits
+from claimq.limits import Limits, LimitsField, shown_limits
 from claimq.policy import POLICY_FIELDS, Policy, PolicyChanges, PolicyField
 from claimq.waiting.fairness import Weights, WeightsField, read_weights, shown_weights
+from claimq.waiting.texts import read_limits
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.similar_names import did_you_mean
 from claimq_process.duration import format_duration, parse_duration

@@ -13,9 +13,10 @@ import claimq
 from claimq.codec import check_name, part_of_queue
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from claimq.limits import Limits, read_limits
+from claimq.limits import Limits
 from claimq.model import Reason, State
 from claimq.policy import changed_fields
+from claimq.waiting.texts import read_limits
 from claimq_admin.changes.policy_fields import fields_of, read_changes
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.instants import parse_end

@@ -113,8 +113,10 @@ def _value(option: ItemOption, raw: object) -> object:
         case Form.COUNT:
             text = str(raw)
             is_short = text.isascii() and text.isdigit() and len(text) <= len(str(option.most))
-            if not is_short or int(text) > option.most:
-                raise ValueError(f"{option.name} is not a whole number from 0 to {option.most:,}")
+            if not is_short or not option.least <= int(text) <= option.most:
+                raise ValueError(
+                    f"{option.name} is not a whole number from {option.least} to {option.most:,}"
+                )
             return int(text)
         case _:
             return raw

@@ -158,7 +158,7 @@ def limits(queue: str, snapshot: Snapshot) -> Json:
     """The limits of a queue at one instant: what holds, until when if that is temporary, and how many items each lets
     start. A limit that does not hold for a time has no ``rate`` and no ``busy``."""
     now, busy, rows = snapshot.limits, snapshot.lengths[State.BUSY], dict[str, Json]()
-    none: Json = dict.fromkeys(("per", "rate", "burst", "busy", "startable", "until", "by", "reason"))
+    none: Json = dict.fromkeys(("per", "rate", "burst", "busy", "unit", "startable", "until", "by", "reason"))
     for limit in now.limits if now else ():
         burst = None if limit.rate is None else limit.burst or 1
         startable = now.startable_by(limit, busy) if now else None
@@ -167,6 +167,7 @@ def limits(queue: str, snapshot: Snapshot) -> Json:
             "rate": limit.rate,
             "burst": burst,
             "busy": limit.busy,
+            "unit": limit.unit,
             "startable": startable,
         }
     for change in snapshot.temporary_limits:

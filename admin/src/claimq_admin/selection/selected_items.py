@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from claimq.codec import BARE_ID
-from claimq.errors import ItemOutOfReach, ItemTooLarge
+from claimq.errors import ItemOutOfReach, ItemRefused
 from claimq.model import Located, State
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq_admin.changes.item_actions import ActionRecord, ItemChange, NotInFailed, act_on, turn_for
@@ -156,7 +156,7 @@ class SelectedItems:
         try:
             async with turn_for(located, self.admin.turn):
                 is_changed = bool(await change.one(located, position))
-        except (CommandError, ItemTooLarge, ItemOutOfReach) as error:
+        except (CommandError, ItemRefused, ItemOutOfReach) as error:
             self.problem_count += 1
             if len(self.problems) < _MOST_PROBLEMS:
                 self.problems.append(str(error))

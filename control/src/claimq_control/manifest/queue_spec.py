@@ -9,7 +9,17 @@ from enum import StrEnum
 from math import isinf
 from typing import ClassVar, Final, cast
 
-from claimq.limits import HIGHEST, MOST_LIMITS, NAME_FORM, NAME_PATTERN, RATE_FORM, RATE_PATTERN, Limit, Per
+from claimq.limits import (
+    HIGHEST,
+    MOST_LIMITS,
+    NAME_FORM,
+    NAME_PATTERN,
+    RATE_FORM,
+    RATE_PATTERN,
+    Limit,
+    Per,
+    Unit,
+)
 from claimq.policy import POLICY_FIELDS, Policy, PolicyFields, in_groups
 from claimq_control.manifest.declaring import (
     boolean,
@@ -181,6 +191,7 @@ class LimitSpec:
     busy: int | None = integer(
         "How many items may be in progress at once.", least=1, most=HIGHEST, absent="rate"
     )
+    unit: Unit = choice("`cost`: the rate counts what the items cost, not how many start.", Unit.ITEMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,5 +384,7 @@ def _policy_value(value: object) -> object:
         return {client: float(parse_quantity(weight)) for client, weight in weights.items()}
     if isinstance(value, tuple):
         limits = cast("tuple[LimitSpec, ...]", value)
-        return tuple(Limit(limit.name, limit.rate, limit.burst, limit.busy, limit.per) for limit in limits)
+        return tuple(
+            Limit(limit.name, limit.rate, limit.burst, limit.busy, limit.per, limit.unit) for limit in limits
+        )
     return None if isinstance(value, float) and isinf(value) else value

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from claimq.arguments import several
 from claimq.codec import check_name, due_word, payload_bytes
-from claimq.errors import ItemTooLarge, QueueFull
+from claimq.errors import ItemTooCostly, ItemTooLarge, QueueFull
 from claimq.item_options import options_word
 from claimq.model import NewItem, construct
 from claimq.queue.index import note_use
@@ -107,9 +107,12 @@ async def call_enqueue(connection: Connection, main_keys: Sequence[str], words: 
 
 
 def raise_refusal(reply: Sequence[Any], main_keys: Sequence[str] = ()) -> None:
-    """Raises ItemTooLarge if the script refused a payload, and QueueFull if one of these queues is full."""
+    """Raises ItemTooLarge or ItemTooCostly for an item that the script refused, and QueueFull for a full queue."""
     if reply[0] == b"TOO_LARGE":
         raise ItemTooLarge(index=int(reply[1]), size=int(reply[2]), limit=int(reply[3]))
+    if reply[0] == b"COSTLY":
+        index, cost, limit = map(int, reply[1:4])
+        raise ItemTooCostly(cost=cost, limit=limit, name=reply[4].decode(), index=index)
     if reply[0] == b"FULL":
         queue = queue_of(main_keys[int(reply[1]) - 1])
         waiting, limit, adding = map(int, reply[4:7])

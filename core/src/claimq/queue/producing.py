@@ -7,8 +7,9 @@ from typing import Unpack
 
 from claimq.arguments import several
 from claimq.codec import payload_bytes
-from claimq.errors import ItemTooLarge, NotReplicated, QueueFull
+from claimq.errors import ItemTooCostly, ItemTooLarge, NotReplicated, QueueFull
 from claimq.item_options import ItemOptions, new_item
+from claimq.limits import Limits, limit_below, limits_at
 from claimq.model import Enqueued, EnqueuedItem, NewItem
 from claimq.queue.batches import Batch, batch_of, batch_of_payload, batches_of, call_enqueue, queue_words
 from claimq.queue.queue_part import QueuePart
@@ -38,9 +39,9 @@ class Producing(QueuePart):
         replica too if the policy's ``durability`` asks for that. If no replica confirms it in time, NotReplicated is
         raised.
 
-        Raises ItemTooLarge, QueueFull, StoreFull, StoreUnavailable (the item may have been stored or not),
-        StoreMisused, InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or an id.
-        Calls that are made while one is in flight share the next one; each has its own result or error.
+        Raises ItemTooLarge, ItemTooCostly, QueueFull, StoreFull, StoreUnavailable (the item may have been stored or
+        not), StoreMisused, InvalidName, TypeError. Costs one round trip, O(1) on the server; O(log n) with a delay or
+        an id. Calls that are made while one is in flight share the next one; each has its own result or error.
         """
         if not options and not is_active():
             done, missing = await enqueue_one(self._connection, self._keys, batch_of_payload(payload))
@@ -70,7 +71,7 @@ class Producing(QueuePart):
         if len(new_items) == 1:
             return await self._enqueue_single(batches[0])
         if len(batches) > 1:
-            await self._check_sizes(new_items)
+            await self._check_each(new_items)
         ids: list[str] = []
         duplicates: list[str] = []
         length = 0
@@ -95,10 +96,18 @@ class Producing(QueuePart):
             raise NotReplicated(missing, enqueued)
         return enqueued
 
-    async def _check_sizes(self, items: Sequence[object]) -> None:
-        stored = await self._read("HGET", self._keys.config, "max_payload")
+    async def _check_each(self, items: Sequence[object]) -> None:
+        stored, text = await self._read("HMGET", self._keys.config, "max_payload", "limits")
         limit = int(stored) if stored and stored.isdigit() else 1024 * 1024
+        limits: Limits = ()
+        if text and b" cost" in text:
+            now, _ = await self._read("TIME")
+            limits, _ = limits_at(text.decode("utf-8", "replace"), int(now))
         for index, item in enumerate(items):
+            if isinstance(item, NewItem) and (
+                lowest := limit_below(limits, item.cost, item.client, item.key)
+            ):
+                raise ItemTooCostly(cost=item.cost, limit=lowest.burst or 1, name=lowest.name, index=index)
             size = len(payload_bytes(item.payload if isinstance(item, NewItem) else item))
             if size > limit:
                 raise ItemTooLarge(size=size, limit=limit, index=index)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from claimq.arguments import of_type
 from claimq.codec import check_name, read_envelope
 from claimq.errors import StoreMisused
-from claimq.limits import Neighbour, limits_at, limits_now, read_pauses
+from claimq.limits import Neighbour, limits_at, limits_now
 from claimq.model import Located, State
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.bounded_read import BoundedRead
@@ -19,6 +19,7 @@ from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import Arg
 from claimq.tokens import number_of
 from claimq.waiting.neighbours import ClientUse, neighbours
+from claimq.waiting.pauses import read_pauses
 from claimq.waiting.reasons import Hold
 
 Stored = bytes | list[bytes]

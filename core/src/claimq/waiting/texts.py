@@ -1,11 +1,12 @@
-"""Instants, pauses and temporary limits as text. Pure."""
+"""Instants, pauses and limits as text for people. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from claimq.limits import Limit, Pause, TemporaryLimit
+from claimq.limits import Limit, Limits, Pause, Per, TemporaryLimit, Unit, check_limits
 
 
 def format_time(at: float) -> str:
@@ -49,3 +50,38 @@ def _change_text(change: TemporaryLimit) -> str:
 def printable(text: str) -> str:
     """Text of other users without control characters."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def read_limits(written: str) -> Limits:
+    """The limits that a person wrote: ``api:rate=100/s,burst=200;licences:busy=20``. Raises ValueError."""
+    return check_limits("limits", [_read(limit) for limit in written.split(";") if limit])
+
+
+def _read(limit: str) -> Limit:
+    name, colon, settings = limit.partition(":")
+    values: dict[str, str] = {}
+    for setting in settings.split(",") if colon else ():
+        key, equals, value = setting.partition("=")
+        if key not in ("rate", "burst", "busy", "per", "unit") or not equals:
+            raise ValueError(
+                f"{setting!r} of {name} is no setting; write rate=100/s, burst=200, busy=20, per=client, per=key or "
+                "unit=cost"
+            )
+        if key in values:
+            raise ValueError(f"{name} has {key} twice; give it once")
+        values[key] = value
+    return Limit(
+        name,
+        values.get("rate"),
+        _whole(values, "burst"),
+        _whole(values, "busy"),
+        values.get("per", Per.QUEUE),
+        values.get("unit", Unit.ITEMS),
+    )
+
+
+def _whole(values: dict[str, str], key: str) -> int | None:
+    value = values.get(key)
+    if value is not None and not re.fullmatch("[0-9]{1,9}", value, re.ASCII):
+        raise ValueError(f"{key} is {value!r}; write a whole number")
+    return None if value is None else int(value)

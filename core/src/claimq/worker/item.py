@@ -30,7 +30,7 @@ class _Client(Protocol):
 class ClaimedItem:
     """An item that the app holds. Instants are Unix seconds by the store's clock.
 
-    ``headers``, ``deadline``, ``max_requeues``, ``priority`` and ``key``: what the producer set. ``outcome``:
+    ``headers``, ``deadline``, ``max_requeues``, ``priority``, ``key`` and ``cost``: what the producer set. ``outcome``:
     what the last verdict did, or that the claim was lost before it; None until then. ``lease_until`` is as of the claim
     or the last ``renew`` by the app itself: with a session the sidecar renews it in the background.
     """
@@ -53,6 +53,7 @@ class ClaimedItem:
     max_requeues: int | None = None
     priority: Priority = Priority.NORMAL
     key: str | None = None
+    cost: int = 1
     postponed_count: int = 0
     outcome: Outcome | None = field(default=None, init=False)
     in_block: bool = field(default=False, init=False, repr=False)

@@ -103,7 +103,7 @@ func work(item *claimq.Item) error {
 		priority = "normal"
 	}
 	report(event{"begin": item.ID, "payload": item.Payload(), "headers": item.Headers, "client": item.Client,
-		"priority": priority, "crashes": item.CrashCount, "postponed": item.PostponedCount})
+		"priority": priority, "cost": max(item.Cost, 1), "crashes": item.CrashCount, "postponed": item.PostponedCount})
 	if pipe := item.Headers["pipe"]; pipe != "" {
 		if _, err := os.ReadFile(pipe); err != nil {
 			return err

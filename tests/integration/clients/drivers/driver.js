@@ -34,8 +34,8 @@ const ACTIONS = {
 }
 
 async function work(item) {
-  const { id, payload, headers, client, priority, crashCount: crashes, postponedCount: postponed } = item
-  report({ begin: id, payload: payload.toString('base64'), headers, client, priority, crashes, postponed })
+  const { id, payload, headers, client, priority, cost, crashCount: crashes, postponedCount: postponed } = item
+  report({ begin: id, payload: payload.toString('base64'), headers, client, priority, cost, crashes, postponed })
   if (headers.pipe) await readFile(headers.pipe)
   const result = await ACTIONS[headers.do]?.(item)
   if (result?.verdict) report({ verdict: id, is: result.verdict, delay: result.delay ?? null, lease: Boolean(result.leaseUntil) })

@@ -60,7 +60,12 @@ ACTIONS: dict[str | None, Callable[[AsyncItem], Awaitable[Outcome | None]]] = {
 
 async def work(item: AsyncItem) -> None:
     payload = base64.b64encode(item.payload).decode()
-    fields = {"headers": item.headers, "client": item.client, "priority": str(item.priority)}
+    fields = {
+        "headers": item.headers,
+        "client": item.client,
+        "priority": str(item.priority),
+        "cost": item.cost,
+    }
     counts = {"crashes": item.crash_count, "postponed": item.postponed_count}
     report(begin=item.id, payload=payload, **fields, **counts)
     if pipe := item.headers.get("pipe"):

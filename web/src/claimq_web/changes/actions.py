@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from claimq.errors import ItemTooLarge, QueueFull, StoreFull, StoreMisused, StoreUnavailable
+from claimq.errors import ItemRefused, QueueFull, StoreFull, StoreMisused, StoreUnavailable
 from claimq_admin.changes.item_actions import CHANGEABLE, ItemChange, change_item
 from claimq_admin.changes.queue_admin import QueueAdmin
 from claimq_admin.errors import USAGE, CommandError
@@ -101,8 +101,8 @@ class Actions:
                 raise StoreUnavailable(
                     f"the server did not answer within {_ENQUEUE_SECONDS:g} s; the items may be enqueued or not"
                 ) from error
-            except (ItemTooLarge, InvalidItem) as error:
-                status = 422 if isinstance(error, ItemTooLarge) else 400
+            except (ItemRefused, InvalidItem) as error:
+                status = 422 if isinstance(error, ItemRefused) else 400
                 return answer({"message": str(error), "index": error.index}, status)
             except QueueFull as error:
                 response = answer({"message": str(error), **vars(error)}, 429)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, cast
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from claimq.item_options import MAX_REQUEUES
+from claimq.item_options import MAX_COST, MAX_REQUEUES
 from claimq.model import NewItem
 from claimq.tokens import common_worker, worker_of
 from claimq_sidecar.claims.calls import LONGEST_WAIT
@@ -104,6 +104,13 @@ class ItemBody(Body):
     ) = None
     priority: Annotated[PriorityWord, Meta(description="Which items of the client come first.")] | None = None
     key: ItemKey | None = None
+    cost: (
+        Annotated[
+            float,
+            Meta(ge=1, le=MAX_COST, multiple_of=1, description="For limits with unit cost; 1 unless given."),
+        ]
+        | None
+    ) = None
 
     def __post_init__(self) -> None:
         """Raises ValueError unless there is exactly one payload."""
@@ -128,6 +135,7 @@ class ItemBody(Body):
             max_requeues=None if self.max_requeues is None else int(self.max_requeues),
             priority=self.priority or "normal",
             key=self.key,
+            cost=1 if self.cost is None else int(self.cost),
         )
 
 

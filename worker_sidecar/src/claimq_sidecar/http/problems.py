@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from claimq.errors import (
     ClaimqError,
     InvalidName,
+    ItemTooCostly,
     ItemTooLarge,
     QueueFull,
     StoreFull,
@@ -64,6 +65,7 @@ KINDS: Final[Mapping[str, tuple[int, str, Mapping[str, str]]]] = {
     "body-too-large": (413, "The body is too large", {"connection": "close"}),
     "too-many-values": (413, "The body has too many values", {}),
     "item-too-large": (413, "A payload is over the queue's limit", {}),
+    "item-too-costly": (422, "An item costs more than a limit lets start", {}),
     "queue-full": (429, "As many items wait as the queue allows", {"retry-after": "1"}),
     "busy": (429, "No room for the request", {"retry-after": "1", "connection": "close"}),
     "head-too-large": (431, "The head is too large", {}),
@@ -117,6 +119,8 @@ def of_library(error: ClaimqError | ValueError | TypeError) -> Refusal:
     text = str(error)
     if isinstance(error, ItemTooLarge):
         return Refusal("item-too-large", text, FieldProblem(f"/items/{error.index}", text))
+    if isinstance(error, ItemTooCostly):
+        return Refusal("item-too-costly", text, FieldProblem(f"/items/{error.index}/cost", text))
     if isinstance(error, QueueFull):
         return Refusal("queue-full", text, full=Full(**vars(error)))
     if isinstance(error, StoreFull):

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from claimq.errors import ItemOutOfReach, ItemTooLarge
+from claimq.errors import ItemOutOfReach, ItemRefused
 from claimq.model import Located, State
 from claimq_admin.changes.item_actions import PAST, ItemChange, NotInFailed, change_item
 from claimq_admin.changes.queue_admin import QueueAdmin
@@ -131,7 +131,7 @@ async def _change_each(
         except NotInFailed as error:
             missing.append(item_id)
             problems |= {} if is_failed else {item_id: str(error)}
-        except (CommandError, ItemTooLarge, ItemOutOfReach) as error:
+        except (CommandError, ItemRefused, ItemOutOfReach) as error:
             problems[item_id] = str(error)
     if is_failed:
         _show(context, name, change, len(lines), missing, [*problems.values()])

@@ -44,7 +44,7 @@ async def limits(
     claimq limits letters remove mail-api
     claimq limits letters reset
 
-    With -o json: `{"queue", "limits": [{"name", "per", "rate", "burst", "busy", "startable", "until", "by",
+    With -o json: `{"queue", "limits": [{"name", "per", "rate", "burst", "busy", "unit", "startable", "until", "by",
     "reason"}], "startable", "next_start_in", "waiting", "in_progress"}`.
     """
     if action != "show" or limit:
@@ -73,7 +73,7 @@ async def _state(admin: QueueAdmin) -> str:
 
 def _row(row: dict[str, Any]) -> list[str]:
     is_off = row["rate"] is None and row["busy"] is None
-    names = ("name", "rate", "burst", "busy", "per")
+    names = ("name", "rate", "burst", "busy", "per", "unit")
     limit = f"{row['name']}: off" if is_off else str(Limit(*(row[name] for name in names)))
     until = iso_instant(row["until"]) if row["until"] else "-"
     startable = "-" if row["startable"] is None else f"{row['startable']:,}"

@@ -10,7 +10,16 @@ from typing import NamedTuple, Protocol
 
 import claimq
 from claimq.codec import check_name, check_new_item, payload_bytes
-from claimq.errors import ClaimqError, InvalidName, ItemTooLarge, QueueFull, StoreFull, StoreMisused
+from claimq.errors import (
+    ClaimqError,
+    InvalidName,
+    ItemRefused,
+    ItemTooCostly,
+    ItemTooLarge,
+    QueueFull,
+    StoreFull,
+    StoreMisused,
+)
 from claimq.item_options import ItemOptions, new_item
 from claimq.model import Enqueued, NewItem
 from claimq.queue.batches import batches_of
@@ -23,7 +32,7 @@ from claimq_cli.output.terminal import say_error
 
 LISTED = 1000
 """The most ids in the JSON document of a load, so that its memory is bounded."""
-_REFUSED = (StoreFull, StoreMisused, ItemTooLarge, InvalidName, ValueError)
+_REFUSED = (StoreFull, StoreMisused, ItemRefused, InvalidName, ValueError)
 """Errors after which no item of the call is stored. After other errors of the library, some may be stored."""
 
 
@@ -179,6 +188,11 @@ class _Step:
                 if len(payload_bytes(item.payload)) != error.size:
                     raise self._stopped(error, f" (line {number})", exit_code_of(error)) from error
                 self.loaded.refuse(number, too_large(error.size, error.limit))
+            except ItemTooCostly as error:
+                number, _ = items.pop(error.index)
+                self.loaded.refuse(
+                    number, f"it costs {error.cost}, over the burst of the limit {error.name} ({error.limit})"
+                )
             except QueueFull as error:
                 # As many as there is room for; then the stop names the last line that is stored.
                 room = most // 2 if error.unit == "bytes" else error.limit - error.waiting

@@ -59,7 +59,7 @@ def _flags(option: ItemOption) -> tuple[Flag, ...]:
                 click.option("--expires-in", option.name, help="The same, from now.", **within),
             )
         case Form.COUNT:
-            most = click.IntRange(0, option.most)
+            most = click.IntRange(option.least, option.most)
             return (click.option(name, type=most, metavar="N", help=option.description),)
         case Form.CHOICE:
             return (click.option(name, type=click.Choice(option.choices), help=option.description),)

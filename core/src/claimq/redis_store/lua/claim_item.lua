@@ -40,13 +40,13 @@ local function take_its_key(envelope)
 end
 
 -- Counts the item for the rates of its key.
-local function count_key(limits, key)
+local function count_key(limits, key, item)
   -- include start_limits key_rates
   local rates = limits_of(in_force(q, limits), 'key')
   if #rates == 0 then return end
   local key_rates = new_key_rates(q, rates)
   key_rates.look({key})
-  key_rates.count(key)
+  key_rates.count(key, key_rates.cost_of(item))
   key_rates.write()
 end
 
@@ -81,16 +81,19 @@ if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
 note_size(q, #envelope)
 q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
 if c.limits then within_limits(q, c, 1) end
-if key and c.limits and has_key_limits(q, c.limits) then count_key(c.limits, key) end
+if key and c.limits and has_key_limits(q, c.limits) then
+  count_key(c.limits, key, envelope)
+end
 end_park(q, worker)
+local name = client_of(envelope)
 if q.park then
-  local name = client_of(envelope)
   q.park.look({name})
   q.park.count(name, 1)
-  q.park.write()
 end
+if q.costs then q.costs.count(name, envelope, 1) end
+if q.park then q.park.write() end
 q.is_full = q.limits and string.byte(q.limits) == 49  -- whether items wait for an end stays as it is
-if q.turns then take_its_turn(client_of(envelope)) end
+if q.turns then take_its_turn(name) end
 local text = lease(q, c, {envelope}, nonce)
 close(q, counts_of(q, {envelope}, {}))
 keep_reply(q, text)

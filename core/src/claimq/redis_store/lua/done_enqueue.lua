@@ -5,8 +5,8 @@
 --   first again). Derived keys as in done and enqueue
 -- ARGV: 1 instance, 2 lane, 3 call number, 4.. claims; then groups of new items whose GUARD is the position
 --   of their claim, from 1
--- Replies: as done; {"TOO_LARGE", position, size, limit}; errors: OOM, WRONGTYPE. Nothing is written but with
---   OK.
+-- Replies: as done; {"TOO_LARGE", position, size, limit}, {"COSTLY", ...} of lib/enqueue.lua; errors: OOM,
+--   WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that, and 250
 --   groups of followers, or all of one claim
 -- include limits queue types counts sizes slices touch close wake call durability levels tags entry_tags

@@ -6,8 +6,8 @@
 -- ARGV: 1 instance, 2 lane, 3 call number; then groups as lib/enqueue.lua reads them, with GUARD 0
 -- Replies: {"OK", "SEQ NOW LENGTH... | DUPLICATE..."} (a length for each queue; 0-based positions of items
 --   whose id is known) with "|replicated:N" or "|fsynced:N" at its end if the caller must wait for that;
---   {"TOO_LARGE", position, size, limit}, {"FULL", ...} of lib/bound.lua, {"STALE"}; errors: OOM,
---   WRONGTYPE. Nothing is written but with OK.
+--   {"TOO_LARGE", position, size, limit}, {"COSTLY", ...} of lib/enqueue.lua, {"FULL", ...} of
+--   lib/bound.lua, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
 -- include limits fast_enqueue queue types counts sizes slices touch close wake call durability levels tags
 -- include entry_tags lengths main enqueue

@@ -30,7 +30,8 @@ local function return_starts(q, text, items)
     for i, rate in ipairs(rates) do
       for _, item in ipairs(returned) do
         local counts = item.number >= math.max(rate.from, since)
-        local more = counts and math.min(rate.period, rate.low, rate.level) or 0
+        local units = units_of(rate, item.meta.options and item.meta.options.cost or 1)
+        local more = counts and math.min(units * rate.period, rate.low, rate.level) or 0
         rate.level, rate.low = rate.level - more, rate.low - more
       end
       texts[i] = level_text(rate)

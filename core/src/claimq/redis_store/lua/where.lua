@@ -70,6 +70,11 @@ local function holder_of(key)
 end
 
 local meta = (q.has_keys or q.has_levels) and meta_of() or {}
+local function cost_of_it()
+  -- include cost_of
+  return cost_of(envelope)
+end
+local cost = cost_of_it()
 local due = ''
 if state ~= 'main' then
   length = redis.call('LLEN', list_of(q, client_of(envelope), meta.options and meta.options.priority))
@@ -84,7 +89,7 @@ local token, holder, of_key = '', '', 0
 if q.has_keys then token, holder, of_key = holder_of(key) end
 local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
-local back = held_back(q, held, parts)
+local back = held_back(q, held, parts, cost)
 
 -- The limit at which its client or its key is, until when, and "client" or "key".
 local function limit_of_part(limits)
@@ -93,12 +98,13 @@ local function limit_of_part(limits)
   limits = in_force(q, limits)
   if client ~= '-' then
     local busy = redis.call('HGET', q.base .. 'in_progress', client)
-    limit, at = limit_at(q, limits, 'client', setting(busy, 0, 0, LAST_NUMBER), client)
+    limit, at = limit_at(q, limits, 'client', setting(busy, 0, 0, LAST_NUMBER), client, 0,
+      cost)
   end
   if limit ~= '' or not key then return limit, at, 'client' end
   local before_it = tonumber(due) and redis.call('ZLEXCOUNT', q.base .. 'held', '[' .. key .. ' ',
     '(' .. key .. format_text(' %016d', due)) or 0
-  limit, at = limit_at(q, limits, 'key', of_key, 'key ' .. key, before_it)
+  limit, at = limit_at(q, limits, 'key', of_key, 'key ' .. key, before_it, cost)
   return limit, at, 'key'
 end
 local limit, limited_until, limit_of = '', '', ''

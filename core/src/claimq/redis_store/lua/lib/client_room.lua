@@ -2,9 +2,10 @@
 
 -- How many items the clients may start now by their limits: exact for the first SAMPLE clients that have
 -- turns, and for the others as many on the average. Also how many clients have items, and when the first of
--- those that are parked may start one (nil: none is parked). text: the limits in force.
+-- those that are parked may start one (nil: none is parked). text: the limits in force; cost: what each
+-- item costs.
 local SAMPLE = 64
-local function client_room(q, text)
+local function client_room(q, text, cost)
   -- include tags parked pauses
   read_last(q)
   local rates, most = limits_of(text, 'client')
@@ -23,7 +24,7 @@ local function client_room(q, text)
       if busy then free = math.max(0, math.min(free, most - setting(busy[i], 0, 0, most))) end
       for _, rate in ipairs(rates) do
         read_level(q, rate, levels[i])
-        free = math.min(free, math.max(free_of(rate), 0))
+        free = math.min(free, math.max(math.floor(free_of(rate) / units_of(rate, cost)), 0))
       end
       room, seen = room + free, seen + 1
     end
@@ -34,8 +35,8 @@ end
 
 -- The limit at which a client or key is, and when it may start an item again (ms; "": when one of its items
 -- ends), also `after` others. text: the limits in force, scope: "client" or "key", busy: its items in
--- progress, field: its name in `starts`.
-local function limit_at(q, text, scope, busy, field, after)
+-- progress, field: its name in `starts`, cost: that of the item.
+local function limit_at(q, text, scope, busy, field, after, cost)
   local rates, limit, at = limits_of(text, scope), '', ''
   for full, most in string.gmatch(text, '([%w-]+) ' .. scope .. ' busy (%d+)') do
     if busy >= tonumber(most) then return full, '' end
@@ -43,7 +44,8 @@ local function limit_at(q, text, scope, busy, field, after)
   local levels = #rates > 0 and redis.call('HGET', q.base .. 'starts', field)
   for _, rate in ipairs(levels and rates or {}) do
     read_level(q, rate, levels)
-    local start = free_of(rate) < 1 and start_of(rate, after)
+    local units = units_of(rate, cost)
+    local start = free_of(rate) < units and start_of(rate, after, units)
     if start and (at == '' or start > at) then limit, at = rate.name, start end
   end
   return limit, at == '' and at or whole(at)

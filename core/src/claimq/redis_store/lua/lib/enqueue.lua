@@ -83,6 +83,24 @@ local function read_policy(q, group)
   if group.client ~= '-' then length_of(q, group.client) end
 end
 
+-- The refusal of an item that costs more than a rate by cost lets start at once, so it could never start:
+-- {"COSTLY", its position, its cost, the most, the name of the limit}, or nil.
+local function too_costly(group, i)
+  -- include start_limits
+  local q, cost = group.queue, group.costs[i]
+  if not q.cost_limits then
+    local text = in_force(q, redis.call('HGET', q.config, 'limits') or '')
+    q.cost_limits = string.find(text, ' cost', 1, true) and text or ''
+  end
+  for _, scope in ipairs({'queue', group.client ~= '-' and 'client', group.keys[i] and 'key'}) do
+    for _, rate in ipairs(scope and limits_of(q.cost_limits, scope) or {}) do
+      if rate.is_by_cost and cost > rate.burst then
+        return {'COSTLY', group.index + i - 1, cost, rate.burst, rate.name}
+      end
+    end
+  end
+end
+
 -- The headers' last part for each item of a group of new items with options, or the call is refused. A
 -- deadline "+MS" is from now. The second value is the priority of each that has one, by its position; nil if
 -- none has.
@@ -100,6 +118,10 @@ local function metas_of(group)
     end
     metas[i], priorities[i] = text .. '\n', priority_of(meta)
     if meta.options.key then group.queue.brings_keys = true end
+    if meta.options.cost then
+      group.costs, group.keys = group.costs or {}, group.keys or {}
+      group.costs[i], group.keys[i] = meta.options.cost, meta.options.key
+    end
   end
   if group.queue.brings_keys then expect_hash(group.queue.base .. 'keys') end
   if not next(priorities) then return metas end
@@ -116,6 +138,8 @@ local function check_own(group, duplicates, middle, metas, priorities)
     local forget_at = q.known[id] or redis.call('ZSCORE', q.base .. 'ids', id)
     if forget_at and tonumber(forget_at) > q.now then duplicates[#duplicates + 1] = group.index + i
     else
+      local refusal = group.costs and group.costs[i + 1] and too_costly(group, i + 1)
+      if refusal then return refusal end
       q.known[id] = q.now + q.id_window
       group.new_ids[#group.new_ids + 1] = id
       envelopes[#envelopes + 1] = 'cq1 ' .. id .. middle .. (metas and metas[i + 1] or '') .. payload
@@ -138,11 +162,13 @@ local function check_groups(groups, duplicates)
       local refusal = check_own(group, duplicates, middle, metas, priorities)
       if refusal then return refusal end
     else
-      local start, limit, number, at, step = 'cq1 ' .. group.prefix, q.limit, group.first - 1, group.at - 1,
-        group.step
+      local start, limit, number, at, step, costs = 'cq1 ' .. group.prefix, q.limit, group.first - 1,
+        group.at - 1, group.step, group.costs
       for i = 1, group.count do
         local payload = ARGV[at + i * step]
         if #payload > limit then return {'TOO_LARGE', group.index + i - 1, #payload, limit} end
+        local refusal = costs and costs[i] and too_costly(group, i)
+        if refusal then return refusal end
         envelopes[i] = start .. format_text('%d', number + i) .. middle .. (metas and metas[i] or '')
           .. payload
       end

@@ -73,11 +73,12 @@ local function new_options_check()
   return function(options)
     if type(options) ~= 'table' or type(next(options)) ~= 'string' then return false end
     local deadline, limit = options.deadline, options.max_requeues
-    local priority, key = options.priority, options.key
+    local priority, key, cost = options.priority, options.key, options.cost
     if key ~= nil and (type(key) ~= 'string' or #key > ITEM_KEY or not string.find(key, '^[!-~]+$')) then
       return false
     end
     if priority ~= nil and priority ~= 'high' and priority ~= 'low' then return false end
+    if cost ~= nil and not (type(cost) == 'number' and cost >= 1 and cost <= MOST_COST) then return false end
     if deadline ~= nil and type(deadline) ~= 'number' or limit ~= nil
       and not (type(limit) == 'number' and limit <= MAX_REQUEUES) then
       return false

@@ -42,14 +42,15 @@ local function take_key(q, key, entry, position, envelope)
   local keys, takers, rates = q.keys, q.takers, q.key_rates
   local room = keys[key] or entry and room_of(q, key, entry) or most_of_key(q)
   keys[key] = room
-  if room < 1 or rates and rates.room(key) < 1 then return false end
+  local cost = rates and rates.cost_of(envelope)
+  if room < 1 or rates and rates.start(key, cost) then return false end
   if is_behind(q, key, envelope) then
     q.behind = q.behind or {}
     q.behind[key] = true
     return false
   end
   takers[#takers + 1], takers[#takers + 2], keys[key] = key, position, room - 1
-  if rates then rates.count(key) end
+  if rates then rates.count(key, cost) end
   return true
 end
 

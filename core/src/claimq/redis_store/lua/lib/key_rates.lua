@@ -1,6 +1,25 @@
 -- The rates per key, as a claim asks them (lib/key_limits.lua).
+
+-- Functions that return what an item costs, and the first held item of a key. One that the call has no room
+-- to read costs the most that there is: an item that is let go too early would come back in each call.
+local function new_costs_of_key(q)
+  -- include cost_of sizes keys
+  return cost_of, function(key)
+    local entry, is_gate = first_held(q, key)
+    if not has_room(q, 0) then return MOST_COST end
+    local place = entry and not is_gate and string.sub(entry, #key + 2)
+    local envelope = place and redis.call('ZRANGE', q.delayed, place, place, 'BYSCORE')[1]
+    if envelope then has_room(q, #envelope) end
+    return envelope and cost_of(envelope) or 1
+  end
+end
+
 local function new_key_rates(q, rates)
-  local levels, started, key_rates = {}, {}, {}
+  local levels, counted, key_rates, cost_of, cost_of_first = {}, {}, {}, nil, nil
+  for i = 1, #rates do
+    rates[i].started = {}
+    if rates[i].is_by_cost and not cost_of then cost_of, cost_of_first = new_costs_of_key(q) end
+  end
 
   -- Reads the levels of these keys.
   key_rates.look = function(keys)
@@ -14,36 +33,42 @@ local function new_key_rates(q, rates)
     for i, text in ipairs(texts) do levels[names[i]] = text end
   end
 
-  -- How many items of a key may start now.
-  key_rates.room = function(key)
-    local room = math.huge
-    for i = 1, #rates do
-      read_level(q, rates[i], levels[key])
-      room = math.min(room, free_of(rates[i], started[key]))
-    end
-    return room
-  end
+  -- What an item counts, where a rate asks for it.
+  key_rates.cost_of = function(envelope) return cost_of and cost_of(envelope) or 1 end
 
-  -- When the next one may, if none does now.
-  key_rates.next_start = function(key)
+  -- When an item of a key may start, if none of this cost may now.
+  key_rates.start = function(key, cost)
     local at
     for i = 1, #rates do
-      read_level(q, rates[i], levels[key])
-      if free_of(rates[i], started[key]) < 1 then at = math.max(at or 0, start_of(rates[i], started[key])) end
+      local rate, units = rates[i], units_of(rates[i], cost)
+      read_level(q, rate, levels[key])
+      if free_of(rate, rate.started[key]) < units then
+        at = math.max(at or 0, start_of(rate, rate.started[key], units))
+      end
     end
     return at
   end
 
-  key_rates.count = function(key) started[key] = (started[key] or 0) + 1 end
+  -- When the first held item of a key may, if it may not now.
+  key_rates.next_start = function(key)
+    return key_rates.start(key, cost_of_first and cost_of_first(key) or 1)
+  end
+
+  key_rates.count = function(key, cost)
+    counted[key] = true
+    for i = 1, #rates do
+      rates[i].started[key] = (rates[i].started[key] or 0) + units_of(rates[i], cost)
+    end
+  end
 
   -- Writes the starts that were counted.
   key_rates.write = function()
     local words = {}
-    for key, count in pairs(started) do
+    for key in pairs(counted) do
       local text = ''
       for i = 1, #rates do
         read_level(q, rates[i], levels[key])
-        add_starts(rates[i], count, q.first)
+        add_starts(rates[i], rates[i].started[key], q.first)
         text = text .. level_text(rates[i])
       end
       words[#words + 1], words[#words + 2] = 'key ' .. key, text

@@ -69,6 +69,12 @@ local function end_park(q, worker)
   redis.call('HSET', q.stats, 'limits', q.limits)
 end
 
+-- Sets q.costs, where limits count costs.
+local function limit_costs(q, rates)
+  -- include start_limits costs
+  new_costs(q, rates)
+end
+
 -- How many items the limits let start now. Sets c.next_start (when a rate lets the next item start), c.free
 -- (how many more may be in progress; nil: no bound) and c.note_starts, which counts starts.
 local function within_limits(q, c, count)
@@ -76,13 +82,15 @@ local function within_limits(q, c, count)
   local text = in_force(q, c.limits)
   local rates, most, room, next_start = read_limits(q, text, count)
   if string.find(text, ' client ', 1, true) then limit_clients(q, text, c.worker) end
+  if string.find(text, ' cost', 1, true) then limit_costs(q, rates) end
   c.next_start = next_start
   c.note_starts = function(started)
     local levels = q.is_full and '1' or '0'
     for i = 1, #rates do
-      add_starts(rates[i], started, q.first)
+      add_starts(rates[i], rates[i].started or started, q.first)
       levels = levels .. level_text(rates[i])
     end
+    if q.costs then q.costs.write_mean() end
     q.limits, q.has_starts = levels .. tail_of(q), true
   end
   if most then

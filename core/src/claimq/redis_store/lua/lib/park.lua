@@ -21,10 +21,13 @@ local function new_park(q, text, worker)
   -- include tags entry_tags parked unpark client_of limits_tail pauses return_turns
   local rates, most = limits_of(text, 'client')
   local key = q.base .. 'starts'
-  local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, parked = 0}
+  local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, needs = {}, parked = 0}
+  local by_cost = {}
   for i = 1, #rates do
     rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
+    if rates[i].is_by_cost then by_cost[#by_cost + 1], rates[i].spent = rates[i], {} end
   end
+  park.has_costs = #by_cost > 0
   text = limits_per(text, 'client')
   local band, moving, counting, since, before = read_tail(q)
   band = tonumber(band) or 0
@@ -106,7 +109,7 @@ local function new_park(q, text, worker)
         rate.levels[name], rate.lows[name], rate.froms[name] = rate.level, rate.low, rate.from
         if rate.at ~= q.now then rate.ats[name] = rate.at end
       end
-      room = math.min(room, free_of(rate))
+      if not rate.is_by_cost then room = math.min(room, free_of(rate)) end
     end
     park.rooms[name], park.fresh[name], park.ends[name] = ends and 0 or room, is_fresh, ends
   end
@@ -129,8 +132,38 @@ local function new_park(q, text, worker)
     for i, name in ipairs(names) do read(name, stored[i], busy[i], ends[name]) end
   end
 
-  -- How many items a client may start now.
-  park.room = function(name) return park.rooms[name] or math.huge end
+  -- How many units of a rate a client has started.
+  local function started_of(rate, name)
+    return (rate.spent or park.started)[name] or 0
+  end
+
+  -- How many items a client may start now, if none costs more than 1.
+  park.room = function(name)
+    local room = park.rooms[name] or math.huge
+    for i = 1, park.rooms[name] and #by_cost or 0 do
+      level_of(by_cost[i], name)
+      room = math.min(room, free_of(by_cost[i], started_of(by_cost[i], name)))
+    end
+    return room
+  end
+
+  -- Whether a client may start an item of this cost. If not, it is parked until it may.
+  park.fits = function(name, cost)
+    for i = 1, park.rooms[name] and #by_cost or 0 do
+      local rate = by_cost[i]
+      level_of(rate, name)
+      if free_of(rate, started_of(rate, name)) < units_of(rate, cost) then park.needs[name] = cost end
+    end
+    return not park.needs[name]
+  end
+
+  -- Counts the cost of an item that starts (more: 1), or does not after all (-1).
+  park.spend = function(name, cost, more)
+    for i = 1, park.rooms[name] and #by_cost or 0 do
+      local rate = by_cost[i]
+      rate.spent[name] = started_of(rate, name) + more * units_of(rate, cost)
+    end
+  end
 
   park.count = function(name, started)
     if park.rooms[name] then
@@ -141,12 +174,14 @@ local function new_park(q, text, worker)
 
   -- The score of a client that may start no item now.
   park.score = function(name)
-    local started = park.started[name] or 0
-    local at = most and most - park.busy[name] - started < 1 and q.now + FAR_MS or q.now
+    local is_full = most and most - park.busy[name] - (park.started[name] or 0) < 1
+    local at = is_full and q.now + FAR_MS or q.now
     at = math.max(at, park.ends[name] or 0)
     for i = 1, #rates do
-      level_of(rates[i], name)
-      if free_of(rates[i], started) < 1 then at = math.max(at, start_of(rates[i], started)) end
+      local rate = rates[i]
+      level_of(rate, name)
+      local started, units = started_of(rate, name), units_of(rate, park.needs[name] or 1)
+      if free_of(rate, started) < units then at = math.max(at, start_of(rate, started, units)) end
     end
     q.has_parked, park.parked = true, park.parked + 1
     return whole(PARKED + band * BAND + at)
@@ -191,12 +226,12 @@ local function new_park(q, text, worker)
         busy[#busy + 1], busy[#busy + 2] = name, whole(park.busy[name] + started)
       end
       if started > 0 and #rates > 0 then
-        local levels = park.fresh[name] and fresh[started]
+        local levels = park.fresh[name] and not park.has_costs and fresh[started]
         if not levels then
           levels = ''
           for i = 1, #rates do
             level_of(rates[i], name)
-            add_starts(rates[i], started, q.first)
+            add_starts(rates[i], started_of(rates[i], name), q.first)
             levels = levels .. level_text(rates[i])
           end
           if park.fresh[name] then fresh[started] = levels end

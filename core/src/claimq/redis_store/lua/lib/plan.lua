@@ -64,7 +64,7 @@ end
 
 -- Whether it took items, or corrected tags: then the call goes on.
 local function take_planned(q, want, ring, got)
-  if q.has_levels or q.park or 3 * want * q.largest > CALL_BYTES then return false end
+  if q.has_levels or q.park or q.costs or 3 * want * q.largest > CALL_BYTES then return false end
   local page = redis.call('ZRANGE', q.clients, 0, whole(last_turn(q, want, #got)), 'WITHSCORES')
   local turns, entries, at = plan_turns(q, want, page, ring > #page / 2, #got)
   if not turns or not read_planned(entries) then return false end

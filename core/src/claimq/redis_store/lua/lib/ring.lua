@@ -37,8 +37,12 @@ local function take_round(q, want, got)
   q.took_round = true
   for i = 1, #turn do
     local client = turn[i]
-    local envelope = redis.call('RPOP', lists[i])
-    local next_one = lengths[i] > 1 and oldest_of(q, client)
+    local first = q.costs and redis.call('LINDEX', lists[i], '-1')
+    if first and #got > 0 and is_alone(first) then q.stopped = true; break end
+    local fits = not first or q.costs.take(client, first)
+    if not fits and q.costs.next_start then break end
+    local envelope = fits and redis.call('RPOP', lists[i])
+    local next_one = (not fits or lengths[i] > 1) and oldest_of(q, client)
     local of_header = header_bytes(envelope or '')
     local room = has_room(q, #(envelope or '') + of_header)
     local alone = envelope and is_alone(envelope)
@@ -55,10 +59,10 @@ local function take_round(q, want, got)
         q.client_items, q.more_client_items = q.client_items - 1, (q.more_client_items or 0) - 1
       end
       if q.park then q.park.count(client, 1) end
-    else q.lost_lists = q.lost_lists + 1 end
+    elseif fits then q.lost_lists = q.lost_lists + 1 end
     if next_one then
       local tag = q.turn and q.shares[client].tag or not q.turn and next_tag(q)
-      local is_parked = q.park and q.park.room(client) < 1
+      local is_parked = not fits or q.park and q.park.room(client) < 1
       again[#again + 1], again[#again + 2] = is_parked and q.park.score(client) or whole(tag), client
       if client ~= '-' then heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or q.now, client end
     else

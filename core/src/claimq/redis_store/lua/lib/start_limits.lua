@@ -1,7 +1,8 @@
 -- Limits of the policy: how many items may start. A start is a claim that is not given back. The field
 -- `limits` of config has "NAME queue rate STARTS PERIOD BURST" or "NAME queue busy MOST" for each, with ";"
 -- between them, and "client" or "key" in place of "queue" for a limit that each client, or each key, has
--- (lib/park.lua, lib/key_limits.lua). That of
+-- (lib/park.lua, lib/key_limits.lua). Behind
+-- BURST, " cost" says that a rate counts what the items cost (lib/costs.lua), not the items. That of
 -- stats begins with 1 while items wait for the end of a claim, else with 0, and has ";NAME LEVEL AT LOW FROM
 -- PERIOD BURST" for each rate, a bucket of whole numbers: a start adds PERIOD (ms) to LEVEL, a millisecond
 -- takes STARTS away, and items start while LEVEL is at most (BURST - 1) * PERIOD. AT is when LEVEL was true.
@@ -26,14 +27,14 @@ end
 -- What another client has written into the policy, and is no limit, is none.
 local function limits_of(text, scope)
   local rates, most = {}, nil
-  for name, kind, first, spec in string.gmatch(text, '([%w-]+) ' .. scope .. ' (%a+) (%d+) ?([%d ]*)') do
+  for name, kind, first, spec in string.gmatch(text, '([%w-]+) ' .. scope .. ' (%a+) (%d+) ?([%w ]*)') do
     local number = #first < 8 and tonumber(first) or 0
-    local period, burst = string.match(spec, '^([1-9]%d*) ([1-9]%d*)$')
+    local period, burst, unit = string.match(spec, '^([1-9]%d*) ([1-9]%d*) ?(%l*)$')
     if number > 0 and kind == 'busy' then
       if not most or number < most then most = number end
-    elseif number > 0 and kind == 'rate' and period and #spec < 17 then
+    elseif number > 0 and kind == 'rate' and period and #period + #burst < 16 then
       rates[#rates + 1] = {name = name, spec = spec, starts = number, period = tonumber(period),
-        full = burst * period}
+        full = burst * period, burst = tonumber(burst), is_by_cost = unit == 'cost'}
     end
   end
   return rates, most
@@ -52,7 +53,7 @@ local function read_level(q, rate, levels)
   if not levels then return end
   -- most levels are by the rate that holds now, and in the past
   rate.form = rate.form
-    or ';' .. string.gsub(rate.name, '%-', '%%-') .. ' (%d+) (%d+) (%d+) (%d+) ' .. rate.spec .. '%f[%D]'
+    or ';' .. string.gsub(rate.name, '%-', '%%-') .. ' (%d+) (%d+) (%d+) (%d+) ' .. rate.spec .. '%f[^%w]'
   local stored, since, lowest, number = string.match(levels, rate.form)
   local past = stored and #stored < 17 and q.now - since
   if past and past >= 0 then
@@ -62,7 +63,7 @@ local function read_level(q, rate, levels)
   end
   local _, place = string.find(levels or '', ';' .. rate.name .. ' ', 1, true)
   if not place then return end
-  local level, at, low, from, before = string.match(levels, '^(%d+) (%d+) (%d+) (%d+) ([%d ]+)', place + 1)
+  local level, at, low, from, before = string.match(levels, '^(%d+) (%d+) (%d+) (%d+) ([%w ]+)', place + 1)
   if not level or #level > 16 then return end
   level, at = tonumber(level), tonumber(at)
   if before == rate.spec then rate.low, rate.from = tonumber(low), tonumber(from)
@@ -77,33 +78,40 @@ local function read_level(q, rate, levels)
   rate.level = level > 0 and level or 0
 end
 
--- How many items a rate lets start now, after `started` more, and when the next one if none.
+-- What an item counts for a rate. By cost never more than the burst: an item that waits while its limit is
+-- lowered below its cost starts alone.
+local function units_of(rate, cost) return rate.is_by_cost and math.min(cost, rate.burst) or 1 end
+
+-- How many units a rate lets start now, after `started` more, and when it lets as many as `units` start.
 local function free_of(rate, started)
   return math.floor((rate.full - rate.level) / rate.period) - (started or 0)
 end
-local function start_of(rate, started)
-  return rate.at + math.ceil((rate.level - rate.full + ((started or 0) + 1) * rate.period) / rate.starts)
+local function start_of(rate, started, units)
+  local level = rate.level + ((started or 0) + (units or 1)) * rate.period
+  return rate.at + math.ceil((level - rate.full) / rate.starts)
 end
 
--- Counts items that start with the claim of this number.
+-- Counts units that start with the claim of this number.
 local function add_starts(rate, started, number)
-  if rate.level < rate.period or rate.low < rate.period then rate.low, rate.from = rate.full, number
+  local least = (rate.is_by_cost and started or 1) * rate.period  -- so much may be given back
+  if rate.level < least or rate.low < least then rate.low, rate.from = rate.full, number
   elseif rate.level < rate.low then rate.low = rate.level end
-  rate.level = rate.level + started * rate.period
+  rate.level = math.min(rate.level + started * rate.period, LAST_NUMBER)
 end
 
 -- From limits in force: the rates of the queue with their levels now, and the smallest bound on items in
 -- progress (nil: none); how many of `room` items may start now by the rates, and when the next one may if
--- none does.
-local function read_limits(q, text, room)
+-- none does. cost: what each of them costs (1 without it).
+local function read_limits(q, text, room, cost)
   local rates, most = limits_of(text, 'queue')
   local next_start
   for i = 1, #rates do
     local rate = rates[i]
     read_level(q, rate, q.limits)
-    rate.free = free_of(rate)
+    local units = units_of(rate, cost or 1)
+    rate.free = math.floor(free_of(rate) / units)
     if rate.free < 1 then
-      local start = start_of(rate)
+      local start = start_of(rate, 0, units)
       room, next_start = 0, next_start and next_start > start and next_start or start
     else room = math.min(room, rate.free) end
   end

@@ -80,15 +80,17 @@ local function fail_past(q)
   return true
 end
 
--- How many of these a call claims: an item that has crashed a worker alone, and no more headers than a call
--- checks. The first `plain` are plain.
-local function claimable(q, got, plain)
+-- How many of these a call claims: an item that has crashed a worker alone, no more headers than a call
+-- checks, and no more than may start by their costs. The first `plain` are plain.
+local function claimable(q, client, got, plain)
   local bytes = 0
   q.weight = plain
   for i, envelope in ipairs(got) do
     bytes = bytes + #envelope
+    local alone = i > plain and is_alone(envelope)
+    if alone and i > 1 or q.costs and not q.costs.take(client, envelope) then return i - 1 end
     if i > plain then
-      if is_alone(envelope) then return math.max(i - 1, 1) end
+      if alone then return 1 end
       local of_header = header_bytes(envelope)
       bytes = bytes + of_header
       if bytes >= CALL_BYTES or has_enough(q, of_header) then return i end
@@ -98,14 +100,14 @@ local function claimable(q, got, plain)
 end
 
 -- From one list alone.
-local function take_many(q, list, want)
+local function take_many(q, client, list, want)
   -- include read_within read_oldest
   local got = read_oldest(q, list, 0, want)
   local plain = 0
   while got[plain + 1] and is_plain(got[plain + 1]) do plain = plain + 1 end
-  if plain < #got then
-    q.are_plain = false
-    for i = #got, claimable(q, got, plain) + 1, -1 do got[i] = nil end
+  if plain < #got or q.costs then
+    q.are_plain = q.are_plain and plain == #got
+    for i = #got, claimable(q, client, got, plain) + 1, -1 do got[i] = nil end
   end
   if #got > 0 then redis.call('LTRIM', list, 0, -(#got + 1)) end
   return got
@@ -118,11 +120,13 @@ local function take_by_priority(q, client, want)
   local levels, wrong = read_levels(q, client, redis.call('HMGET', key, client)[1])
   if not levels then error(wrong) end
   local got = {}
-  if #levels == 1 and want > 1 then return take_many(q, levels[1].list, want) end
+  if #levels == 1 and want > 1 then return take_many(q, client, levels[1].list, want) end
   local count, before = levels.count, levels.count
   q.are_plain = false
   while #got < want do
     local list = next_list(levels)
+    local first = q.costs and list and redis.call('LINDEX', list, '-1')
+    if first and (#got > 0 and is_alone(first) or not q.costs.take(client, first)) then break end
     local envelope = list and redis.call('RPOP', list)
     if not envelope then break end
     local alone = is_alone(envelope)
@@ -142,7 +146,7 @@ end
 local function take_list(q, client, want)
   if q.has_levels then return take_by_priority(q, client, want) end
   local list = key_of(q, client)
-  if want > 1 then return take_many(q, list, want) end
+  if want > 1 or q.costs then return take_many(q, client, list, want) end
   local envelope = redis.call('RPOP', list)
   if not envelope then return {} end
   q.are_plain = is_plain(envelope)
@@ -166,12 +170,17 @@ local function take_of_one(q, client, want)
   end
   if want > 0 then
     got = take_list(q, client, want)
-    oldest = settle_client(q, client, #got)
-    if tag then take_alone(q, client, tag, #got, oldest) end
+    local holds_turn = #got == 0 and q.costs and (q.costs.next_start or park and park.needs[client])
+    if not holds_turn then
+      oldest = settle_client(q, client, #got)
+      if tag then take_alone(q, client, tag, #got, oldest) end
+    elseif tag then q.turn.at = math.max(q.turn.at, tag) end
   end
   if park then
     park.count(client, #got)
-    if oldest and park.room(client) < 1 then redis.call('ZADD', q.clients, park.score(client), client) end
+    if oldest and (park.room(client) < 1 or park.needs[client]) then
+      redis.call('ZADD', q.clients, park.score(client), client)
+    end
   end
   return got
 end
@@ -214,7 +223,8 @@ local function take_in_turns(q, want, ring, in_main)
   want = math.min(want, RING_ITEMS)
   if q.claimer and q.turn then find_room(q, ring) end
   local before = -1
-  while #got < want and ring > 0 and not q.stopped and not (q.is_kept and #got == before) do
+  while #got < want and ring > 0 and not (q.stopped or q.is_kept and #got == before
+    or q.costs and q.costs.next_start) do
     before = #got
     if not (q.turn and take_planned(q, want - #got, ring, got)) then
       q.are_plain = false
@@ -246,6 +256,7 @@ local function take(q, want)
       adopt(q, q.past, kept, true)
       q.past = nil
     end
+    if q.costs and #kept < #got then q.costs.uncount(got, kept) end
     if q.park and #kept < #got then q.park.uncount(got, kept) end
     if q.overtaken or q.past then in_main, q.overtaken = count_in(q, '-'), nil end
     got = kept
@@ -322,6 +333,7 @@ local function take_for(q, c, count)
     c.key_start = tonumber(redis.call('ZRANGE', q.base .. 'limited', 0, 0, 'WITHSCORES')[2])
   end
   if q.has_parked and #envelopes == 0 then c.next_start = next_unparked(q) end
+  if q.costs and q.costs.next_start then c.next_start = q.costs.hold_turn() end
   if c.limits or q.limits then
     if count == 0 then q.left = q.client_items + count_in(q, '-') end
     -- Whether items wait for the end of a claim: each end then leaves a wake token; this call leaves none.

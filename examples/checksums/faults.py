@@ -61,14 +61,15 @@ class Faults:
     async def restart_server(self) -> Hit:
         """Ends the Valkey while an app that has items in progress is stopped, so that they cannot end before; local
         mode restarts it. Waits until it answers again."""
-        old = self._mode.valkey
+        valkey = self._mode.valkey
+        old = valkey.child
         if old is None:
             raise FaultMissed("there is no Valkey to restart")
         stopped = await self._stop_with_items("app", lambda worker: worker.app)
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 old.send(signal.SIGTERM)
-                while self._mode.valkey is old or self._mode.valkey is None:  # noqa: ASYNC110 - local mode has no event for it
+                while valkey.child is old:  # noqa: ASYNC110 - local mode has no event for it
                     await asyncio.sleep(0.01)
                 lengths = (await self._queue.snapshot()).lengths
         except TimeoutError:

@@ -72,7 +72,6 @@ class EmbeddedValkey:
             await self._keeping
 
     async def _start(self) -> Child:
-        self._has_ended.clear()
         directory = self._context.directory
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CLAIMQ_")}
         program = Program(
@@ -86,6 +85,7 @@ class EmbeddedValkey:
         self.child = await Child.start(
             program, mark=self._context.mark, on_end=lambda _: self._has_ended.set()
         )
+        self._has_ended.clear()
         self._context.save()
         return self.child
 

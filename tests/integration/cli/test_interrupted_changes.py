@@ -32,6 +32,7 @@ class Server:
         """Of the policy."""
         self.answers: dict[str, Answer] = {
             script: self._change,
+            "lengths": lambda _: [4, 2, 0, 1],
             "snapshot": lambda _: snapshot_reply(main=4, busy=2, failed=1),
             "workers": lambda _: ["w", str(NOW), 2],
             "held": lambda _: ["0", "w/1.abcdefgh"],
@@ -82,7 +83,7 @@ async def test_an_interrupted_change_of_a_silent_server_says_that_the_state_is_u
     tmp_path: Path,
 ) -> None:
     server = Server("flush")
-    server.answers |= {"flush": server._change, "snapshot": lambda _: STALLED}
+    server.answers |= {"flush": server._change, "lengths": lambda _: STALLED}
     printed = await interrupted(["flush", "q", "--yes"], server, signal.SIGINT, tmp_path / "log")
     assert printed == (
         "claimq: interrupted: the server does not respond, so the change may be made, made in part or not made\n"

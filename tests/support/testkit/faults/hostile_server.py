@@ -133,7 +133,7 @@ def endless() -> dict[str, Answer]:
             word for _ in range(PAGE) for word in (f"1 1 {name()} w", str(next(number)))
         ],
         "LRANGE": lambda _: [name() for _ in range(PAGE)],
-        "ZRANGE": lambda _: [name() for _ in range(PAGE)],
+        "ZRANGE": lambda words: [name() for _ in range(int(words[1]), int(words[2]) + 1)],
         "items": lambda _: [1],
         "peek": lambda _: [1],
         "longest": lambda _: [1, "0", "0"],

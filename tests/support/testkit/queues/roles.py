@@ -62,6 +62,7 @@ async def produce(store: claimq.Server) -> None:
     await queue.enqueue_many([claimq.NewItem(b"x", key="k")] * 2)
     await store.enqueue({QUEUE: [b"x"]})
     await queue.length()
+    await queue.snapshot()
     await queue.has_client("a")
 
 

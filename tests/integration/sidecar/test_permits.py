@@ -224,6 +224,28 @@ def test_a_claim_gets_a_slot_that_is_free_while_an_app_claims_ahead(
     assert sidecar.claim(1, wait=0) == []
 
 
+def test_a_claim_gets_a_slot_of_claims_that_went_back_while_an_app_claims_ahead(
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+) -> None:
+    queue.enqueue_many(str(number) for number in range(20))
+    sidecar = start_sidecar(valkey.url, concurrency="1")
+    app = App(sidecar)
+    while not app.begin(1):  # on a busy machine all have gone back
+        app.session.close()
+        eventually_sync(lambda: queue.length(State.BUSY) == 0)
+        app = App(sidecar)
+    with closing(UnixConnection(sidecar.socket)) as one, closing(UnixConnection(sidecar.socket)) as two:
+        valkey.sigstop()
+        done = [{"token": app.reply["claims"][0]["token"]}]
+        one.request("POST", "/v1/next", json.dumps({"done": done, "session": app.session.id, "ahead": COUNT}))
+        assert sidecar.info["draining"] is False  # which is asked after it
+        two.request("POST", "/v1/claim", json.dumps({"wait": 30}))
+        assert sidecar.info["draining"] is False
+        valkey.sigcont()
+        reply, claims = (json.loads(connection.getresponse().read()) for connection in (one, two))
+    assert reply.get("slots", 0) + len(claims["claims"]) == 1
+
+
 @pytest.mark.parametrize("verb", ["done", "requeue"])
 def test_a_claim_that_waits_gets_no_slot_that_an_app_keeps(
     valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar], verb: str

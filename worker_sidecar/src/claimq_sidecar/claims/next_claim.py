@@ -53,6 +53,11 @@ class NextClaim:
         self._slots += slots
         self._concurrency.take(slots)
 
+    @property
+    def slots(self) -> int:
+        """How many slots it has reserved."""
+        return self._slots
+
     async def call(self, queue: Settling) -> list[Outcome]:
         """Ends the claims and claims the next items; returns the outcomes of the verdicts."""
         try:

@@ -149,9 +149,8 @@ class PermittedClaims:
             elif count:
                 call.claims = await self._claimer.claim(ClaimRequest(count, 0.0), share, *stops)
             is_delivered = True
-            if count:  # what went back meanwhile has freed slots, which another claim may have now
-                slots = min(slots, ahead.slots_in_use + call.slots)
-                self._concurrency.take(ahead.resize(slots))
+            if count:  # another claim may have the slots of claims that went back during the call
+                self._concurrency.take(ahead.resize(min(slots, ahead.slots_in_use + call.slots)))
             claims = self._deliver(call.claims, session, connection, ahead=ahead)
             if claims:
                 first = self._write_permits(ahead, claims)

@@ -80,15 +80,15 @@ if state ~= 'main' then
   length = redis.call('LLEN', list_of(q, client_of(envelope), meta.options and meta.options.priority))
   before, due = length, redis.call('ZSCORE', q.delayed, envelope)
 end
-local function kept()
-  -- include kept_from
-  return kept_from(q, client_of(envelope), busy_count(q))
-end
 local key = meta.options and meta.options.key
 local token, holder, of_key = '', '', 0
 if q.has_keys then token, holder, of_key = holder_of(key) end
 local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
+local function kept()
+  -- include kept_from
+  return kept_from(q, client_of(envelope), held)
+end
 local back = held_back(q, held, parts, cost)
 
 -- The limit at which its client or its key is, until when, and "client" or "key".
@@ -98,8 +98,7 @@ local function limit_of_part(limits)
   limits = in_force(q, limits)
   if client ~= '-' then
     local busy = redis.call('HGET', q.base .. 'in_progress', client)
-    limit, at = limit_at(q, limits, 'client', setting(busy, 0, 0, LAST_NUMBER), client, 0,
-      cost)
+    limit, at = limit_at(q, limits, 'client', setting(busy, 0, 0, LAST_NUMBER), client, 0, cost)
   end
   if limit ~= '' or not key then return limit, at, 'client' end
   local before_it = tonumber(due) and redis.call('ZLEXCOUNT', q.base .. 'held', '[' .. key .. ' ',

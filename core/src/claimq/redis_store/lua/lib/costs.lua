@@ -25,10 +25,8 @@ local function new_costs(q, rates)
     local cost = cost_of(envelope)
     if q.park and not q.park.fits(client, cost) then return false end
     for _, rate in ipairs(by_cost) do
-      local units = units_of(rate, cost)
-      if free_of(rate, rate.started) < units then
-        costs.next_start = math.max(costs.next_start or 0, start_of(rate, rate.started, units))
-      end
+      local at = wait_of(rate, rate.started, cost)
+      if at then costs.next_start = math.max(costs.next_start or 0, at) end
     end
     if costs.next_start then return false end
     costs.count(client, envelope, 1)

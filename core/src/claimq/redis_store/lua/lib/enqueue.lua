@@ -83,17 +83,21 @@ local function read_policy(q, group)
   if group.client ~= '-' then length_of(q, group.client) end
 end
 
+-- The rates per "queue", "client" and "key", if some count costs.
+local function read_cost_limits(q)
+  -- include start_limits
+  local text = in_force(q, redis.call('HGET', q.config, 'limits') or '')
+  if not string.find(text, ' cost', 1, true) then return {} end
+  return {queue = limits_of(text, 'queue'), client = limits_of(text, 'client'), key = limits_of(text, 'key')}
+end
+
 -- The refusal of an item that costs more than a rate by cost lets start at once, so it could never start:
 -- {"COSTLY", its position, its cost, the most, the name of the limit}, or nil.
 local function too_costly(group, i)
-  -- include start_limits
   local q, cost = group.queue, group.costs[i]
-  if not q.cost_limits then
-    local text = in_force(q, redis.call('HGET', q.config, 'limits') or '')
-    q.cost_limits = string.find(text, ' cost', 1, true) and text or ''
-  end
+  q.cost_limits = q.cost_limits or read_cost_limits(q)
   for _, scope in ipairs({'queue', group.client ~= '-' and 'client', group.keys[i] and 'key'}) do
-    for _, rate in ipairs(scope and limits_of(q.cost_limits, scope) or {}) do
+    for _, rate in ipairs(q.cost_limits[scope] or {}) do
       if rate.is_by_cost and cost > rate.burst then
         return {'COSTLY', group.index + i - 1, cost, rate.burst, rate.name}
       end

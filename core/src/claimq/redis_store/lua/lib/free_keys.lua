@@ -37,7 +37,7 @@ local function free_keys_of(q, groups)
   -- include keys
   check_writes(q.base, {'LTRIM', 'RPUSH', 'ZADD'})
   redis.call('ZCARD', q.delayed)
-  if has_key_limits(q) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
+  expect_key_limits(q)
   local keys, tokens = {}, {}
   for _, group in ipairs(groups) do
     local held = #group.tokens > 0 and redis.call('HMGET', group.busy, unpack(group.tokens)) or {}

@@ -40,11 +40,9 @@ local function new_key_rates(q, rates)
   key_rates.start = function(key, cost)
     local at
     for i = 1, #rates do
-      local rate, units = rates[i], units_of(rates[i], cost)
-      read_level(q, rate, levels[key])
-      if free_of(rate, rate.started[key]) < units then
-        at = math.max(at or 0, start_of(rate, rate.started[key], units))
-      end
+      read_level(q, rates[i], levels[key])
+      local wait = wait_of(rates[i], rates[i].started[key], cost)
+      if wait then at = math.max(at or 0, wait) end
     end
     return at
   end

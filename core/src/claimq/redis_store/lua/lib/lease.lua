@@ -12,7 +12,7 @@ local function before_lease(q, c, slots)
     expect_hash(q.base .. 'keys')
     expect_zset(q.base .. 'held')
   end
-  if has_key_limits(q, c.limits) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
+  expect_key_limits(q, c.limits)
   if c.limits and string.find(c.limits, ' client ', 1, true) then
     expect_hash(q.base .. 'starts')
     expect_hash(q.base .. 'in_progress')

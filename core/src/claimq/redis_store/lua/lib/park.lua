@@ -150,9 +150,8 @@ local function new_park(q, text, worker)
   -- Whether a client may start an item of this cost. If not, it is parked until it may.
   park.fits = function(name, cost)
     for i = 1, park.rooms[name] and #by_cost or 0 do
-      local rate = by_cost[i]
-      level_of(rate, name)
-      if free_of(rate, started_of(rate, name)) < units_of(rate, cost) then park.needs[name] = cost end
+      level_of(by_cost[i], name)
+      if wait_of(by_cost[i], started_of(by_cost[i], name), cost) then park.needs[name] = cost end
     end
     return not park.needs[name]
   end
@@ -178,10 +177,8 @@ local function new_park(q, text, worker)
     local at = is_full and q.now + FAR_MS or q.now
     at = math.max(at, park.ends[name] or 0)
     for i = 1, #rates do
-      local rate = rates[i]
-      level_of(rate, name)
-      local started, units = started_of(rate, name), units_of(rate, park.needs[name] or 1)
-      if free_of(rate, started) < units then at = math.max(at, start_of(rate, started, units)) end
+      level_of(rates[i], name)
+      at = math.max(at, wait_of(rates[i], started_of(rates[i], name), park.needs[name] or 1) or 0)
     end
     q.has_parked, park.parked = true, park.parked + 1
     return whole(PARKED + band * BAND + at)

@@ -10,7 +10,7 @@ local function policy_of(q)
     .. 'failed:items'); expect_hash(q.base .. 'failed:reasons'); expect_list(q.base .. 'removed')
   if q.limits then expect_hash(q.base .. 'in_progress') end
   if q.has_keys then expect_hash(q.base .. 'keys'); expect_zset(q.base .. 'held') end
-  if has_key_limits(q) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
+  expect_key_limits(q)
   local refused = refused_read(q.base)
   if refused then refuse(q.base, refused) end
   math.randomseed(q.now % 2147483647 + q.seq)

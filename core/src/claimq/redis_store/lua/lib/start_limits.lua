@@ -1,13 +1,13 @@
 -- Limits of the policy: how many items may start. A start is a claim that is not given back. The field
 -- `limits` of config has "NAME queue rate STARTS PERIOD BURST" or "NAME queue busy MOST" for each, with ";"
 -- between them, and "client" or "key" in place of "queue" for a limit that each client, or each key, has
--- (lib/park.lua, lib/key_limits.lua). Behind
--- BURST, " cost" says that a rate counts what the items cost (lib/costs.lua), not the items. That of
--- stats begins with 1 while items wait for the end of a claim, else with 0, and has ";NAME LEVEL AT LOW FROM
--- PERIOD BURST" for each rate, a bucket of whole numbers: a start adds PERIOD (ms) to LEVEL, a millisecond
--- takes STARTS away, and items start while LEVEL is at most (BURST - 1) * PERIOD. AT is when LEVEL was true.
--- LOW and FROM are for claims that are given back: of those with the number FROM or a later one at least LOW
--- is in the bucket, whatever was claimed since. (docs/decisions/start-limits.md)
+-- (lib/park.lua, lib/key_limits.lua). Behind BURST, " cost" says that a rate counts what the items cost
+-- (lib/costs.lua), not the items. That of stats begins with 1 while items wait for the end of a claim, else
+-- with 0, and has ";NAME LEVEL AT LOW FROM PERIOD BURST" for each rate, a bucket of whole numbers: a start
+-- adds PERIOD (ms) to LEVEL, a millisecond takes STARTS away, and items start while LEVEL is at most
+-- (BURST - 1) * PERIOD. AT is when LEVEL was true. LOW and FROM are for claims that are given back: of those
+-- with the number FROM or a later one at least LOW is in the bucket, whatever was claimed since.
+-- (docs/decisions/start-limits.md)
 
 -- The limits that hold now. Behind "|" the config has temporary ones, "UNTIL BY REASON LIMIT" with ";"
 -- between them: until then (ms) each holds in place of that with its name, or none does ("NAME off").
@@ -89,6 +89,12 @@ end
 local function start_of(rate, started, units)
   local level = rate.level + ((started or 0) + (units or 1)) * rate.period
   return rate.at + math.ceil((level - rate.full) / rate.starts)
+end
+
+-- When a rate lets an item of this cost start, after `started` units more; nil: now.
+local function wait_of(rate, started, cost)
+  local units = units_of(rate, cost)
+  return free_of(rate, started) < units and start_of(rate, started, units) or nil
 end
 
 -- Counts units that start with the claim of this number.

@@ -3,3 +3,8 @@
 local function expect_list(key) redis.call('LLEN', key) end
 local function expect_zset(key) redis.call('ZCARD', key) end
 local function expect_hash(key) redis.call('HLEN', key) end
+
+-- Those of limits per key, where some hold.
+local function expect_key_limits(q, limits)
+  if has_key_limits(q, limits) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
+end

@@ -1,13 +1,11 @@
 """Limits per client: each client starts so many items, and the others go on."""
 
-import random
 from datetime import timedelta
 
 import pytest
 
 from claimq import Limit, NewItem, ReliableQueue
-from claimq.model import Claim
-from testkit.checkers.starts import fullest
+from testkit.checkers.starts import RandomClaims, fullest
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import fill_in_turn, parked, starts
 from testkit.servers.server import Server
@@ -213,29 +211,23 @@ async def test_a_repeated_flip_of_limits_loses_no_client(queue: ReliableQueue, s
 async def test_in_every_window_no_more_items_of_a_client_start_than_its_rate_allows(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    randomly = random.Random(7)
-    rate = Limit("api", rate="7/s", burst=3, per="client")
+    work, rate = RandomClaims(queue, other_worker), Limit("api", rate="7/s", burst=3, per="client")
     await queue.update_policy(limits=[rate])
     await queue.enqueue_many(NewItem(f"{number}", client=f"c{number % 5}") for number in range(1500))
-    started: dict[str, tuple[str, float]] = {}
-    held: list[Claim] = []
     for _ in range(500):
-        await move_clock(queue, randomly.choice([0, 0.001, 0.02, 0.1, 0.1428, 0.4, 1.5]))
-        match randomly.randrange(5):
+        await work.wait(0, 0.001, 0.02, 0.1, 0.1428, 0.4, 1.5)
+        match work.choose.randrange(5):
             case 0 | 1 | 2:
-                claims = await randomly.choice([queue, other_worker]).claim(randomly.randint(1, 8), wait=0)
-                held += claims
-                started |= {claim.token: (claim.item.client or "", claim.claimed_at) for claim in claims}
-            case 3 if held:
-                claim = held.pop(randomly.randrange(len(held)))
-                await queue.unclaim(claim)
-                del started[claim.token]
+                await work.claim(8)
+            case 3 if work.held:
+                await work.unclaim()
             case _:
-                if held:
-                    await queue.done(held.pop(randomly.randrange(len(held))))
-    assert len(started) > 300
-    for client in {client for client, _ in started.values()}:
-        assert fullest((round(at * 1000) for name, at in started.values() if name == client), rate) <= 3
+                if work.held:
+                    await queue.done(work.pop())
+    starts_of_clients = work.instants("client")
+    assert sum(map(len, starts_of_clients.values())) > 300
+    for instants in starts_of_clients.values():
+        assert fullest(instants, rate) <= 3
 
 
 async def test_levels_of_clients_that_are_at_no_limit_are_swept(queue: ReliableQueue, server: Server) -> None:

@@ -1,15 +1,13 @@
 """Costs of items: limits with the unit cost count what the items cost that start."""
 
 import math
-import random
 from datetime import timedelta
 
 import pytest
 
 from claimq import Done, ItemTooCostly, Limit, NewItem, ReliableQueue
-from claimq.model import Claim
 from claimq.waiting.reasons import WaitReason
-from testkit.checkers.starts import fullest
+from testkit.checkers.starts import RandomClaims, fullest
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import lengths, texts
 from testkit.queues.script_calls import claim_once
@@ -264,20 +262,24 @@ async def test_where_says_when_the_cost_of_an_item_fits(queue: ReliableQueue) ->
         assert where.until == pytest.approx(now + 0.6, abs=0.001)
 
 
-class Random:
+class RandomCosts(RandomClaims):
     """Random items, claims, ends and changes of the clock."""
 
     def __init__(self, queue: ReliableQueue, per: str, seed: int) -> None:
+        super().__init__(queue, seed=f"{per} {seed}")
         self.queue, self.per = queue, per
-        self.choose = random.Random(f"{per} {seed}")
-        self.held: list[Claim] = []
-        self.starts: dict[str, dict[str, tuple[int, int]]] = {}
-        """Of the queue, or of each client or key: instant and cost, by token."""
-        self.now = self.cost = 0
+        self.cost = 0
 
     async def step(self) -> None:
-        kind = self.choose.choice(["add", "add", "claim", "claim", "end", "wait"])
-        await {"add": self.add, "claim": self.claim, "end": self.end, "wait": self.wait}[kind]()
+        match self.choose.randrange(6):
+            case 0 | 1:
+                await self.add()
+            case 2 | 3:
+                await self.claim(7)
+            case 4 if self.held:
+                await self.end()
+            case _:
+                await self.wait(0.01, 0.1, 0.7)
 
     async def add(self) -> None:
         choose = self.choose
@@ -291,27 +293,12 @@ class Random:
                 priority=choose.choice(["high", "normal", "normal", "low"]),
             )  # fmt: skip
 
-    async def claim(self) -> None:
-        claims = await self.queue.claim(self.choose.randrange(1, 8), wait=0)
-        for claim in claims:
-            part = getattr(claim.item, self.per, "") or ""
-            self.starts.setdefault(part, {})[claim.token] = (self.now, claim.item.cost)
-        self.held += claims
-
     async def end(self) -> None:
-        if self.held:
-            claim = self.held.pop(self.choose.randrange(len(self.held)))
-            if self.choose.random() < 0.4:
-                await self.queue.unclaim(claim)
-                for starts in self.starts.values():
-                    starts.pop(claim.token, None)
-            else:
-                await (self.queue.done(claim) if self.choose.random() < 0.5 else self.queue.requeue(claim))
-
-    async def wait(self) -> None:
-        seconds = self.choose.choice([0.01, 0.1, 0.7])
-        self.now += round(seconds * 1000)
-        await move_clock(self.queue, seconds)
+        if self.choose.random() < 0.4:
+            await self.unclaim()
+        else:
+            verdict = self.queue.done if self.choose.random() < 0.5 else self.queue.requeue
+            await verdict(self.pop())
 
 
 @PER
@@ -321,15 +308,14 @@ async def test_in_every_window_the_costs_are_what_the_limit_allows(
 ) -> None:
     limits = [limit(per), Limit("all", rate="8/s", burst=30, per=per, unit="cost")]
     await queue.update_policy(limits=limits, busy_expiry=DAY)
-    history = Random(queue, per, seed)
+    work = RandomCosts(queue, per, seed)
     for _ in range(120):
-        await history.step()
-    for starts in history.starts.values():
-        weighed = [at for at, cost in starts.values() for _ in range(cost)]
-        assert fullest(weighed, limits[0]) <= 10
-        assert fullest(weighed, limits[1]) <= 30
-    await queue.done(history.held)
-    for _ in range(math.ceil(history.cost / 8) + 10):  # each starts as soon as its cost fits
+        await work.step()
+    for instants in work.instants(per, by_cost=True).values():
+        assert fullest(instants, limits[0]) <= 10
+        assert fullest(instants, limits[1]) <= 30
+    await queue.done(work.held)
+    for _ in range(math.ceil(work.cost / 8) + 10):  # each starts as soon as its cost fits
         await started(queue)
         await move_clock(queue, 1)
         await queue.reap()

@@ -9,7 +9,7 @@ from claimq import Done, Limit, NewItem, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from claimq.model import Claim
 from claimq.waiting.reasons import WaitReason
-from testkit.checkers.starts import fullest
+from testkit.checkers.starts import RandomClaims, fullest
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import lengths, texts
 from testkit.queues.script_calls import claim_once
@@ -301,36 +301,30 @@ async def test_a_queue_whose_limits_are_gone_keeps_no_state_of_them(
 async def test_in_every_window_no_more_items_of_a_key_start_than_its_limits_allow(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    randomly = random.Random(7)
+    work = RandomClaims(queue, other_worker)
     bound, rate = 2, Limit("api", rate="7/s", burst=3, per="key")
     await queue.update_policy(limits=[rate, Limit("slots", busy=bound, per="key")], busy_expiry=DAY)
     await queue.enqueue_many(NewItem(f"{n}", key=f"k{n % 5}", client=f"c{n % 3}") for n in range(1500))
-    starts: dict[str, tuple[str, float]] = {}
-    busy: list[Claim] = []
     for _ in range(600):
-        await move_clock(queue, randomly.choice([0, 0.001, 0.02, 0.1, 0.1428, 0.4, 1.5]))
-        match randomly.randrange(6):
+        await work.wait(0, 0.001, 0.02, 0.1, 0.1428, 0.4, 1.5)
+        match work.choose.randrange(6):
             case 0 | 1 | 2:
-                claims = await randomly.choice([queue, other_worker]).claim(randomly.randint(1, 8), wait=0)
-                busy += claims
-                starts |= {claim.token: (claim.item.key or "", claim.claimed_at) for claim in claims}
-            case 3 if busy:
-                claim = busy.pop(randomly.randrange(len(busy)))
-                await queue.unclaim(claim)
-                del starts[claim.token]
-            case 4 if busy:
-                await queue.fail(busy.pop(), "no", permanent=True)
+                await work.claim(8)
+            case 3 if work.held:
+                await work.unclaim()
+            case 4 if work.held:
+                await queue.fail(work.held.pop(), "no", permanent=True)
             case _:
-                if busy:
-                    claim = busy.pop(randomly.randrange(len(busy)))
-                    _, claims = await next_claims(queue).done_and_claim([claim], randomly.randint(1, 3))
-                    busy += claims
-                    starts |= {claim.token: (claim.item.key or "", claim.claimed_at) for claim in claims}
-        in_progress = [claim.item.key for claim in busy]
+                if work.held:
+                    most = work.choose.randint(1, 3)
+                    _, claims = await next_claims(queue).done_and_claim([work.pop()], most)
+                    work.note(claims)
+        in_progress = [claim.item.key for claim in work.held]
         assert all(in_progress.count(key) <= bound for key in in_progress)
-    assert len(starts) > 150
-    for key in {key for key, _ in starts.values()}:
-        assert fullest((round(at * 1000) for name, at in starts.values() if name == key), rate) <= 3
+    starts_of_keys = work.instants("key")
+    assert sum(map(len, starts_of_keys.values())) > 150
+    for instants in starts_of_keys.values():
+        assert fullest(instants, rate) <= 3
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,6 +1,5 @@
 """Limits of the policy: in every window at most so many items start, and no more are in progress."""
 
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ from claimq import Done, Limit, NewItem, ReliableQueue, State
 from claimq.internals.next_claims import next_claims
 from claimq.model import Claim
 from claimq.redis_store.scripts import Arg
-from testkit.checkers.starts import fullest
+from testkit.checkers.starts import RandomClaims, fullest
 from testkit.queues.clock import move_clock
 from testkit.servers.server import Server
 
@@ -196,35 +195,27 @@ def _twice(queue: ReliableQueue) -> Callable[[list[Arg]], Awaitable[list[Any]]]:
 async def test_in_every_window_no_more_items_start_than_the_rate_allows(
     queue: ReliableQueue, other_worker: ReliableQueue, clients: bool
 ) -> None:
-    randomly = random.Random(7)
+    work = RandomClaims(queue, other_worker)
     await queue.enqueue_many(
         NewItem(f"{number}", client=f"c{number % 7}" if clients else None) for number in range(900)
     )
     busy, rate = 9, Limit("api", rate="7/s", burst=6)
     await queue.update_policy(limits=[rate, Limit("licences", busy=busy)])
-    started: dict[str, float] = {}
-    held: list[Claim] = []
     for _ in range(600):
-        await move_clock(queue, randomly.choice([0, 0.001, 0.02, 0.1, 0.1428, 0.4, 1.5]))
-        match randomly.randrange(5):
+        await work.wait(0, 0.001, 0.02, 0.1, 0.1428, 0.4, 1.5)
+        match work.choose.randrange(5):
             case 0 | 1 | 2:
-                claims = await randomly.choice([queue, other_worker]).claim(randomly.randint(1, 8), wait=0)
-                held += claims
-                started |= {claim.token: claim.claimed_at for claim in claims}
-            case 3 if held:
-                ended = [
-                    held.pop(randomly.randrange(len(held))) for _ in range(randomly.randint(1, len(held)))
-                ]
-                await queue.unclaim(ended)
-                for claim in ended:
-                    del started[claim.token]
+                await work.claim(8)
+            case 3 if work.held:
+                await work.unclaim(work.choose.randint(1, len(work.held)))
             case _:
-                if held:
-                    await queue.done(held.pop(randomly.randrange(len(held))))
+                if work.held:
+                    await queue.done(work.pop())
         lengths = await queue.lengths()
-        assert lengths[State.BUSY] == len(held) <= busy
-    assert fullest((round(at * 1000) for at in started.values()), rate) <= 6
-    assert len(started) > 100
+        assert lengths[State.BUSY] == len(work.held) <= busy
+    (instants,) = work.instants("queue").values()
+    assert fullest(instants, rate) <= 6
+    assert len(instants) > 100
 
 
 async def test_a_limit_that_is_raised_or_lowered_applies_at_once(

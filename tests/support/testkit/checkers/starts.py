@@ -1,16 +1,20 @@
-"""What a server's append-only file says of the starts of items: no model, no client, and no process that was killed.
+"""Starts of items: those that a server's append-only file has (no model, no client, and no process that was killed),
+and those of random claims.
 
 A start is a claim that was not given back before its app began. Its instant is that of the queue's clock, in ms.
 """
 
 import json
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claimq import Limit
+from claimq import Limit, ReliableQueue
 from claimq.limits import rate_of
+from claimq.model import Claim
+from testkit.queues.clock import move_clock
 
 Words = list[bytes]
 MULTI, EXEC = b"MULTI", b"EXEC"
@@ -68,6 +72,50 @@ def fullest(instants: Iterable[int], limit: Limit) -> float:
         level = max(0, level - (at - before) * number) + period
         peak, before = max(peak, level), at
     return peak / period
+
+
+class RandomClaims:
+    """Claims of these workers at random instants. ``held``: those in progress; ``choose``: what is random."""
+
+    def __init__(self, *workers: ReliableQueue, seed: int | str = 7) -> None:
+        self.choose = random.Random(seed)
+        self.held: list[Claim] = []
+        self._workers = workers
+        self._starts: dict[str, Claim] = {}
+
+    async def wait(self, *seconds: float) -> None:
+        """Moves the clock by one of these."""
+        await move_clock(self._workers[0], self.choose.choice(seconds))
+
+    async def claim(self, most: int) -> None:
+        """Claims 1 to ``most`` items."""
+        self.note(await self.choose.choice(self._workers).claim(self.choose.randint(1, most), wait=0))
+
+    def note(self, claims: Iterable[Claim]) -> None:
+        """Notes claims that were made."""
+        for claim in claims:
+            self.held.append(claim)
+            self._starts[claim.token] = claim
+
+    def pop(self) -> Claim:
+        """One that is in progress, to be ended."""
+        return self.held.pop(self.choose.randrange(len(self.held)))
+
+    async def unclaim(self, count: int = 1) -> None:
+        """Gives so many back: they are no starts."""
+        claims = [self.pop() for _ in range(count)]
+        await self._workers[0].unclaim(claims)
+        for claim in claims:
+            del self._starts[claim.token]
+
+    def instants(self, per: str, *, by_cost: bool = False) -> dict[str, list[int]]:
+        """Those of the queue, or of each client or key; by cost one for each unit of it."""
+        instants: dict[str, list[int]] = {}
+        for claim in self._starts.values():
+            name = getattr(claim.item, per, "") or ""
+            at = round(claim.claimed_at * 1000)
+            instants.setdefault(name, []).extend([at] * (claim.item.cost if by_cost else 1))
+        return instants
 
 
 def _steps(folder: Path) -> Iterator[list[Words]]:

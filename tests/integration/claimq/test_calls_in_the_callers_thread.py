@@ -10,7 +10,7 @@ import pytest
 import redis.exceptions
 
 import claimq.blocking
-from claimq import ItemTooLarge, Outcome, Policy, RedisSettings, State, StoreMisused, StoreUnavailable
+from claimq import ItemTooLarge, Limit, Outcome, Policy, RedisSettings, State, StoreMisused, StoreUnavailable
 from claimq.blocking import BlockingQueue
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
@@ -103,6 +103,14 @@ def test_a_claim_waits_for_an_item_of_another_thread(valkey: Server) -> None:
         queue.enqueue("a")
         waiting.join()
         assert [claim.item.text for claim in claims] == ["a"]
+
+
+def test_a_claim_waits_until_a_rate_lets_the_next_item_start(valkey: Server) -> None:
+    with connected(valkey.url) as queue:
+        queue.set_policy(Policy(limits=[Limit("api", rate="20/s")]))
+        queue.enqueue_many(["a", "b", "c"])
+        claims = [claim for _ in range(3) for claim in queue.claim(wait=None)]
+    assert [claim.item.text for claim in claims] == ["a", "b", "c"]
 
 
 def test_threads_call_while_another_one_waits_for_its_reply(valkey: Server, proxy: FaultProxy) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import secrets
@@ -15,6 +14,7 @@ from typing import Any, Final
 from claimq import arguments
 from claimq.arguments import Duration, optional_seconds
 from claimq.codec import read_envelope
+from claimq.concurrency.without_loop import sleep
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim, construct
 from claimq.queue.index import note_use
@@ -118,7 +118,7 @@ class Claiming(QueuePart):
                 if pause > _TIMER_STEP:
                     pause -= _TIMER_STEP
                 else:
-                    await asyncio.sleep(pause - _SLEEP_STEP)
+                    await sleep(pause - _SLEEP_STEP)
                     pause = None
 
     async def _claim_once(self, count: int, pause: float | None, waits: float | None = None) -> Claimed:

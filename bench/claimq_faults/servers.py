@@ -144,7 +144,7 @@ class Clustered(Servers):
         at = self._at()
         old, new = self._pairs[at]
         old.kill9()
-        self._promote(new, "TAKEOVER")
+        self._cluster.take_over(new)
         old.start()
         self._pairs[at] = (new, old)
         wait_for_link(old)
@@ -157,7 +157,7 @@ class Clustered(Servers):
         wait_for_link(old)
 
     @staticmethod
-    def _promote(new: Server, *how: str) -> None:
+    def _promote(new: Server) -> None:
         """Orders it again where the server gave it up, as one does after 5 s on a busy machine."""
         ordered_at = float("-inf")
 
@@ -167,7 +167,7 @@ class Clustered(Servers):
                 return True
             if time.monotonic() > ordered_at + _ORDER_AGAIN:
                 ordered_at = time.monotonic()
-                new.call("CLUSTER", "FAILOVER", *how)
+                new.call("CLUSTER", "FAILOVER")
             return False
 
         eventually_sync(has_taken_over, why="the replica has taken over")

@@ -99,7 +99,7 @@ class ClusterWithReplica:
 
     def fail_over(self) -> None:
         self.primary.kill9()
-        self.replica.call("CLUSTER", "FAILOVER", "TAKEOVER")
+        self.cluster.take_over(self.replica)
 
     def close(self) -> None:
         self.cluster.close()

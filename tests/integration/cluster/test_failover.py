@@ -41,7 +41,7 @@ class Failovers:
     def fail_over(self, number: int) -> Server:
         """The primary dies, and its replica takes over."""
         self.primaries[number].kill9()
-        self.replicas[number].call("CLUSTER", "FAILOVER", "TAKEOVER")
+        self.cluster.take_over(self.replicas[number])
         return self.primaries[number]
 
     def close(self) -> None:

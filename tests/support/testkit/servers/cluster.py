@@ -1,5 +1,7 @@
 """A real cluster of three: slots given out by our own code, no tool of the servers' needed."""
 
+import re
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Self
@@ -13,6 +15,8 @@ from testkit.waiting import eventually_sync
 SLOTS = 16384
 NODE_TIMEOUT_MS = 15_000
 """A node that a busy machine does not run for some seconds does not take the cluster down."""
+_ANNOUNCE_AGAIN = 10.0
+"""Seconds."""
 
 
 class RedisCluster(Started):
@@ -102,12 +106,12 @@ class RedisCluster(Started):
                 return node
         raise LookupError(f"no node has slot {slot} of {key!r}")
 
-    def slots_of(self, node: Server) -> set[int]:
-        """The slots that a node serves by its own account."""
-        my_id = node.call("CLUSTER", "MYID")
-        ranges = node.call("CLUSTER", "SLOTS")
+    def slots_of(self, node: Server, *, said_by: Server | None = None) -> set[int]:
+        """The slots that a node serves by its own account, or by that of another one."""
+        node_id = node.call("CLUSTER", "MYID")
+        ranges = (said_by or node).call("CLUSTER", "SLOTS")
         assert isinstance(ranges, list)
-        return {number for one in ranges for number in _slots_of(one, my_id)}
+        return {number for one in ranges for number in _slots_of(one, node_id)}
 
     def move_slot(self, key: str, to: Server) -> None:
         """Moves the slot of `key`, with all that is in it, to another node: clients are redirected from then on."""
@@ -132,7 +136,7 @@ class RedisCluster(Started):
         )
 
     def add_replica(self, of: Server) -> Server:
-        """Starts a node that follows one of the primaries, and waits until it does.
+        """Starts a node that follows one of the primaries, and waits until it does and every node knows it.
 
         It takes over only when a test asks for it: a primary that a loaded machine lets wait for longer than the node
         timeout stays the primary.
@@ -147,7 +151,45 @@ class RedisCluster(Started):
         eventually_sync(lambda: of_id in _bytes(replica.call("CLUSTER", "NODES")))
         replica.call("CLUSTER", "REPLICATE", of_id)
         eventually_sync(lambda: b"master_link_status:up" in _bytes(replica.call("INFO", "replication")))
+        line = re.compile(_bytes(replica.call("CLUSTER", "MYID")) + rb" \S+ \S*\bslave\b\S* " + of_id)
+        eventually_sync(
+            lambda: all(line.search(_bytes(node.call("CLUSTER", "NODES"))) for node in self._running()),
+            why="every node of the cluster knows the replica",
+        )
         return replica
+
+    def take_over(self, replica: Server) -> None:
+        """A replica whose primary is dead becomes the primary. Waits until every node that runs says so.
+
+        What some nodes have not learned after some seconds is announced again, as an administrator would.
+        """
+        replica.call("CLUSTER", "FAILOVER", "TAKEOVER")
+        announced_at = time.monotonic()
+
+        def is_known() -> bool:
+            nonlocal announced_at
+            slots = self.slots_of(replica)
+            views = {node.port: self._view(node, replica, slots) for node in self._running()}
+            if time.monotonic() > announced_at + _ANNOUNCE_AGAIN:
+                announced_at = time.monotonic()
+                replica.call("CLUSTER", "BUMPEPOCH")
+            assert set(views.values()) == {""}, f"{replica.port} has {len(slots)} slots: {views}"
+            return True
+
+        eventually_sync(is_known, why="every node knows the new primary", needs=[replica])
+
+    def _running(self) -> list[Server]:
+        return [node for node in (*self.nodes, *self.replicas) if node.is_running]
+
+    def _view(self, node: Server, primary: Server, slots: set[int]) -> str:
+        """What a node says of its cluster; nothing where it serves, and knows this primary of these slots."""
+        if (
+            slots
+            and b"cluster_state:ok" in self._info(node)
+            and self.slots_of(primary, said_by=node) == slots
+        ):
+            return ""
+        return _bytes(node.call("CLUSTER", "NODES")).decode()
 
     def close(self) -> None:
         """Kills all nodes and removes their directories."""

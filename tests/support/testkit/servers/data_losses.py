@@ -161,12 +161,4 @@ class TakenOver:
     def lose(self) -> None:
         """The primary dies and the replica takes its slots."""
         self._owner.kill9()
-        self._replica.call("CLUSTER", "FAILOVER", "TAKEOVER")
-        left = [node for node in self._cluster.nodes if node is not self._owner]
-        eventually_sync(lambda: all("cluster_state:ok" in _state(one) for one in left))
-
-
-def _state(node: Server) -> str:
-    text = node.call("CLUSTER", "INFO")
-    assert isinstance(text, bytes)
-    return text.decode()
+        self._cluster.take_over(self._replica)

@@ -8,6 +8,8 @@ import pytest
 
 import claimq as library
 from claimq_admin.changes.local_user import local_user
+from claimq_admin.errors import USAGE
+from testkit.programs.ports import free_port
 
 Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
@@ -82,3 +84,23 @@ def test_a_key_is_paused_and_shown_until_it_is_resumed(on: Claimq, queue_do: Que
     assert "client and key are both given" in on("pause", "q", "--key", "a", "--client", "b").err
     assert on("resume", "q", "--key", "acme's").out == "q: the key acme's resumed\n"
     assert len(queue_do(lambda queue: queue.claim(1, wait=0))) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("pause", "q"), ("limits", "q", "set", "api:rate=1/s")], ids=["pause", "limits"]
+)
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (("--for", "1,5h"), "1,5h"),
+        (("--until", "25:00"), "write a time of day from 00:00 to 23:59"),
+        (("--for", "1h", "--until", "14:00"), "give one of them"),
+    ],
+    ids=["duration", "time", "both"],
+)
+def test_a_wrong_end_is_refused_before_the_command_connects(
+    claimq: Claimq, words: tuple[str, ...], end: tuple[str, ...], message: str
+) -> None:
+    refused = claimq(*words, *end, "--redis", f"redis://127.0.0.1:{free_port()}/0")
+    assert refused.code == USAGE
+    assert message in refused.err

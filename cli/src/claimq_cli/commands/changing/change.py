@@ -12,6 +12,7 @@ from claimq.model import State
 from claimq.waiting.texts import pause_text
 from claimq_admin.changes.queue_admin import WORKER_DIED, QueueAdmin
 from claimq_admin.errors import NOT_DONE, CommandError
+from claimq_admin.instants import parse_end
 from claimq_admin.reads.owners import owner_note
 from claimq_admin.text import count
 from claimq_cli.commands.changing.interruptible import interruptible
@@ -45,6 +46,7 @@ async def pause(
 
     With -o json: `{"queue", "client", "key", "paused"}`.
     """
+    parse_end(until, within, now=0.0)  # a wrong one ends the command before it connects
     async with context.admin(name) as admin:
         note = owner_note(await admin.owner())
         await interruptible(

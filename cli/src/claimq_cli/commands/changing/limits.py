@@ -8,6 +8,7 @@ import click
 
 from claimq.limits import Limit
 from claimq_admin.changes.queue_admin import QueueAdmin, check_limit_change
+from claimq_admin.instants import parse_end
 from claimq_admin.reads import documents
 from claimq_admin.text import iso_instant
 from claimq_cli.commands.changing.interruptible import interruptible
@@ -47,8 +48,9 @@ async def limits(
     With -o json: `{"queue", "limits": [{"name", "per", "rate", "burst", "busy", "unit", "startable", "until", "by",
     "reason"}], "startable", "next_start_in", "waiting", "in_progress"}`.
     """
-    if action != "show" or limit:
-        check_limit_change(action, limit)  # a wrong one ends the command before it connects
+    if action != "show" or limit:  # wrong words end the command before it connects
+        check_limit_change(action, limit)
+        parse_end(until, within, now=0.0)
     async with context.admin(name) as admin:
         if action != "show":
             await interruptible(

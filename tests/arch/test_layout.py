@@ -25,8 +25,6 @@ MOST_MODULES, MOST_METHODS = 14, 20
 CLASSES_NOT_YET = {
     "AppProtocol": 33,
     "BoundedProtocol": 31,
-    "CallersConnection": 37,
-    "Connection": 34,
 }
 """With more, and how many, exactly: lower it with each that gets smaller, and never raise it."""
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "shared", "lib"}

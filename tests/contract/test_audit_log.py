@@ -124,7 +124,7 @@ async def test_what_another_client_put_into_the_log_stops_no_reader(
 
 async def test_the_script_bounds_an_entry(store: claimq.Server, queue: ReliableQueue) -> None:
     connection = store._connection
-    with connection.lane() as call, pytest.raises(StoreMisused, match="record_action"):
+    with connection.lanes.new_call() as call, pytest.raises(StoreMisused, match="record_action"):
         await connection.run("record_action", ["cq:{q}:main"], [*call, "x" * 4097, 0])
     assert await queue.audit_log() == []
 

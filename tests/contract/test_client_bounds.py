@@ -179,7 +179,7 @@ async def test_an_item_in_progress_counts_when_its_lease_was_lost_and_is_mended(
 
 async def words(queue: ReliableQueue) -> list[str | int]:
     """Of a claim call of this worker."""
-    lane = queue._connection.take_lane()
+    lane = queue._connection.lanes.take()
     return [*lane, queue.worker, 5, "nonce000", queue._connection.incarnations["cq:{q}:main"]]
 
 

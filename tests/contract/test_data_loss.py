@@ -103,7 +103,7 @@ async def test_a_repeated_claim_call_finds_nothing_of_other_data(
 ) -> None:
     """The reply that the server kept names tokens, and those of a recreated queue are others."""
     connection = store._connection
-    call = connection.take_lane()
+    call = connection.lanes.take()
     await queue.enqueue("old")
     await queue.claim(wait=0)
     await queue.enqueue("old")
@@ -128,11 +128,11 @@ async def test_a_withdrawn_claim_that_arrives_after_the_loss_claims_nothing(
     if before != "first":
         await queue.claim(wait=0)
     connection = store._connection
-    late = connection.take_lane()
+    late = connection.lanes.take()
     known = connection.incarnations.get("cq:{q}:main", "")
-    await connection.run("withdraw", ["cq:{q}:main"], [*connection.next_on_lane(late), late[2]])
+    await connection.run("withdraw", ["cq:{q}:main"], [*connection.lanes.next_on(late), late[2]])
     await lose_all(server, queue, how)
-    server.call("DEL", f"cq:{{q}}:calls:{connection.instance}")
+    server.call("DEL", f"cq:{{q}}:calls:{connection.lanes.instance}")
     await store.queue("q", worker="another").enqueue("new")
     async with claimq.connect(settings=patient(server.url)) as another:
         claims = await another.queue("q", worker="w2").claim(wait=0)
@@ -148,8 +148,10 @@ async def test_a_first_claim_that_arrives_after_the_loss_claims_nothing(
     server: Server, store: claimq.Server, queue: ReliableQueue, others: str
 ) -> None:
     """Also where no claim has named the new data yet."""
-    late = store._connection.take_lane()
-    await store._connection.run("withdraw", ["cq:{q}:main"], [*store._connection.next_on_lane(late), late[2]])
+    late = store._connection.lanes.take()
+    await store._connection.run(
+        "withdraw", ["cq:{q}:main"], [*store._connection.lanes.next_on(late), late[2]]
+    )
     server.call("FLUSHALL")
     await queue.enqueue("new")
     if others == "claimed":
@@ -188,7 +190,7 @@ async def test_a_claim_sent_to_a_server_that_was_replaced_claims_nothing_of_the_
         queue, connection = store.queue("q", worker="w1"), store._connection
         await queue.enqueue_many(["a", "b"])
         await queue.claim(wait=0)
-        late, known = connection.take_lane(), connection.incarnations["cq:{q}:main"]
+        late, known = connection.lanes.take(), connection.incarnations["cq:{q}:main"]
         durable.kill9()
         durable.start()
         await queue.enqueue("c")
@@ -294,8 +296,8 @@ async def test_a_withdrawn_claim_takes_items_of_restored_keys_until_its_lease_en
     await queue.enqueue("a")
     await queue.unclaim(await queue.claim(wait=0))
     connection, copies = store._connection, copies_of_keys(server)
-    late = connection.take_lane()
-    await connection.run("withdraw", ["cq:{q}:main"], [*connection.next_on_lane(late), late[2]])
+    late = connection.lanes.take()
+    await connection.run("withdraw", ["cq:{q}:main"], [*connection.lanes.next_on(late), late[2]])
     words: list[str | int] = [*late, "w1", 1, "AAAAAAAA", connection.incarnations["cq:{q}:main"]]
     with pytest.raises(StoreUnavailable, match="a later call on the same lane has run"):
         await connection.run("claim", ["cq:{q}:main"], words)

@@ -150,7 +150,7 @@ async def test_a_client_of_any_language_may_name_a_claim_twice_and_it_ends_once(
     tokens = [one.token, two.token, one.token, "w1/77.AAAAAAAA", two.token]
     words: list[str | int] = ["fail", "no", "", ""] if script == "give_back" else []
     connection = queue._connection
-    with connection.lane() as call:
+    with connection.lanes.new_call() as call:
         words = [*([] if script == "renew" else call), *words, 1, "w1", len(tokens), *tokens]
         reply = await connection.run(script, ["cq:{q}:main"], words)
     word = {"done": "done", "give_back": "requeued", "renew": "renewed"}[script]

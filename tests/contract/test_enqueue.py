@@ -265,9 +265,9 @@ async def test_a_due_time_that_is_no_number_is_refused_before_anything_is_writte
     (claim,) = await queue.claim(wait=0)
     before, connection = contents(server), store._connection
     group: list[str | int] = [1, 0, "-", due, "", 1, 1, "new", "payload"]
-    with connection.lane() as call, pytest.raises(StoreMisused):
+    with connection.lanes.new_call() as call, pytest.raises(StoreMisused):
         await connection.run("enqueue", ["cq:{q}:main"], [*call, *group])
     group[1] = 1
-    with connection.lane() as call, pytest.raises(StoreMisused):
+    with connection.lanes.new_call() as call, pytest.raises(StoreMisused):
         await connection.run("done_enqueue", ["cq:{q}:main"], [*call, 1, "w1", 1, claim.token, *group])
     assert changes(before, contents(server)) == {}

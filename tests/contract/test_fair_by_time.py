@@ -26,7 +26,7 @@ async def by_time(queue: Queue) -> None:
 
 
 def clock_of(queue: Queue) -> FrozenClock:
-    clock = queue._connection.shared
+    clock = queue._connection.clients.shared
     assert isinstance(clock, FrozenClock)
     return clock
 
@@ -236,7 +236,7 @@ async def test_a_claim_corrects_the_tags_of_few_clients_that_owe_time(queue: Rel
         claims += await queue.claim(500, wait=0)
     assert len({claim.item.client for claim in claims}) == len(names)
     await end(claims, 25_000)
-    lane, known = queue._connection.take_lane(), queue._connection.incarnations["cq:{q}:main"]
+    lane, known = queue._connection.lanes.take(), queue._connection.incarnations["cq:{q}:main"]
     reply = await queue._connection.run("claim", ["cq:{q}:main"], [*lane, "w1", 1, "nonce-12", known])
     assert reply[0] == b"AGAIN"
     assert len(await queue.claim(1, wait=0)) == 1

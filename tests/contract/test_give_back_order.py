@@ -91,7 +91,7 @@ async def test_where_stats_is_lost_and_the_clock_went_back_only_the_order_is_ope
     await queue.enqueue_many(list("abc"))
     await queue.unclaim(await claimed(queue, 1))
     server.call("DEL", "cq:{q}:stats")
-    clock = queue._connection.shared
+    clock = queue._connection.clients.shared
     assert isinstance(clock, FrozenClock)
     clock.now["q"] -= 3_600_000
     for claim in await claimed(queue, 2):

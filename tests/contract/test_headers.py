@@ -150,7 +150,7 @@ async def test_the_scripts_refuse_options_that_no_reader_takes(
     server: Server, store: claimq.Server, options: str
 ) -> None:
     before, connection = contents(server), store._connection
-    with connection.lane() as call:
+    with connection.lanes.new_call() as call:
         group: list[str | int] = [1, 0, "-", "", "p", 1, -2, '{"headers":["a","1"]}', "x", options, "y"]
         with pytest.raises(StoreMisused) as caught:
             await connection.run("enqueue", ["cq:{q}:main"], [*call, *group])

@@ -369,7 +369,7 @@ async def test_a_call_removes_a_bounded_number_of_lost_lists_while_items_wait_fo
     )
     server.call("DEL", *(f"cq:{{q}}:main:{client}" for n, client in enumerate(clients) if n % 60))
     incarnation = queue._connection.incarnations[queue._keys.main]
-    with queue._connection.lane() as identity:
+    with queue._connection.lanes.new_call() as identity:
         words: list[str | int] = [*identity, "w1", 1, "nonce-12", incarnation]
         reply = await queue._connection.run("claim", [queue._keys.main], words)
     assert reply == [b"AGAIN"]

@@ -17,7 +17,7 @@ async def look(queue: Queue) -> Snapshot:
 
 
 def move(queue: Queue, seconds: float) -> None:
-    clock = queue._connection.shared
+    clock = queue._connection.clients.shared
     assert isinstance(clock, FrozenClock)
     clock.move("q", round(seconds * 1000))
 

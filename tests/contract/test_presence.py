@@ -24,7 +24,7 @@ class Process:
     def __init__(self, server: Server, queue: ReliableQueue) -> None:
         self._server = server
         self._queue = queue
-        self.instance = queue._connection.instance
+        self.instance = queue._connection.lanes.instance
         self._channel = f"cq:{{q}}:present:{self.instance}"
         self._socket: Connection | None = None
 
@@ -140,7 +140,7 @@ async def test_only_the_claims_of_the_process_end_not_all_of_its_name(
     await process.announce()
     await queue.claim(1, wait=0)
     await process.die()
-    successor = claimq.connect(client=store._connection.shared).queue("q", worker="w1")
+    successor = claimq.connect(client=store._connection.clients.shared).queue("q", worker="w1")
     (kept,) = await successor.claim(1, wait=0)
     assert await sweep(queue, 1.0) == []
     assert await sweep(queue, 3.1) == [Verdict.REQUEUED]

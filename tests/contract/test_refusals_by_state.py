@@ -96,7 +96,7 @@ async def test_a_call_that_a_later_one_of_its_lane_has_overtaken_changes_nothing
     tokens = await _held(queue)
     connection = queue._connection
     await queue.fail(tokens[1], "broken", permanent=True)
-    connection._calls = {lane: number - 2 for lane, number in connection._calls.items()}
+    connection.lanes._calls = {lane: number - 2 for lane, number in connection.lanes._calls.items()}
     before = contents(server)
     with pytest.raises(StoreUnavailable, match="make the call again"):
         await (VERDICTS | OTHERS)[name](queue, tokens)
@@ -155,9 +155,7 @@ async def test_ids_that_are_all_known_add_nothing(server: Server, queue: Reliabl
     before = contents(server)
     again = await queue.enqueue_many([NewItem("c", id="two"), NewItem("d", id="one", client="ann")])
     assert again.ids == again.duplicates == ("two", "one")
-    kept = (
-        f"cq:{{q}}:calls:{queue._connection.instance}"  # the reply of the lane's last call, and nothing else
-    )
+    kept = f"cq:{{q}}:calls:{queue._connection.lanes.instance}"  # the reply of the lane's last call, and nothing else
     assert set(changes(before, contents(server))) <= {kept}
 
 

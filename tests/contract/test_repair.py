@@ -89,7 +89,7 @@ async def test_claims_beside_many_live_ones_ask_for_repair_now_and_then(queue: R
     await queue.enqueue_many(["x"] * 600)
     asked = 0
     for number in range(600):
-        with queue._connection.lane() as call:
+        with queue._connection.lanes.new_call() as call:
             args: list[str | int] = ["w1", 1, f"nonce{number:03}", incarnation]
             reply = await queue._connection.run("claim", [queue._keys.main], [*call, *args])
         asked += int(reply[1].split()[5]) >= 2

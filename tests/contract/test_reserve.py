@@ -19,7 +19,7 @@ TEN_MINUTES = 600_000
 
 
 def clock_of(queue: ReliableQueue) -> FrozenClock:
-    clock = queue._connection.shared
+    clock = queue._connection.clients.shared
     assert isinstance(clock, FrozenClock)
     return clock
 

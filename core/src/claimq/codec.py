@@ -83,6 +83,11 @@ def check_name(kind: str, name: str) -> str:
     return name
 
 
+def text_of(word: bytes | str) -> str:
+    """A name or another word in a reply of the server."""
+    return word.decode("utf-8", "replace") if isinstance(word, bytes) else word
+
+
 def part_of_queue(client: str | None, key: str | None) -> str:
     """What a pause is of, as the scripts name it: "queue", "client NAME" or "key KEY". Raises InvalidName, ValueError,
     and TypeError for anything but text."""

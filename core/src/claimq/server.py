@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from claimq.arguments import of_type, several
-from claimq.codec import name_part
+from claimq.codec import name_part, text_of
 from claimq.errors import NotReplicated, StoreMisused
 from claimq.internals.fsync_setting import fsync_warnings
 from claimq.internals.several_queues import used_names
@@ -21,7 +21,7 @@ from claimq.queue import index
 from claimq.queue.batches import batch_of, check_one_step
 from claimq.queue.producing import run_enqueue
 from claimq.redis_store.bounded_read import BoundedRead
-from claimq.redis_store.clients.opening import decodes_replies, is_synchronous
+from claimq.redis_store.clients.opening import decodes_replies, fields_of, is_synchronous
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.default_server import check_queue_of_local_mode, found_settings, url_in
 from claimq.redis_store.faults import NEEDS_CLUSTER
@@ -165,7 +165,7 @@ class Server:
             return await self._report()
 
     async def _report(self) -> ServerReport:
-        raw = await self._connection.info("", _PROBE)
+        raw = await self._connection.ask(_PROBE, "INFO")
         info = {key: text for key, value in raw.items() if _WORD.fullmatch(text := str(value))}
         flavour, version = await server_name(self._connection, _PROBE) or _name_in(info)
         warnings = [
@@ -174,7 +174,7 @@ class Server:
             *_memory_warnings(info),
         ]
         mode = info.get("redis_mode", info.get("server_mode", "standalone"))
-        if mode == "cluster" and not self._connection.is_cluster:
+        if mode == "cluster" and not self._connection.clients.are_for_cluster:
             warnings.append(ServerWarning("ClusterNotDeclared", NEEDS_CLUSTER))
         fsync, pauses = await self._fsync_setting()
         return ServerReport(
@@ -193,12 +193,16 @@ class Server:
         if self._is_config_hidden:
             return None, False
         try:
-            fsync = await self._connection.config_get("appendfsync", _PROBE)
-            pauses = await self._connection.config_get("no-appendfsync-on-rewrite", _PROBE) == "yes"
+            fsync = await self._setting("appendfsync")
+            pauses = await self._setting("no-appendfsync-on-rewrite") == "yes"
         except StoreMisused:
             self._is_config_hidden = True
             return None, False
         return fsync, pauses
+
+    async def _setting(self, name: str) -> str | None:
+        setting = fields_of(await self._connection.ask(_PROBE, "CONFIG GET", name)).get(name)
+        return text_of(setting) if isinstance(setting, bytes | str) else None
 
 
 _SNAPSHOT_FAILS = ServerWarning(

@@ -226,7 +226,7 @@ async def test_one_step_over_several_queues_is_bounded(
     assert len(await store.enqueue({f"q{number}": ["x"] for number in range(100)})) == 100
     keys = [f"cq:{{q{number}}}:main" for number in range(102)]
     before = contents(valkey)
-    with store._connection.lane() as call, pytest.raises(StoreMisused):
+    with store._connection.lanes.new_call() as call, pytest.raises(StoreMisused):
         await store._connection.run("enqueue", keys, [*call, 1, 0, "-", "", "p", 1, 1, "x"])
     assert contents(valkey) == before
     assert await queue.length() == 0

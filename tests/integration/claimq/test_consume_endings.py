@@ -106,7 +106,7 @@ async def test_the_first_error_lets_the_other_handlers_finish(queue: ReliableQue
 
 async def test_closing_the_server_ends_a_consume(store: claimq.Server, queue: ReliableQueue) -> None:
     consuming = asyncio.ensure_future(queue.consume(print))
-    await eventually(lambda: len(store._connection._clients) > 1)
+    await eventually(lambda: len(store._connection.clients._clients) > 1)
 
     await store.close()
 

@@ -184,7 +184,7 @@ async def test_the_replies_of_a_process_that_is_gone_are_forgotten_after_an_hour
     valkey: Server, store: claimq.Server
 ) -> None:
     queue = store.queue("q", worker="w1")
-    calls = f"cq:{{q}}:calls:{queue._connection.instance}"
+    calls = f"cq:{{q}}:calls:{queue._connection.lanes.instance}"
     began = _now(valkey)
     await queue.enqueue("a")
     assert began <= _end(valkey, calls) - 3_600_000 <= _now(valkey)

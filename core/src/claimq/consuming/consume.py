@@ -122,8 +122,8 @@ class Consuming(Claiming, Settling):
         worker = main, self.worker
         connection.slots[worker] = connection.slots.get(worker, 0) + slots
         presence = None
-        if connection.shared is None:
-            presence = Presence(connection.settings, main, connection.instance, self.worker)
+        if connection.clients.shared is None:
+            presence = Presence(connection.settings, main, connection.lanes.instance, self.worker)
             presence.begin()
         try:
             yield

@@ -36,13 +36,14 @@ async def read_each(
     """Runs commands that only read and returns their replies: 1,000 in a round trip, or in one round trip to each node
     of a Redis Cluster. ``reads``: the main key of a queue and its command, or the arguments of ``lua``.
     ``note`` is called with each reply when it arrives. Raises the first error."""
-    if connection.is_cluster and connection.shared is not None:
+    are_for_cluster = connection.clients.are_for_cluster
+    if are_for_cluster and connection.clients.shared is not None:
         if lua is not None:
             return [await connection.run(lua.name, [key], words) for key, words in reads]
         return [await connection.read(key, *words) for key, words in reads]
     replies: list[Any] = []
     while page := reads[len(replies) : len(replies) + _TOGETHER]:
-        keys, commands_of = [key for key, _ in page], partial(_commands, page, lua, connection.is_cluster)
+        keys, commands_of = [key for key, _ in page], partial(_commands, page, lua, are_for_cluster)
         call = partial(
             opening.read_each, absent=absent_key(keys[0]), keys=keys, commands_of=commands_of, note=note
         )

@@ -9,6 +9,7 @@ from typing import Any
 from claimq.errors import ClaimqError, ScriptsRefused, UnknownReply
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.causes import named_commands
+from claimq.redis_store.clients.opening import fields_of
 from claimq.redis_store.connection import Connection
 
 _WORD = re.compile("[a-z0-9.-]{1,40}")
@@ -51,7 +52,7 @@ async def server_name(connection: Connection, main_key: str) -> tuple[str, ...]:
     ask."""
     try:
         with BoundedRead("HELLO", connection.settings.read_bounds):
-            fields = await connection.hello(main_key)
+            fields = fields_of(await connection.ask(main_key, "HELLO"))
     except ClaimqError:
         return ()
     name, version = _word(fields.get("server")), _word(fields.get("version"))

@@ -73,7 +73,7 @@ class WorkWatch:
         await asyncio.sleep(_GATHER_SECONDS)
         self._is_gathering = False
         queues = [watches[0].queue for name, watches in self._watches.items() if name not in self._covered]
-        most = 1 if self._connection.is_cluster else _MOST_QUEUES
+        most = 1 if self._connection.clients.are_for_cluster else _MOST_QUEUES
         for first in range(0, len(queues), most):
             self._start(self._wait(queues[first : first + most]))
 

@@ -38,7 +38,7 @@ class AuditLog(QueuePart):
         entry: dict[str, Any] = {name: text(name, value)[: _LONGEST[name]] for name, value in values.items()}
         entry["count"] = optional_count("count", count)
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        with self._connection.lane() as call:
+        with self._connection.lanes.new_call() as call:
             await self._connection.run("record_action", [self._keys.main], [*call, line, int(adds)])
 
     async def audit_log(self, count: int = 100, *, offset: int = 0) -> list[AuditRecord]:

@@ -94,7 +94,7 @@ class Stored(NamedTuple):
 async def call_enqueue(connection: Connection, main_keys: Sequence[str], words: Sequence[Arg]) -> Stored:
     """Enqueues batches for one or several queues in one atomic call. ``words``: those of all batches; each group begins
     with the position of its queue in ``main_keys``, from 1 (:func:`queue_words`)."""
-    with connection.lane() as call:
+    with connection.lanes.new_call() as call:
         reply, missing = await run_durably(connection, "enqueue", main_keys, (*call, *words))
     raise_refusal(reply, main_keys)
     numbers, duplicate_places, *_ = reply[1].split(b"|")

@@ -167,8 +167,8 @@ class Claiming(QueuePart):
     ) -> tuple[list[Any], str]:
         """One call. If it is cancelled or ends with StoreUnavailable, what it claimed goes back to the head of main."""
         identity, nonce, main = (
-            self._connection.take_lane(),
-            new_nonce(self._connection.instance),
+            self._connection.lanes.take(),
+            new_nonce(self._connection.lanes.instance),
             self._keys.main,
         )
         incarnation = self._connection.incarnations.get(main, "")
@@ -179,14 +179,14 @@ class Claiming(QueuePart):
         except BaseException as error:  # also an interrupt of the caller's thread
             in_outage = isinstance(error, StoreUnavailable)
             if isinstance(error, ClaimqError) and not in_outage:
-                self._connection.give_lane(identity)
+                self._connection.lanes.give(identity)
                 raise
             if in_outage:
                 self._fits = max(1, min(count, self._fits) // 4)  # the reply may be too large for this link
             lost = LostClaim(identity, main, self.worker, nonce)
             self._connection.lost_claims.recover(lost, in_outage=in_outage)
             raise
-        self._connection.give_lane(identity)
+        self._connection.lanes.give(identity)
         return reply, nonce
 
     def _limit(self) -> list[Arg]:
@@ -225,7 +225,7 @@ class Claiming(QueuePart):
                 f"{self._connection.settings.largest_item:,}; give the worker more memory, or make the item smaller"
             )
             words = TokenGroups.of([token]).words
-            with self._connection.lane() as call:
+            with self._connection.lanes.new_call() as call:
                 args = [*call, "permanent", error, "", "", *words]
                 await self._connection.run("give_back", [self._keys.main], args, use="verdicts")
 

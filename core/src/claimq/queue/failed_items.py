@@ -192,7 +192,7 @@ class FailedItems(QueuePart):
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:
         """Runs a script that returns a line of words and then rows."""
         with self._reading(name) as read:
-            with self._connection.lane() as call:
+            with self._connection.lanes.new_call() as call:
                 reply = await read.reply(self._connection.run(name, [self._keys.main], [*call, *args]))
             return reply[1].decode().split(), reply[2:]
 

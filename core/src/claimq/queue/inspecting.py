@@ -316,7 +316,7 @@ class Inspecting(Listing):
     async def server_memory(self) -> tuple[int, int]:
         """The used bytes of the queue's server and its ``maxmemory`` (0: none). O(1)."""
         with self._reading("INFO"):
-            info = await self._connection.info("memory", self._keys.main)
+            info = await self._connection.ask(self._keys.main, "INFO", "memory")
             used, limit = (str(info.get(field, "")) for field in ("used_memory", "maxmemory"))
             if not used.isdecimal():
                 raise StoreMisused(

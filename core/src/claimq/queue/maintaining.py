@@ -206,7 +206,7 @@ class Maintaining(QueuePart):
                 # Items that go to the head go there in reverse order.
                 last_first = kind is Reason.INTERRUPTED
                 part = tokens[-MOVES:] if last_first else tokens[:MOVES]
-                with self._connection.lane() as call:
+                with self._connection.lanes.new_call() as call:
                     args = [*call, worker, kind.value, message, *part]
                     reply = await read.reply(self._connection.run("release_worker", [self._keys.main], args))
                 requeued, delayed, failed, unclaimed, looked_at = map(int, reply[1].split())
@@ -232,7 +232,7 @@ class Maintaining(QueuePart):
         total = Removal()
         with self._reading("flush", keeps=False) as read:
             while total.more:
-                with self._connection.lane() as call:
+                with self._connection.lanes.new_call() as call:
                     reply = await read.reply(self._connection.run("flush", [self._keys.main], call))
                 total.add(reply[1])
         return total.by_state()
@@ -244,7 +244,7 @@ class Maintaining(QueuePart):
         O(clients), 6 ms at most; the server frees the items in the background.
         """
         check_name("client", client)
-        with self._reading("flush_client"), self._connection.lane() as call:
+        with self._reading("flush_client"), self._connection.lanes.new_call() as call:
             reply = await self._connection.run("flush_client", [self._keys.main], [*call, client])
             return int(reply[1])
 

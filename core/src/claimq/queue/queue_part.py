@@ -82,7 +82,7 @@ class QueuePart:
         total = Removal()
         with self._reading("delete", keeps=False) as read:
             while total.more:
-                with self._connection.lane() as call:
+                with self._connection.lanes.new_call() as call:
                     words = [*call, *args]
                     reply = await read.reply(self._connection.run("delete", [self._keys.main], words))
                 if reply[0] == b"OTHER":

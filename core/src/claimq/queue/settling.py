@@ -85,7 +85,7 @@ class Settling(QueuePart):
             for position, token in enumerate(part.sent, start=1):
                 for name, batch in followers[token]:
                     words += queue_words(batch, queues.setdefault(name, len(queues) + 1), position)
-            with self._connection.lane() as call:
+            with self._connection.lanes.new_call() as call:
                 keys, args = [Keys(name).main for name in queues], [*call, *part.words, *words]
                 reply, unconfirmed = await read.reply(
                     run_durably(self._connection, "done_enqueue", keys, args, use="verdicts")
@@ -219,7 +219,7 @@ class Settling(QueuePart):
                 verdicts: dict[str, str] = {}
                 part = groups
                 while True:
-                    with self._connection.lane() as call:
+                    with self._connection.lanes.new_call() as call:
                         args = [*call, *words, *part.words]
                         reply, unconfirmed = await read.reply(
                             run_durably(self._connection, name, [self._keys.main], args, use="verdicts")

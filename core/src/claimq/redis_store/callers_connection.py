@@ -67,8 +67,8 @@ class CallersConnection(Connection):
     """
 
     def __init__(self, shared: Connection, loop: BackgroundLoop) -> None:
-        self.share_lanes(shared)
         self.settings = shared.settings
+        self.lanes = shared.lanes
         self.durable = shared.durable
         self.incarnations, self.rated, self.slots = shared.incarnations, shared.rated, shared.slots
         self.noted_queues = shared.noted_queues
@@ -92,9 +92,6 @@ class CallersConnection(Connection):
         )
         return is_mine and not self._on_loop.is_closed
 
-    def notice_fork(self) -> None:
-        """Does nothing: the first try of each call notices it, and the event loop refuses all calls in the child."""
-
     async def run(
         self,
         name: str,
@@ -107,7 +104,7 @@ class CallersConnection(Connection):
         """See :meth:`Connection.run`. Suspends only on the event loop itself, in work that a call has left to it."""
         if self._loop.is_current:
             return await self._on_loop.run(name, keys, args, use=use, retry_for=retry_for)
-        self._on_loop.note_call(keys, args)
+        self.lanes.note_call(keys, args)
         began_at = time.monotonic()
         reply = self._first_try(("EVALSHA", script(name).sha, len(keys), *keys, *args))
         if reply is not None:
@@ -162,12 +159,12 @@ class CallersConnection(Connection):
             if interrupt is None and isinstance(error, ResponseError):
                 is_usable = socket is not None  # else the server has refused the connection
                 return None
-            self._on_loop.note_interrupted()
+            self.lanes.note_interrupted()
             if interrupt is not None:
                 raise interrupt from None
             return None
         except BaseException:
-            self._on_loop.note_interrupted()
+            self.lanes.note_interrupted()
             raise
         finally:
             is_kept = is_usable and not self._on_loop.is_closed
@@ -181,7 +178,7 @@ class CallersConnection(Connection):
 def _is_for(shared: Connection) -> bool:
     """Whether the connection is to a single server at a known address, and bounds no replies."""
     is_single = parse_url(shared.settings.url).mode not in ("cluster", "sentinel")
-    return is_single and shared.shared is None and shared.settings.largest_reply is None
+    return is_single and shared.clients.shared is None and shared.settings.largest_reply is None
 
 
 def _connected(settings: RedisSettings) -> Any:

@@ -43,10 +43,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
-from claimq.codec import check_name
+from claimq.codec import check_name, text_of
+from claimq.errors import ClaimqError
 
+_LISTED = 50
+_NOT_A_LIST = re.compile(r"WRONGTYPE \S+:(?:main|high|low):([!-~]{1,128}) is not a list")
+"""The error of length_of_list() in lib/levels.lua for a list of a client."""
 TYPES = {
     "main": "list",
     "high": "list",
@@ -93,9 +99,43 @@ def absent_key(main_key: str) -> str:
     return main_key.removesuffix("main") + "absent"
 
 
-def suspects(main_key: str, clients: Sequence[str], workers: Sequence[str], instance: str) -> dict[str, str]:
-    """Keys of the queue with that main key, and the type that each should have."""
-    base = main_key.removesuffix("main")
+async def keys_of_wrong_type(
+    command: Callable[..., Awaitable[Any]],
+    main_keys: Sequence[str],
+    args: Sequence[object],
+    reply: str,
+    instance: str,
+) -> dict[str, tuple[str, str]]:
+    """Finds keys of the queues that have a wrong type: key -> (its type, the type that it should have).
+
+    Checks a bounded number of keys: those of listed clients and workers, and of those that are named in a call's
+    ``args`` or in the error ``reply`` to it.
+    """
+    wrong_keys: dict[str, tuple[str, str]] = {}
+    names = [*_NOT_A_LIST.findall(reply[:1000]), *(arg for arg in args if isinstance(arg, str))]
+    short = [name for name in dict.fromkeys(names) if 0 < len(name) <= 200][:_LISTED]
+    for main in main_keys:
+        base = main.removesuffix("main")
+        clients, workers = [await _names_in(f"{base}{part}", command) for part in ("clients", "workers")]
+        for key, expected in _types(base, [*clients, *short], [*workers, *short], instance).items():
+            try:
+                kind = text_of(await command("TYPE", key))
+            except ClaimqError:  # not allowed or not reachable: the first error is the one to report
+                return wrong_keys
+            if kind not in (expected, "none"):
+                wrong_keys[key] = (kind, expected)
+    return wrong_keys
+
+
+async def _names_in(key: str, command: Callable[..., Awaitable[Any]]) -> list[str]:
+    try:
+        return [text_of(name) for name in await command("ZRANGE", key, 0, _LISTED)]
+    except ClaimqError:  # this key may have the wrong type itself
+        return []
+
+
+def _types(base: str, clients: Sequence[str], workers: Sequence[str], instance: str) -> dict[str, str]:
+    """Keys of the queue whose keys begin with ``base``, and the type that each should have."""
     return {
         **{base + part: kind for part, kind in TYPES.items()},
         **{f"{base}{part}:{client}": "list" for client in clients for part in ("main", "high", "low")},

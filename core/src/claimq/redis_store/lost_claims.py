@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
+from claimq.redis_store.lanes import Lanes
 from claimq.redis_store.scripts import Arg, Call
 from claimq.tokens import make_token
 
@@ -22,13 +23,12 @@ RETRY_FOR = 600.0
 """Seconds for which a recovery is retried through an outage; after that the lease decides."""
 
 
-class _Lanes(Protocol):
-    """The methods of the connection that a recovery uses."""
+class _Connection(Protocol):
+    """What a recovery uses of the connection."""
 
-    @property
-    def is_closed(self) -> bool: ...
-    def next_on_lane(self, call: Call) -> Call: ...
-    def give_lane(self, call: Call) -> None: ...
+    lanes: Lanes
+    is_closed: bool
+
     def in_background(self, work: Coroutine[Any, Any, None], *, close_waits: bool) -> asyncio.Task[None]: ...
     async def run(
         self, name: str, keys: Sequence[str], args: Sequence[Arg], *, use: str, retry_for: float | None
@@ -48,7 +48,7 @@ class LostClaim:
 class LostClaims:
     """The recoveries that run on one connection. Those of one queue run one after another."""
 
-    def __init__(self, connection: _Lanes) -> None:
+    def __init__(self, connection: _Connection) -> None:
         self._connection = connection
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -62,7 +62,7 @@ class LostClaims:
         count = len(self._running.get(lost.main_key, ()))
         limit = LIMIT_UNAVAILABLE if in_outage else LIMIT_CANCELLED
         if count >= limit or (in_outage and self._connection.is_closed):
-            self._connection.give_lane(lost.call)
+            self._connection.lanes.give(lost.call)
             return
         task = self._connection.in_background(self._recover(lost), close_waits=not in_outage)
         self._running.setdefault(lost.main_key, set()).add(task)
@@ -93,7 +93,7 @@ class LostClaims:
             async with self._locks.setdefault(lost.main_key, asyncio.Lock()):
                 await self._give_back(lost, await self._withdraw(lost))
         finally:
-            self._connection.give_lane(lost.call)
+            self._connection.lanes.give(lost.call)
 
     async def _withdraw(self, lost: LostClaim) -> list[str]:
         """Makes sure that the call runs no more; returns the tokens of what it claimed."""
@@ -113,7 +113,7 @@ class LostClaims:
 
     async def _run(self, name: str, lost: LostClaim, words: list[Arg]) -> Any:
         """Runs a script on the lane of the lost call: with a higher number, so that the call itself is refused."""
-        call = self._connection.next_on_lane(lost.call)
+        call = self._connection.lanes.next_on(lost.call)
         return await self._connection.run(
             name, [lost.main_key], [*call, *words], use="verdicts", retry_for=RETRY_FOR
         )

@@ -31,7 +31,7 @@ async def move_clock(queue: ReliableQueue, seconds: float, *, gap: bool = False)
     Forward, as if the queue had been in use all the time; with `gap` as if it had not (the server was down, or its
     clock was stepped). Backward, as if the server's clock had been stepped back. A frozen clock moves forward only.
     """
-    client = queue._connection.shared
+    client = queue._connection.clients.shared
     if isinstance(client, FrozenClock):
         client.move(queue.name, round(seconds * 1000), gap=gap)
         return

@@ -105,11 +105,11 @@ async def work(store: claimq.Server) -> None:
 async def present(queue: claimq.ReliableQueue) -> None:
     """The presence of a process that consumes."""
     connection, main = queue._connection, f"cq:{{{QUEUE}}}:main"
-    presence = Presence(connection.settings, main, connection.instance, queue.worker)
+    presence = Presence(connection.settings, main, connection.lanes.instance, queue.worker)
     try:
         async with presence._subscription():
             for is_here in (1, 0):
-                words = [connection.instance, queue.worker, is_here]
+                words = [connection.lanes.instance, queue.worker, is_here]
                 assert await connection.run("announce", [main], words) == [b"OK", is_here]
     except RedisError as error:
         raise translate(error, doing="presence") from error

@@ -39,7 +39,7 @@ class World:
 
     def key(self, part: str) -> str:
         queue = "cq:{other}:" if part.startswith("other:") else "cq:{q}:"
-        return queue + part.removeprefix("other:").replace("INSTANCE", self.store._connection.instance)
+        return queue + part.removeprefix("other:").replace("INSTANCE", self.store._connection.lanes.instance)
 
     def put_in_the_way(self, part: str) -> None:
         self.server.call("DEL", self.key(part))
@@ -49,8 +49,8 @@ class World:
         """An empty server, once what a claim found to be due has been done."""
         await asyncio.gather(*self.store._connection._background)
         self.server.call("FLUSHALL")
-        calls = self.store._connection._calls
-        self.store._connection._calls = {lane: number + 1 for lane, number in calls.items()}
+        calls = self.store._connection.lanes._calls
+        self.store._connection.lanes._calls = {lane: number + 1 for lane, number in calls.items()}
 
 
 Call = Callable[[], Awaitable[object]]

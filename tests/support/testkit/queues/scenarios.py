@@ -307,19 +307,21 @@ async def remove_failed(world: World) -> Call:
 @scenario("stats present")
 async def announce(world: World) -> Call:
     connection = world.store._connection
-    return lambda: connection.run("announce", ["cq:{q}:main"], [connection.instance, "w1", 0])
+    return lambda: connection.run("announce", ["cq:{q}:main"], [connection.lanes.instance, "w1", 0])
 
 
 @scenario(STATS_AND_CALLS)
 async def withdraw(world: World) -> Call:
     await _fill(world.first)
     connection = world.store._connection
-    claimed = connection.take_lane()
+    claimed = connection.lanes.take()
     await world.first.claim(1, wait=0)
     known = connection.incarnations["cq:{q}:main"]
-    await connection.run("claim", ["cq:{q}:main"], [*claimed, "w1", 1, new_nonce(connection.instance), known])
-    last = connection.next_on_lane(claimed)
-    connection.give_lane(claimed)
+    await connection.run(
+        "claim", ["cq:{q}:main"], [*claimed, "w1", 1, new_nonce(connection.lanes.instance), known]
+    )
+    last = connection.lanes.next_on(claimed)
+    connection.lanes.give(claimed)
     return lambda: connection.run("withdraw", ["cq:{q}:main"], [*last, claimed[2]])
 
 

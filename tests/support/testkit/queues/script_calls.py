@@ -17,7 +17,7 @@ async def run(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
 
 async def call(queue: ReliableQueue, name: str, *args: Any) -> list[Any]:
     """One call of a script that has an identity."""
-    with queue._connection.lane() as identity:
+    with queue._connection.lanes.new_call() as identity:
         return await run(queue, name, *identity, *args)
 
 

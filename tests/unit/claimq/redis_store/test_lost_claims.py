@@ -24,7 +24,7 @@ class Silent(Connection):
 
 
 def lost(connection: Connection) -> LostClaim:
-    return LostClaim(connection.take_lane(), "cq:{q}:main", "w", "AAAAAAAA")
+    return LostClaim(connection.lanes.take(), "cq:{q}:main", "w", "AAAAAAAA")
 
 
 def test_a_recovery_that_is_cancelled_before_it_began_leaves_nothing_behind() -> None:
@@ -59,10 +59,10 @@ async def test_recoveries_of_a_queue_run_one_after_another_and_are_bounded(
     for _ in range(5):
         await asyncio.sleep(0)
     assert connection.asked == 1
-    assert len({connection.take_lane()[1] for _ in range(5)}) == 5, (
+    assert len({connection.lanes.take()[1] for _ in range(5)}) == 5, (
         "the lanes beyond the limit are free again"
     )
-    assert connection.take_lane()[1] == limit + 5, "all others are held"
+    assert connection.lanes.take()[1] == limit + 5, "all others are held"
     await claims.close()
 
 
@@ -84,4 +84,4 @@ async def test_a_recovery_that_fails_frees_its_lane() -> None:
     claims = LostClaims(connection)
     claims.recover(lost(connection), in_outage=True)
     await claims.recovered("cq:{q}:main")
-    assert connection.take_lane()[1] == 0
+    assert connection.lanes.take()[1] == 0

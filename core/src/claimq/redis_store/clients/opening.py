@@ -23,6 +23,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError
 
 from claimq.address.redis_url import Endpoint, parse_url
+from claimq.codec import text_of
 from claimq.errors import StoreMisused
 from claimq.redis_store.clients.cluster_client import ClusterClient
 from claimq.redis_store.clients.direct_client import DirectClient
@@ -237,6 +238,4 @@ def fields_of(reply: Any) -> dict[str, Any]:
     pairs: dict[bytes | str, Any] = (
         reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=False))
     )
-    return {
-        name.decode("utf-8", "replace") if isinstance(name, bytes) else name: pairs[name] for name in pairs
-    }
+    return {text_of(name): pairs[name] for name in pairs}

@@ -40,6 +40,7 @@ TEXTS_OF = {
     "set_bound.lua": {"bound"},
     "slots.lua": {"q.stored_reserve"},
     "take.lua": {"park.score(client)"},
+    "workers.lua": {"first", "last"},
 }
 JOINED = re.compile(
     r"\.\. *(?:#[\w.]+|q\.(?:now|seq|first|same)\b|skip\b|looked_at\b|looked\b|count\b|item\.(?:delay|size)\b)"

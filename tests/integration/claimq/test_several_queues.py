@@ -9,14 +9,15 @@ from dataclasses import replace
 import pytest
 
 import claimq
-from claimq import Policy, State
+from claimq import NewItem, Policy, ReliableQueue, State
 from claimq.errors import ReadTooLarge, WrongKeyType
-from claimq.internals.several_queues import snapshots_of, used_names, workers_of_each
+from claimq.internals.several_queues import neighbours_of, snapshots_of, snapshots_with_workers, used_names
 from claimq.redis_store.bounded_read import ReadBounds
 from claimq_admin.server_choice import choose
 from claimq_cli.commands.options.sources import Source
 from testkit.faults.links import Request
 from testkit.faults.proxy import FaultProxy
+from testkit.queues.clock import move_clock
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.contents import reads_of
 from testkit.servers.patient import patient
@@ -36,37 +37,21 @@ async def test_many_queues_take_few_round_trips(valkey: Server) -> None:
         await store.queue("q007", worker="w1").claim(wait=0)
         before = reads_of(valkey)
         names = await store.queues()
-        snapshots = await snapshots_of(store.connection, names)
-        workers = await workers_of_each(store.connection, names)
+        statuses = await snapshots_with_workers(store.connection, names)
         assert reads_of(valkey) - before <= 60
         assert names == ["only-configured", *NAMES]
-        lengths = [snapshot.lengths[State.MAIN] for snapshot in snapshots[1:]]
+        lengths = [snapshot.lengths[State.MAIN] for snapshot, _ in statuses[1:]]
         assert lengths == [number % 3 + 1 - (number == 7) for number in range(300)]
-        held = {name: [(w.worker, w.busy) for w in some] for name, some in zip(names, workers, strict=True)}
+        held = {
+            name: [(worker.worker, worker.busy) for worker in workers]
+            for name, (_, workers) in zip(names, statuses, strict=True)
+        }
         assert {name: some for name, some in held.items() if some} == {"q007": [("w1", 1)]}
         assert await store.queues(only_existing=False) == names  # the name without a queue was removed
 
 
-async def test_no_script_runs_for_queues_that_have_no_workers(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        for name in NAMES[:20]:
-            await store.queue(name).enqueue("x")
-        for name in NAMES[:3]:
-            await store.queue(name, worker="w1").claim(wait=0)
-        await workers_of_each(store.connection, NAMES[:20])
-        valkey.call("CONFIG", "RESETSTAT")
-        workers = await workers_of_each(store.connection, NAMES[:20])
-        assert [[info.worker for info in some] for some in workers] == [["w1"]] * 3 + [[]] * 17
-        assert scripts_run(valkey) == 3
-
-
-def scripts_run(server: Server) -> int:
-    """How many scripts a server has run since its statistics were reset."""
-    return calls_of(server, "eval(?:sha)?")
-
-
 def calls_of(server: Server, command: str) -> int:
-    """The same of a command, scripts' calls too."""
+    """How many calls of a command, scripts' too, a server has run since its statistics were reset."""
     stats = server.call("INFO", "commandstats")
     assert isinstance(stats, bytes)
     return sum(map(int, re.findall(rb"cmdstat_%b:calls=(\d+)" % command.encode(), stats)))
@@ -84,6 +69,36 @@ async def test_the_first_of_many_queues_take_few_calls(valkey: Server) -> None:
         assert (names, calls_of(valkey, "zrange"), calls_of(valkey, "hlen")) == (NAMES[:3], 2, 6 + 3)
         lengths = await source.lengths(names)
         assert lengths == [{state: int(state is State.MAIN) for state in State}] * 3
+
+
+async def crowd(queue: ReliableQueue, size: int = 1) -> None:
+    """A client has ten claims and two others wait for 400 s."""
+    await queue.enqueue_many([NewItem("x" * size, client="acme") for _ in range(12)])
+    count = 0
+    while count < 10:
+        count += len(await queue.claim(10 - count, wait=0))
+    await queue.enqueue_many([NewItem("x", client=client) for client in ("ann", "bob")])
+    await move_clock(queue, 400)
+
+
+async def test_neighbours_alone_are_those_of_the_snapshot(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        await crowd(store.queue("a"))
+        await store.queue("b").enqueue("x", client="ann")
+        named = [
+            [neighbour.client for neighbour in some]
+            for some in await neighbours_of(store.connection, ["a", "b"])
+        ]
+        (neighbour,) = (await store.queue("a").snapshot(neighbours=True)).neighbours
+        assert named == [[neighbour.client], []] == [["acme"], []]
+
+
+async def test_no_large_item_is_read_for_a_sample_that_is_too_small(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        await crowd(store.queue("a"), size=2**18)
+        valkey.call("CONFIG", "RESETSTAT")
+        assert (await store.queue("a").snapshot(neighbours=True)).neighbours == ()
+        assert (calls_of(valkey, "hget"), calls_of(valkey, "hstrlen")) == (0, 9)
 
 
 async def test_a_queue_with_a_wrong_key_among_several_is_an_error(valkey: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from heapq import nlargest
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import claimq
 from claimq.address import local_mode
 from claimq.internals.operations import internals
-from claimq.internals.several_queues import snapshots_of, used_names, workers_of_each
+from claimq.internals.several_queues import neighbours_of, snapshots_of, snapshots_with_workers, used_names
 from claimq.model import Item, Located, Snapshot, State, WorkerInfo
 from claimq.redis_store.bounded_read import DEFAULT_BOUNDS, BoundedRead
 from claimq_admin.by_hand import is_by_hand
@@ -95,16 +96,19 @@ async def status_of(queue: claimq.ReliableQueue) -> tuple[Snapshot, list[WorkerI
 async def statuses_of(server: claimq.Server, names: Sequence[str]) -> list[tuple[Snapshot, list[WorkerInfo]]]:
     """As :func:`status_of`, of several queues with few round trips. Neighbours are read, with one round trip more, of
     the queues whose items wait longest for those in progress."""
-    snapshots = dict(zip(names, await snapshots_of(server.connection, names), strict=True))
-    delayed = [name for name, one in snapshots.items() if one.claimable and one.lengths[State.BUSY]]
-    delayed = nlargest(_MOST_WITH_NEIGHBOURS, delayed, lambda name: snapshots[name].ages[State.MAIN] or 0.0)
-    snapshots.update(
-        zip(delayed, await snapshots_of(server.connection, delayed, neighbours=True), strict=True)
-    )
-    workers = await workers_of_each(server.connection, names)
+    statuses = dict(zip(names, await snapshots_with_workers(server.connection, names), strict=True))
+    waits = {
+        name: snapshot.ages[State.MAIN] or 0.0
+        for name, (snapshot, _) in statuses.items()
+        if snapshot.claimable and snapshot.lengths[State.BUSY]
+    }
+    delayed = nlargest(_MOST_WITH_NEIGHBOURS, waits, waits.__getitem__)
+    for name, neighbours in zip(delayed, await neighbours_of(server.connection, delayed), strict=True):
+        snapshot, workers = statuses[name]
+        statuses[name] = replace(snapshot, neighbours=neighbours), workers
     return [
-        (snapshots[name], live_workers(_but_by_hand(some), snapshots[name].now))
-        for name, some in zip(names, workers, strict=True)
+        (snapshot, live_workers(_but_by_hand(workers), snapshot.now))
+        for snapshot, workers in map(statuses.__getitem__, names)
     ]
 
 

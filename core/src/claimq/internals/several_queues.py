@@ -7,16 +7,18 @@ from functools import partial
 from typing import Any
 
 from claimq.internals.owner import Owner, owner_on_record
+from claimq.limits import Neighbour
 from claimq.model import Snapshot, State, WorkerInfo
 from claimq.queue.inspecting import (
-    NEIGHBOURS_WORDS,
+    NEIGHBOURS_ALONE_WORDS,
     PARTS_OF_USE,
     SNAPSHOT_WORDS,
     WORKERS_WORDS,
     read_lengths,
     read_snapshot,
 )
-from claimq.queue.listing import read_workers
+from claimq.queue.listing import number_of_reply, read_workers
+from claimq.queue.queue_part import LAST_MS, read_neighbours
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.clients import opening
 from claimq.redis_store.connection import Connection
@@ -84,15 +86,32 @@ async def used_names(connection: Connection, names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in gone]
 
 
-async def snapshots_of(
-    connection: Connection, names: Sequence[str], *, neighbours: bool = False
-) -> list[Snapshot]:
-    """The snapshots of queues, in their order, with one call of :func:`read_each`. ``neighbours``: as for
-    :meth:`claimq.ReliableQueue.snapshot`."""
-    reads = [(Keys(name).main, NEIGHBOURS_WORDS if neighbours else SNAPSHOT_WORDS) for name in names]
+async def snapshots_of(connection: Connection, names: Sequence[str]) -> list[Snapshot]:
+    """The snapshots of queues, in their order, with one call of :func:`read_each`."""
+    return [read_snapshot(reply) for reply in await _snapshots(connection, names, SNAPSHOT_WORDS)]
+
+
+async def snapshots_with_workers(
+    connection: Connection, names: Sequence[str]
+) -> list[tuple[Snapshot, list[WorkerInfo]]]:
+    """As :func:`snapshots_of`, each with the workers of the queue: up to 1,000, otherwise as
+    :meth:`claimq.ReliableQueue.workers`."""
+    replies = await _snapshots(connection, names, WORKERS_WORDS)
+    return [(read_snapshot(reply), read_workers(reply[16])) for reply in replies]
+
+
+async def neighbours_of(connection: Connection, names: Sequence[str]) -> list[tuple[Neighbour, ...]]:
+    """The clients of queues that delay others, in the queues' order, with one call of :func:`read_each`."""
+    replies = await _snapshots(connection, names, NEIGHBOURS_ALONE_WORDS)
     return [
-        read_snapshot(reply) for reply in await _bounded(connection, "snapshot", reads, script("snapshot"))
+        read_neighbours(sample, number_of_reply(now, LAST_MS), number_of_reply(busy))
+        for now, busy, sample in replies
     ]
+
+
+async def _snapshots(connection: Connection, names: Sequence[str], words: Sequence[Arg]) -> list[Any]:
+    reads = [(Keys(name).main, words) for name in names]
+    return await _bounded(connection, "snapshot", reads, script("snapshot"))
 
 
 async def lengths_of(connection: Connection, names: Sequence[str]) -> list[dict[State, int]]:
@@ -100,18 +119,6 @@ async def lengths_of(connection: Connection, names: Sequence[str]) -> list[dict[
     server's time of :func:`snapshots_of`."""
     reads: list[tuple[str, Sequence[Arg]]] = [(Keys(name).main, []) for name in names]
     return [read_lengths(reply) for reply in await _bounded(connection, "lengths", reads, script("lengths"))]
-
-
-async def workers_of_each(connection: Connection, names: Sequence[str]) -> list[list[WorkerInfo]]:
-    """The workers of queues, in their order: up to 1,000 of each, otherwise as
-    :meth:`claimq.ReliableQueue.workers`. It calls :func:`read_each` twice, and queues without workers take little time
-    of the server."""
-    sizes = [(Keys(name).main, ("ZCARD", Keys(name)["workers"])) for name in names]
-    counts = await _bounded(connection, "workers", sizes)
-    staffed = [name for name, count in zip(names, counts, strict=True) if count]
-    reads = [(Keys(name).main, WORKERS_WORDS) for name in staffed]
-    replies = dict(zip(staffed, await _bounded(connection, "workers", reads, script("workers")), strict=True))
-    return [read_workers(replies.get(name, [])) for name in names]
 
 
 async def owners_of_each(connection: Connection, names: Sequence[str]) -> list[Owner | None]:

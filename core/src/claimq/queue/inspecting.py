@@ -10,7 +10,6 @@ from claimq.arguments import Instant, choice, instant, of_type, text
 from claimq.codec import check_name
 from claimq.errors import SearchEnded, StoreMisused
 from claimq.model import COUNTERS, ClientInfo, Located, Snapshot, State, WorkerInfo
-from claimq.queue.failed_items import read_fields
 from claimq.queue.listing import Listing, number_of_reply, read_workers
 from claimq.queue.queue_part import (
     LAST_MS,
@@ -30,8 +29,9 @@ _STRETCH, _FIRST_ITEMS = 1000, 500
 LOOK_AHEAD = 15.0
 """Seconds within which delayed items count as due soon."""
 SNAPSHOT_WORDS: list[Arg] = [round(LOOK_AHEAD * 1000)]
-NEIGHBOURS_WORDS: list[Arg] = [*SNAPSHOT_WORDS, 1]
-WORKERS_WORDS: list[Arg] = [0, BATCH]
+NEIGHBOURS_WORDS: list[Arg] = [*SNAPSHOT_WORDS, "neighbours"]
+NEIGHBOURS_ALONE_WORDS: list[Arg] = [0, "alone"]
+WORKERS_WORDS: list[Arg] = [*SNAPSHOT_WORDS, "workers"]
 PARTS_OF_USE = (("HLEN", "stats"), ("HLEN", "config"), ("LLEN", "main"), ("ZCARD", "workers"))
 """A queue has been used if one of these is not 0."""
 
@@ -343,7 +343,8 @@ def read_snapshot(reply: Any) -> Snapshot:
         State.FAILED: _age(now, reply[7]),
     }
     oldest_claim, oldest_item = (raw.decode("utf-8", "replace") for raw in reply[11:13])
-    hold, stats = read_hold(reply[9], now), read_fields(reply[16:])
+    hold, words = read_hold(reply[9], now), reply[17].decode("utf-8", "replace").split("\0")
+    stats = dict(zip(words[::2], words[1::2], strict=False))
     moved = max(counter(stats.get("number")) // 1000, counter(stats.get("longest_at")))
     return Snapshot(
         now=now / 1000,

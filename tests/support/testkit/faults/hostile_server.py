@@ -54,7 +54,7 @@ def snapshot_reply(
     """What the script for a snapshot returns for a queue without pause, limits and counters."""
     since = str(now) if busy else ""
     held_back: list[Any] = [0, [], "", "", ""]
-    return [now, main, busy, delayed, failed, "", since, "", "", held_back, 0, "", "", 0, [], []]
+    return [now, main, busy, delayed, failed, "", since, "", "", held_back, 0, "", "", 0, [], [], [], b""]
 
 
 def ordinary(name: str, words: list[bytes]) -> Any:

@@ -1,38 +1,62 @@
 #!lua flags=no-writes
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels (LIST), clients, heads, leases, claims,
---   delayed, failed (ZSET), config, starts, pauses, stats, and for neighbours shares, busy:WORKER (HASH)
--- ARGV: 1 how far to look ahead for delayed items, in ms; 2 whether to look for neighbours (1, or nothing)
+--   delayed, failed (ZSET), config, starts, pauses, stats, workers (ZSET), and for neighbours shares,
+--   busy:WORKER (HASH)
+-- ARGV: 1 how far to look ahead for delayed items, in ms; 2 what to read too: neighbours, workers, or nothing;
+--   "alone": neighbours and nothing else
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""),
 --   what holds back the items as in lib/held_back.lua, delayed items that become due within ARGV[1] ms, token
 --   of the oldest claim (or ""), id of its item if that is claimed for over a minute and no item had over 64
---   KiB (or ""), delayed items that are held for their keys, neighbours as in lib/neighbours.lua, workers
---   with items in progress as in holders() below, stats...}
+--   KiB (or ""), delayed items that are held for their keys, neighbours as in lib/neighbours.lua, up to 100
+--   workers with items in progress if items wait and none was claimed for a minute, up to 1,000 workers as in
+--   lib/workers.lua, fields and values of stats with NUL between them}; alone: {now, busy, neighbours}. Lists
+--   without elements are ""
 -- Cost: O(log delayed + the tokens of the oldest 256 claim calls in the log, ended or not: at most 2,000, and
 --   the lists of 64 clients where limits hold per client, and those of paused clients; for neighbours 64
 --   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients; while
 --   items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
--- include limits queue look sizes keeper stored levels oldest paused held_back
+-- include limits queue look keeper levels
 
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
-local LONG_MS, LONG_BYTES = 60000, 65536
-local q, stats = look_at(KEYS[1])
+local LONG_MS, LONG_BYTES, MOST_HOLDERS = 60000, 65536, 100
+local q, stats, last_claim = look_at(KEYS[1])
+local held, in_progress = busy_count(q), ''
+if (ARGV[2] == 'neighbours' or ARGV[2] == 'alone') and held > 0 and q.client_items > 0 then
+  -- include sizes stored oldest neighbours
+  in_progress = neighbours(q, held)
+end
+if ARGV[2] == 'alone' then return {q.now, held, in_progress} end
+
+-- include paused held_back
 -- The first score of a set of this many members, or "". Most sets of most queues are empty.
 local function first_score(key, size)
-  return size > 0 and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or ''
+  return size > 0 and redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] or ''
 end
 local in_main, since = count_in(q, '-'), first_score(q.heads, q.client_items)
-local oldest = in_main > 0 and enqueued_at(oldest_of(q, '-') or '')
-if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
-local held, busy_since, oldest_claim, oldest_item = busy_count(q), '', '', ''
+if in_main > 0 then
+  -- include sizes stored oldest
+  local oldest = enqueued_at(oldest_of(q, '-') or '')
+  if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
+end
+local busy_since, oldest_claim, oldest_item, holders, workers = '', '', '', '', ''
 if held > 0 then
   -- include claim_calls
-  local calls = redis.call('ZRANGE', q.base .. 'claims', 0, 255, 'WITHSCORES')
+  local calls = redis.call('ZRANGE', q.base .. 'claims', '0', '255', 'WITHSCORES')
   local _, at, _, _, token = look_through(q, calls, true)
   busy_since, oldest_claim = at or '', token or ''
   if token and q.now - tonumber(at) > LONG_MS and q.largest <= LONG_BYTES then
     local envelope = redis.call('HGET', q.base .. 'busy:' .. string.match(token, '^(.*)/'), token)
     oldest_item = string.match(envelope or '', '^cq1[ !](%S+)') or ''
+  end
+  -- While items wait and none was claimed for long, all workers that have items have had them for as long.
+  if in_main + q.client_items > 0 and q.now - last_claim / 1000 > LONG_MS then
+    holders = {}
+    for _, name in ipairs(redis.call('ZRANGE', q.base .. 'workers', '0', '999')) do
+      if #holders < MOST_HOLDERS and redis.call('HLEN', q.base .. 'busy:' .. name) > 0 then
+        holders[#holders + 1] = name
+      end
+    end
   end
 end
 local failed_count, delayed_count = redis.call('ZCARD', q.base .. 'failed'), redis.call('ZCARD', q.delayed)
@@ -45,28 +69,14 @@ local soon = due == '' and 0 or soon_of(q.delayed)
 local for_keys = due ~= '' and q.has_keys
   and redis.call('ZCOUNT', q.delayed, '(' .. whole(LAST_MS), '+inf') or 0
 if has_key_limits(q) then  -- what a key's rate holds back is due when it may start: one item of each key
-  local start = tonumber(redis.call('ZRANGE', q.base .. 'limited', 0, 0, 'WITHSCORES')[2])
+  local start = tonumber(redis.call('ZRANGE', q.base .. 'limited', '0', '0', 'WITHSCORES')[2])
   if start and for_keys > 0 then due = whole(math.min(tonumber(due) or start, start)) end
   soon = soon + soon_of(q.base .. 'limited')
 end
-local function neighbours_of()
-  -- include neighbours
-  return neighbours(q, held)
+if ARGV[2] == 'workers' then
+  -- include workers
+  workers = workers_from(q.base, '0', '999')
 end
--- The workers that have items in progress, while items wait and none was claimed for long: so all of these
--- have had theirs for as long.
-local MOST_HOLDERS = 100
-local function holders()
-  local names = {}
-  if in_main + q.client_items == 0 or q.now - q.totals.number / 1000 <= LONG_MS then return names end
-  for _, name in ipairs(redis.call('ZRANGE', q.workers, 0, 999)) do
-    if #names < MOST_HOLDERS and redis.call('HLEN', q.base .. 'busy:' .. name) > 0 then
-      names[#names + 1] = name
-    end
-  end
-  return names
-end
-return {whole(q.now), in_main + q.client_items, held, delayed_count, failed_count, since, busy_since, failed,
-  due, held_back(q, held), soon, oldest_claim, oldest_item, for_keys,
-  ARGV[2] == '1' and held > 0 and q.client_items > 0 and neighbours_of() or {},
-  held > 0 and holders() or {}, unpack(stats)}
+return {q.now, in_main + q.client_items, held, delayed_count, failed_count, since, busy_since, failed, due,
+  held_back(q, held), soon, oldest_claim, oldest_item, for_keys, in_progress, holders, workers,
+  table.concat(stats, '\0')}

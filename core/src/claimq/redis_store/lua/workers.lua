@@ -5,14 +5,7 @@
 -- ARGV: 1 how many to skip, 2 how many to return (at most 1,000)
 -- Replies: {worker, last seen in ms, number of claims held, ...}
 -- Cost: O(log workers + workers returned)
--- include limits counts
+-- include limits counts workers
 
-local base, format = string.sub(KEYS[1], 1, -5), string.format
-local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {}
-local seen = redis.call('ZRANGE', base .. 'workers', format('%d', skip), format('%d', skip + count - 1),
-  'WITHSCORES')
-for i = 1, #seen, 2 do
-  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = seen[i], seen[i + 1],
-    redis.call('HLEN', base .. 'busy:' .. seen[i])
-end
-return reply
+local skip, count = tonumber(ARGV[1]), count_of(ARGV[2], 1)
+return workers_from(string.sub(KEYS[1], 1, -5), ARGV[1], string.format('%d', skip + count - 1))

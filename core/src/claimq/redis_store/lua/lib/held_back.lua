@@ -51,8 +51,8 @@ end
 local function held_back(q, held, parts, cost)
   local config = redis.call('HMGET', q.config, 'suspended', 'pauses', 'limits')
   local next_end, clients = next_pause_end(config[2])
-  q.pauses = clients > 0 and clients
+  if clients > 0 then q.pauses = clients end
   local text, startable, next_start = config[3] or '', '', ''
   if text ~= '' then startable, next_start = limits_now(q, text, held, cost) end
-  return {config[1] == '1' and 1 or 0, next_end and pauses_of(q, parts) or {}, startable, next_start, text}
+  return {config[1] == '1' and 1 or 0, next_end and pauses_of(q, parts) or '', startable, next_start, text}
 end

@@ -1,10 +1,10 @@
 -- Which clients have the items in progress, and which wait, as a sample. Reads only.
-local SAMPLE = 64
+local SAMPLE, LEAST = 64, 10
 
 -- Tokens of up to SAMPLE items in progress, spread over all of them: by the golden ratio, so that claims of
 -- clients in turn are not all of one client.
 local function sample_tokens(q, held)
-  if held <= SAMPLE then return redis.call('ZRANGE', q.leases, 0, whole(held - 1)) end
+  if held <= SAMPLE then return redis.call('ZRANGE', q.leases, '0', whole(held - 1)) end
   local tokens = {}
   for i = 0, SAMPLE - 1 do
     local at = math.floor((i + i * 0.618034 % 1) * held / SAMPLE)
@@ -16,16 +16,22 @@ end
 -- How many clients have turns; then for each client of the sample, and the SAMPLE clients whose turns are
 -- next: name, number of its items in progress in the sample, how long these have been so (ms), when the
 -- oldest of its items that wait for its turn was enqueued (ms; "": none does), weight. Empty where an item
--- has had more than CALL_BYTES.
+-- has had more than CALL_BYTES, or the sample would have fewer than LEAST items for their size.
 local function neighbours(q, held)
   -- include tags client_of share_numbers
   if q.largest > CALL_BYTES then return {} end
+  local tokens, bytes = sample_tokens(q, held), 0
+  for i = 1, q.largest * LEAST > CALL_BYTES and math.min(LEAST, #tokens) - 1 or 0 do
+    local busy = q.base .. 'busy:' .. (string.match(tokens[i], '^(.*)/') or '')
+    bytes = bytes + redis.call('HSTRLEN', busy, tokens[i])
+  end
+  if bytes >= CALL_BYTES then return {} end
   local counts, seconds, names = {}, {}, {}
   local function add(name, count, took)
     if not counts[name] then counts[name], seconds[name], names[#names + 1] = 0, 0, name end
     counts[name], seconds[name] = counts[name] + count, seconds[name] + took
   end
-  for _, token in ipairs(sample_tokens(q, held)) do
+  for _, token in ipairs(tokens) do
     local worker, number = string.match(token, '^(.*)/(%d+)%.[^/]*$')
     local envelope = worker and redis.call('HGET', q.base .. 'busy:' .. worker, token)
     if envelope then

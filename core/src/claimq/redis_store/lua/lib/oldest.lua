@@ -4,7 +4,7 @@
 local function oldest_of(q, client)
   local oldest, since
   for _, list in ipairs(lists_of(q, client)) do
-    local envelope = redis.pcall('LINDEX', list, -1)
+    local envelope = redis.pcall('LINDEX', list, '-1')
     if type(envelope) == 'string' then
       local at = tonumber(enqueued_at(envelope)) or math.huge  -- a bare payload has no instant
       if not since or at < since then oldest, since = envelope, at end

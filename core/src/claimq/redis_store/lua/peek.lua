@@ -23,7 +23,7 @@ end
 local turn = redis.call('ZRANGE', q.clients, whole(skip), whole(skip + count - 1))
 for i = 1, #turn do
   local list = list_at(q, turn[i], 0)  -- may be gone
-  local envelope = list and redis.call('LINDEX', list, -1)
+  local envelope = list and redis.call('LINDEX', list, '-1')
   if not envelope then reply[1] = 2; return reply end
   reply[#reply + 1] = outline(envelope)
   if not has_room(q, #envelope) then return reply end

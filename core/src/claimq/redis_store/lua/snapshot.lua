@@ -1,10 +1,10 @@
 #!lua flags=no-writes
 -- Purpose: one consistent look at a queue: lengths, ages, counters.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels (LIST), clients, heads, leases, claims,
---   delayed, failed (ZSET), config, starts, pauses, stats, workers (ZSET), and for neighbours shares,
---   busy:WORKER (HASH)
--- ARGV: 1 how far to look ahead for delayed items, in ms; 2 what to read too: neighbours, workers, or nothing;
---   "alone": neighbours and nothing else
+--   delayed, failed, workers (ZSET), busy:WORKER, config, starts, pauses, stats, and for neighbours shares
+--   (HASH)
+-- ARGV: 1 how far to look ahead for delayed items, in ms; 2 what to read too: "neighbours", "workers" or
+--   nothing; "alone": neighbours and nothing else
 -- Replies: {now, main, busy, delayed, failed, main since, busy since, failed since, next due (ms, or ""),
 --   what holds back the items as in lib/held_back.lua, delayed items that become due within ARGV[1] ms, token
 --   of the oldest claim (or ""), id of its item if that is claimed for over a minute and no item had over 64

@@ -6,12 +6,12 @@ local function before_claim(q, worker)
   local next_end, clients, key_end = next_pause_end(config[1])
   local ends, is_by_app
   if next_end then ends, is_by_app = paused_until(q, 'queue') end
-  local due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
+  local due = redis.call('ZRANGE', q.delayed, '0', '0', 'WITHSCORES')[2]
   if due and tonumber(due) > LAST_MS then due = nil end  -- that of an item that is held for its key
   local is_overdue = redis.call('ZCOUNT', q.leases, '-inf', whole(q.now)) > 0
     and redis.call('ZCOUNT', q.leases, '-inf', whole(expired_by(q))) > 0
     or due and math.floor(tonumber(due)) <= q.now
-  local look_at = tonumber(redis.call('ZRANGE', q.base .. 'present', 0, 0, 'WITHSCORES')[2])
+  local look_at = tonumber(redis.call('ZRANGE', q.base .. 'present', '0', '0', 'WITHSCORES')[2])
   if look_at and look_at <= q.now then is_overdue = is_overdue or may_look(q)
   elseif look_at and look_at % 1 > 0 then  -- a process may be gone: look in time
     due = math.min(tonumber(due) or look_at, look_at)

@@ -11,8 +11,8 @@ local function client_room(q, text, cost)
   local rates, most = limits_of(text, 'client')
   local room, seen = 0, 0
   local clients, with_turns = redis.call('ZCARD', q.clients), turns(q)
-  local names = with_turns > 0 and redis.call('ZRANGE', q.clients, 0, whole(math.min(with_turns, SAMPLE) - 1))
-    or {}
+  local names = with_turns > 0
+    and redis.call('ZRANGE', q.clients, '0', whole(math.min(with_turns, SAMPLE) - 1)) or {}
   local levels = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names))
   local paused = q.pauses and paused_clients(q, names) or {}
   local busy = most and #names > 0 and redis.call('HMGET', q.base .. 'in_progress', unpack(names))

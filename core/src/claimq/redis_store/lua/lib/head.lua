@@ -41,7 +41,7 @@ local function head(q, line)
   sliced(newest_first, function(...) redis.call('RPUSH', list, ...) end)
   if client ~= '-' then
     if line.is_new then
-      local first = tonumber(redis.call('ZRANGE', q.clients, 0, 0, 'WITHSCORES')[2])
+      local first = tonumber(redis.call('ZRANGE', q.clients, '0', '0', 'WITHSCORES')[2])
       local has_turns = first and first > -LAST_NUMBER and first < PARKED
       local entry = has_turns and {whole(first - 1), client} or entry_tags(q, {client})
       redis.call('ZADD', q.clients, unpack(entry))

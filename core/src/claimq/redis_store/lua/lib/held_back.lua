@@ -49,7 +49,7 @@ local function limits_now(q, text, held, cost)
 end
 
 local function held_back(q, held, parts, cost)
-  local config = redis.call('HMGET', q.config, 'suspended', 'pauses', 'limits')
+  local config = redis.call('HMGET', q.base .. 'config', 'suspended', 'pauses', 'limits')
   local next_end, clients = next_pause_end(config[2])
   if clients > 0 then q.pauses = clients end
   local text, startable, next_start = config[3] or '', '', ''

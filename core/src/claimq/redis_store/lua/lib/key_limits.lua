@@ -14,7 +14,7 @@ local function next_held_keys(q, last)
   local keys = {}
   while last ~= '-' and #keys < KEYS_AT_ONCE do
     local from = last == '+' and '[!' or '[' .. string.sub(last, 2) .. '!'
-    local entry = redis.call('ZRANGE', q.base .. 'held', from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+    local entry = redis.call('ZRANGE', q.base .. 'held', from, '+', 'BYLEX', 'LIMIT', '0', '1')[1]
     local key = entry and string.match(entry, '^%S+')
     if key then keys[#keys + 1] = key end
     last = key and '+' .. key or '-'

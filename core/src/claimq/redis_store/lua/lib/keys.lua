@@ -15,10 +15,10 @@ local function held_entry(key, place) return key .. ' ' .. format_text('%016d', 
 local function first_held(q, key, ended)
   local from, to, passed = '[' .. key .. ' ', '(' .. key .. '!', 0
   while true do
-    local entry = redis.call('ZRANGE', q.base .. 'held', from, to, 'BYLEX', 'LIMIT', whole(passed), 1)[1]
+    local entry = redis.call('ZRANGE', q.base .. 'held', from, to, 'BYLEX', 'LIMIT', whole(passed), '1')[1]
     local ends = entry and tonumber(string.match(entry, '^%S+ %d+ (%d+)$'))
     if not ends then return entry, false end
-    local next_due = redis.call('ZRANGE', q.delayed, 0, 0, 'WITHSCORES')[2]
+    local next_due = redis.call('ZRANGE', q.delayed, '0', '0', 'WITHSCORES')[2]
     if next_due and tonumber(next_due) < ends + 1 then return entry, true end
     passed = passed + 1
     if ended then ended[passed] = entry end

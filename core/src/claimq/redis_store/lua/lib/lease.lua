@@ -30,7 +30,7 @@ end
 local function check_lists(q, want)
   check_permission(q.base, 'LINDEX', '0')
   check_permission(q.base, 'LRANGE', '0', '0')
-  local turn = redis.call('ZRANGE', q.clients, 0, whole(want - 1))
+  local turn = redis.call('ZRANGE', q.clients, '0', whole(want - 1))
   if #turn > 0 then expect_zset(q.heads) end
   for _, client in ipairs({'-', unpack(turn)}) do
     for _, list in ipairs(lists_of(q, client)) do expect_list(list) end

@@ -1,6 +1,6 @@
 -- Opens a queue for a script that only looks at it: q has the fields that such a script needs, as
--- lib/queue.lua lists them. Also returns the fields and values of stats, which is read once, and the number of
--- its last claim. Both tables are made in one piece: those that grow cost twice as much.
+-- lib/queue.lua lists them. Also returns the fields and values of stats, which is read once, and the number
+-- of the last claim. Both tables are made in one piece, and q has room for 16 fields: to grow costs time.
 local function look_at(main_key)
   local base = string.sub(main_key, 1, -5)
   local stored, time = redis.call('HGETALL', base .. 'stats'), redis.call('TIME')
@@ -11,7 +11,7 @@ local function look_at(main_key)
   end
   local q = {
     main = main_key, base = base, clients = base .. 'clients', heads = base .. 'heads',
-    delayed = base .. 'delayed', leases = base .. 'leases', config = base .. 'config',
+    delayed = base .. 'delayed', leases = base .. 'leases',
     now = time[1] * 1000 + math.floor(time[2] / 1000),
     offset = number_in(stats.clock_offset, FAR_BACK_MS, FAR_AHEAD_MS),
     seen_at = number_in(stats.seen_at, 0, LAST_MS),

@@ -6,8 +6,8 @@ local function first_unparked(q)
   local first
   for band = 0, 1 do
     local from = PARKED + band * BAND
-    local score = redis.call('ZRANGEBYSCORE', q.clients, whole(from), whole(from + LAST_MS), 'LIMIT', 0, 1,
-      'WITHSCORES')[2]
+    local score = redis.call('ZRANGEBYSCORE', q.clients, whole(from), whole(from + LAST_MS), 'LIMIT', '0',
+      '1', 'WITHSCORES')[2]
     if score and tonumber(score) < from + LAST_MS then first = math.min(first or LAST_MS, score - from) end
   end
   return first

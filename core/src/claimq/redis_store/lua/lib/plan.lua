@@ -31,7 +31,7 @@ local function plan_turns(q, want, page, is_cut, started)
       if is_kept then q.is_kept = true
       elseif first.count == 0 then
         first.list = key_of(q, first.name)
-        first.items = redis.pcall('LRANGE', first.list, -2, -1)  -- an error has none
+        first.items = redis.pcall('LRANGE', first.list, '-2', '-1')  -- an error has none
         first.left = #first.items
         if first.left == 0 or first.name == '-' then return nil end
       elseif first.count == 1 then first.left = redis.call('LLEN', first.list) end
@@ -51,7 +51,7 @@ local function read_planned(entries)
   for _, entry in ipairs(entries) do
     if entry.count > 0 then
       if entry.count > 1 then
-        entry.items = redis.call('LRANGE', entry.list, whole(-entry.count - 1), -1)
+        entry.items = redis.call('LRANGE', entry.list, whole(-entry.count - 1), '-1')
       end
       local items = entry.items
       for i = #items, #items - entry.count + 1, -1 do
@@ -65,14 +65,14 @@ end
 -- Whether it took items, or corrected tags: then the call goes on.
 local function take_planned(q, want, ring, got)
   if q.has_levels or q.park or q.costs or 3 * want * q.largest > CALL_BYTES then return false end
-  local page = redis.call('ZRANGE', q.clients, 0, whole(last_turn(q, want, #got)), 'WITHSCORES')
+  local page = redis.call('ZRANGE', q.clients, '0', whole(last_turn(q, want, #got)), 'WITHSCORES')
   local turns, entries, at = plan_turns(q, want, page, ring > #page / 2, #got)
   if not turns or not read_planned(entries) then return false end
   local again, heads, gone = {}, {}, {}
   for _, entry in ipairs(entries) do
     local share, count = entry.share, entry.count
     share.count, share.position = share.count + count, entry.position
-    if count > 0 then redis.call('LTRIM', entry.list, 0, whole(-count - 1)) end
+    if count > 0 then redis.call('LTRIM', entry.list, '0', whole(-count - 1)) end
     local next_one = entry.left and entry.left > count and entry.items[1]
     if count > 0 and not next_one then
       set_tag(share)

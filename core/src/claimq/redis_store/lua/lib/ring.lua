@@ -16,9 +16,9 @@ local function take_round(q, want, got)
   local clients = q.clients
   local again, turn = {}, nil
   if q.turn then
-    local page = redis.call('ZRANGE', clients, 0, whole(last_turn(q, want, #got)), 'WITHSCORES')
+    local page = redis.call('ZRANGE', clients, '0', whole(last_turn(q, want, #got)), 'WITHSCORES')
     turn = those_in_turn(q, page, want, again, #got)
-  else turn = redis.call('ZRANGE', clients, 0, whole(want - 1)) end
+  else turn = redis.call('ZRANGE', clients, '0', whole(want - 1)) end
   if q.park then turn = q.park.those_with_room(turn, again) end
   local lists, lengths, heads, gone, counted = {}, {}, {}, {}, {}
   local counts = q.has_levels and #turn > 0 and redis.call('HMGET', q.base .. 'levels', unpack(turn))

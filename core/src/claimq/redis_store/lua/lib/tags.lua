@@ -5,12 +5,12 @@
 
 -- Reads the last client of the ring, parked or not. Refuses the call if the key is of another type.
 local function read_last(q)
-  local last = redis.call('ZRANGE', q.clients, -1, -1, 'WITHSCORES')
+  local last = redis.call('ZRANGE', q.clients, '-1', '-1', 'WITHSCORES')
   local tag = number_in(last[2], -LAST_NUMBER, LAST_NUMBER)
   q.has_parked = tag >= PARKED
   if q.has_parked then
     tag = number_in(redis.call('ZRANGE', q.clients, '(' .. whole(PARKED), '-inf', 'BYSCORE', 'REV', 'LIMIT',
-      0, 1, 'WITHSCORES')[2], -LAST_NUMBER, LAST_NUMBER)
+      '0', '1', 'WITHSCORES')[2], -LAST_NUMBER, LAST_NUMBER)
   end
   q.last_tag = q.last_tag or tag
   return last[1]

@@ -209,7 +209,7 @@ local function take_in_turns(q, want, ring, in_main)
     got = in_main > 0 and take_list(q, '-', want) or got
     return got, in_main - #got
   end
-  if ring == 1 and q.has_parked then only = redis.call('ZRANGE', clients, 0, 0)[1] end
+  if ring == 1 and q.has_parked then only = redis.call('ZRANGE', clients, '0', '0')[1] end
   if in_main > 0 and not redis.call('ZSCORE', clients, '-') then
     check_lists(q, want)
     redis.call('ZADD', clients, unpack(entry_tags(q, {'-'})))
@@ -330,7 +330,7 @@ local function take_for(q, c, count)
   if q.park then q.park.write() end
   if q.key_rates then q.key_rates.write() end
   if #envelopes == 0 and q.has_keys and q.has_keys ~= '1' then
-    c.key_start = tonumber(redis.call('ZRANGE', q.base .. 'limited', 0, 0, 'WITHSCORES')[2])
+    c.key_start = tonumber(redis.call('ZRANGE', q.base .. 'limited', '0', '0', 'WITHSCORES')[2])
   end
   if q.has_parked and #envelopes == 0 then c.next_start = next_unparked(q) end
   if q.costs and q.costs.next_start then c.next_start = q.costs.hold_turn() end

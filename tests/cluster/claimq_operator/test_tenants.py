@@ -246,4 +246,4 @@ def test_templates_with_thousands_of_levels_are_refused_and_stop_no_other_queue(
     world.queue("second", scaling={"mode": "Manual", "replicas": 2})
     eventually_sync(lambda: world.replicas("second") == 2)
     for name in ("listed", *watched):
-        world.api.kubectl("delete", "rq", name, "-n", world.namespace, "--timeout=60s")
+        world.api.kubectl("delete", "rq", name, "-n", world.namespace, "--timeout=300s")

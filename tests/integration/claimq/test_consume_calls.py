@@ -203,7 +203,7 @@ async def _is_alone(queue: ReliableQueue, text: str) -> bool:
 async def test_one_and_a_half_chunks_are_claimed_ahead_renewed_and_returned_in_order(
     queue: ReliableQueue,
 ) -> None:
-    await queue.set_policy(Policy(busy_expiry=3.0))
+    await queue.set_policy(Policy(busy_expiry=6.0))
     await fill(queue, 15)
     stop, may_go_on = asyncio.Event(), asyncio.Event()
 
@@ -215,7 +215,7 @@ async def test_one_and_a_half_chunks_are_claimed_ahead_renewed_and_returned_in_o
     held = [str(number) for number in range(1, 8)]
     await eventually(lambda: _holds(queue, held), why="0 is done, 1 runs, 2 and 3 wait, 4 to 7 are ahead")
     first = max(await _lease_ends(queue))
-    await eventually(lambda: _all_later(queue, first + 6.0), why="all outlive two of their leases")
+    await eventually(lambda: _all_later(queue, first + 12.0), why="all outlive two of their leases")
     assert await busy(queue) == held
     stop.set()
     await eventually(lambda: _holds(queue, ["1"]))

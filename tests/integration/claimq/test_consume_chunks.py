@@ -5,12 +5,13 @@ import asyncio
 import pytest
 
 import claimq
-from claimq import Claim, Item, Outcome, Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
+from claimq import Claim, Item, Outcome, Policy, ReliableQueue, State, StoreUnavailable
 from claimq.consuming import claims_ahead
 from claimq.consuming.engine import chunk_size
 from claimq.metrics import ConsumerMetrics
 from claimq.redis_store.scripts import script
 from testkit.plugin import ProxyFactory
+from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 from testkit.workers.handlers import Seen, fill
@@ -148,7 +149,7 @@ async def test_claims_on_their_way_back_are_held_through_an_outage(
             raise
 
     monkeypatch.setattr(ReliableQueue, "unclaim", noted)
-    async with claimq.connect(settings=RedisSettings(proxy.url, retry_for=0.1)) as server:
+    async with claimq.connect(settings=patient(proxy.url, retry_for=0.1)) as server:
         queue = server.queue("q", worker="w1")
         await queue.set_policy(Policy(requeue_limit=0))
         payloads = await fill(queue, 40)

@@ -21,6 +21,7 @@ from claimq_control.passes.worker_platform import Maintained, ServerAccessError
 from claimq_control.workers import Termination, WorkersState
 from testkit.servers.patient import patient
 from testkit.servers.server import Server
+from testkit.waiting import PATIENCE
 
 QUEUE = DeclaredQueue(spec=QueueSpec(queue_name="q"), generation=1)
 ENDED = Termination("c1", "w", is_sidecar=False, cause="it was killed", is_last=True)
@@ -126,6 +127,7 @@ async def test_a_server_that_hangs_is_left_alone_until_the_queue_changes(platfor
     faults = [observed.redis_fault for observed, _, _ in platform.passes]
     assert {fault.message for fault in faults if fault} == {"the server has not responded within 0.1 s"}
     platform.hangs = False
+    loop._server._timeout = PATIENCE
     await loop.run(replace(QUEUE, generation=2))
     assert (platform.opened, loop.is_failing) == (2, False)
 

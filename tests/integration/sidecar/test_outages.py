@@ -95,7 +95,7 @@ def test_an_outage_of_the_store_is_reported_and_survived(
     store.start()
     asking.join(PATIENCE)
     assert [answer.json["outcomes"][0]["outcome"] for answer in answers] == ["done"]
-    assert len(sidecar.claim(1, wait=5)) == 1
+    assert len(sidecar.claim(1, wait=60)) == 1
     assert sidecar.metric('claimq_sidecar_store_errors_total{kind="unavailable"}') >= 1
 
 
@@ -326,7 +326,7 @@ def test_what_the_ghost_of_a_killed_sidecar_claims_comes_back_with_its_lease(
     eventually_sync(lambda: proxy.ghosts > 0)
     queue.set_policy(LONG)
     two_items.start()
-    claims = [eventually_sync(lambda: two_items.claim(1, wait=5, encoding="text"))[0] for _ in range(2)]
+    claims = [eventually_sync(lambda: two_items.claim(1, wait=60, encoding="text"))[0] for _ in range(2)]
     assert [(claim["text"], claim["crash_count"]) for claim in claims] == [("a", 1), ("b", 1)]
     assert [verdict_on(two_items, claim["token"]) for claim in claims] == ["done"] * 2
     assert not any(queue.lengths().values())

@@ -123,7 +123,7 @@ def test_a_claim_that_waits_for_a_slot_ends_the_claims_ahead(
     eventually_sync(lambda: queue.length(State.MAIN) == COUNT - 1)
     token = app.reply["claims"][0]["token"]
     assert sidecar.outcomes("done", token) == ["done"]
-    (item,) = sidecar.claim(1, wait=5, encoding="text")
+    (item,) = sidecar.claim(1, wait=60, encoding="text")
     assert item["text"] == "2"
 
 

@@ -177,7 +177,7 @@ def test_a_claim_whose_client_leaves_while_it_waits_takes_nothing(
     connection.close()
     eventually_sync(lambda: waiting_claims() == 0)
     queue.enqueue("a")
-    (claim,) = sidecar.claim(1, wait=5)
+    (claim,) = sidecar.claim(1, wait=60)
     assert claim["interrupted_count"] == 0
     assert queue.length(State.BUSY) == 1
 

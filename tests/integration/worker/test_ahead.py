@@ -108,7 +108,7 @@ def worker(sidecar: Sidecar) -> Iterator[Worker]:
 def test_an_app_that_stands_still_for_longer_than_its_lease_begins_no_item_again(
     valkey: Server, queue: BlockingQueue, sidecar: Sidecar, tmp_path: Path
 ) -> None:
-    queue.set_policy(Policy(busy_expiry=3.0))
+    queue.set_policy(Policy(busy_expiry=6.0))
     queue.enqueue_many(str(number) for number in range(300))
     log, here = tmp_path / "log", Counter[str]()
     app = Process([sys.executable, "-c", STOPS_ITSELF], log=log, env={"CLAIMQ_SOCKET": str(sidecar.socket)})
@@ -123,7 +123,7 @@ def test_an_app_that_stands_still_for_longer_than_its_lease_begins_no_item_again
                 here[item.text] += 1
             if queue.length(State.MAIN) <= 50:
                 break
-    eventually_sync(lambda: queue.snapshot().now > stopped_at + 9)
+    eventually_sync(lambda: queue.snapshot().now > stopped_at + 15)
     app.sigcont()
     eventually_sync(lambda: sum(queue.lengths().values()) == 0)
     app.kill9()

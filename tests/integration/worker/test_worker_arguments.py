@@ -16,13 +16,13 @@ odd: Any = "5s"
 def test_durations_may_be_timedeltas_and_one_item_needs_no_list(
     sidecar: Sidecar, queue: BlockingQueue
 ) -> None:
-    second = timedelta(seconds=1)
+    minute = timedelta(minutes=1)
     queue.enqueue_many(["a", "b", "c"])
-    with claimq.worker.connect(sidecar.socket, within=10 * second, patience=60 * second) as worker:
-        a, b = worker.claim(2, wait=second)
-        assert a.requeue(delay=60 * second).delay == 60.0
-        assert worker.requeue(b, delay=60 * second)[0].delay == 60.0
-        c = next(worker.items(wait=second))
+    with claimq.worker.connect(sidecar.socket, within=minute, patience=minute) as worker:
+        a, b = worker.claim(2, wait=minute)
+        assert a.requeue(delay=minute).delay == 60.0
+        assert worker.requeue(b, delay=minute)[0].delay == 60.0
+        c = next(worker.items(wait=minute))
         assert worker.done(c.token)[0].verdict == "done"
         with pytest.raises(TypeError, match=r"^delay is '5s'; give a number of seconds"):
             worker.requeue(a, delay=odd)

@@ -11,7 +11,7 @@ from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 from testkit.workers.handlers import Seen, fill
 
-LEASE = 3.0
+LEASE = 6.0
 """Seconds; a busy machine renews it in time."""
 
 

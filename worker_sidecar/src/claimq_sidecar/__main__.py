@@ -22,7 +22,7 @@ def main() -> int:
     """
     signal.signal(signal.SIGTERM, _exit)
     gc.disable()  # collections take a quarter of the time in which modules load; app.main() enables them again
-    from claimq_sidecar.http.listening import open_early
+    from claimq_sidecar.http.connection.listening import open_early
 
     app_socket = open_early(os.environ)
     _import_uvicorn()

@@ -17,15 +17,15 @@ from claimq_process.environment import InvalidSettings
 from claimq_process.log_lines import LogEvent, write_log
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.app_api import AppApi
-from claimq_sidecar.http.listening import (
+from claimq_sidecar.http.connection.listening import (
     AppSocket,
     CannotListen,
     allow_many_connections,
     open_app_socket,
     open_health_port,
 )
+from claimq_sidecar.http.connection.protocol import AppProtocol, BoundedProtocol
 from claimq_sidecar.http.probes import Probes
-from claimq_sidecar.http.protocol import AppProtocol, BoundedProtocol
 from claimq_sidecar.http.router import HttpServer
 from claimq_sidecar.push.pusher import Pusher
 from claimq_sidecar.settings import SidecarSettings, unknown_variables

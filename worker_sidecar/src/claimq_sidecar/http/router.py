@@ -18,9 +18,9 @@ from claimq.model import NewItem
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.client import Connection
 from claimq_sidecar.claims.sessions import SessionNotOpen
+from claimq_sidecar.http.connection.shortcuts import COMPLETE, KEY
 from claimq_sidecar.http.json_text import to_json
 from claimq_sidecar.http.problems import Refusal, of_library
-from claimq_sidecar.http.shortcuts import COMPLETE, KEY
 from claimq_sidecar.memory import BODY_FACTOR, SMALL, Bodies, Share
 from claimq_sidecar.metrics import Metrics
 

@@ -3,7 +3,7 @@
 import pytest
 
 from claimq.worker.wire import request
-from claimq_sidecar.http.shortcuts import plain_request
+from claimq_sidecar.http.connection.shortcuts import plain_request
 
 
 def test_what_the_client_sends_is_plain() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from claimq_sidecar.http.listening import CannotListen, open_app_socket, open_early
+from claimq_sidecar.http.connection.listening import CannotListen, open_app_socket, open_early
 
 
 def test_the_directory_is_made_and_the_permissions_hold_from_the_start(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from claimq_sidecar.claims.client import Connection
-from claimq_sidecar.http.listening import open_app_socket
-from claimq_sidecar.http.protocol import BoundedProtocol
+from claimq_sidecar.http.connection.listening import open_app_socket
+from claimq_sidecar.http.connection.protocol import BoundedProtocol
 from claimq_sidecar.http.router import App, Exchange, HttpServer
 from testkit.waiting import PATIENCE
 

@@ -133,7 +133,7 @@ for i, item in ipairs(arrived) do
   if q.has_keys and had_gate(item) then ahead[#ahead + 1] = item
   else
     restart_wait(item, q.now)
-    tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
+    tail(q, item.client, {format(item)}, enter_level(q, item.client, level_of(item.meta)))
   end
 end
 to_heads(q, ahead)

@@ -40,7 +40,7 @@ for i, id in ipairs(ids) do
     item.reason = meta.reason
     meta.requeues, meta.fails, meta.crashes, meta.interrupts, meta.postponed = nil, nil, nil, nil, nil
     meta.error, meta.detail, meta.reason, meta.spent = nil, nil, nil, nil
-    if is_past_deadline(meta, q.now) then
+    if time_left(meta, q.now) <= 0 then
       meta.options.deadline = nil
       if not next(meta.options) then meta.options = nil end
     end
@@ -52,7 +52,7 @@ for i, item in ipairs(chosen) do
   redis.call('ZREM', failed, fields[i])
   redis.call('HDEL', stored, fields[i])
   count_reason(q, item.reason, -1)
-  tail(q, item.client, {format(item)}, enter_level(q, item.client, priority_of(item.meta)))
+  tail(q, item.client, {format(item)}, enter_level(q, item.client, level_of(item.meta)))
 end
 if #chosen > 0 then
   write_reasons(q)

@@ -4,7 +4,7 @@
 --   workers (ZSET), busy:WORKER, keys, starts, pauses, shares, config, stats (HASH)
 -- ARGV: 1 id, 2 state (main or delayed), 3 client or "-" (of main), 4 position as find returned it, or "" for
 --   an item of main that is sought by 5, when it entered main (ms, or "": as its id was enqueued)
--- Replies: {"OK", now, envelope, due (ms, or ""), items of its client and priority that are before it (all of
+-- Replies: {"OK", now, envelope, due (ms, or ""), items of its level that are before it (all of
 --   them for a delayed one) and how many there are, all items of main, items in progress, what holds back the
 --   items as in lib/held_back.lua, the limit at which its client or key is and until when (ms; both may be
 --   ""), "client" or "key", workers that were seen within 20 s, 1 if one of them waits for an item, token of
@@ -55,7 +55,8 @@ if not envelope then return {'MOVED'} end
 -- Items with options, counters or a history have a header that must be checked.
 local function meta_of()
   -- include sizes stored envelope
-  return is_plain(envelope) and {} or parse(q, envelope, '0').meta
+  local meta = is_plain(envelope) and {} or parse(q, envelope, '0').meta
+  return meta, level_of(meta)
 end
 
 -- The token of a claim that has a busy key, the id of its item, and how many claims have the key.
@@ -69,7 +70,8 @@ local function holder_of(key)
   return token, string.match(held, '^cq1[ !](%S+)') or '', #live
 end
 
-local meta = (q.has_keys or q.has_levels) and meta_of() or {}
+local meta, level = {}, nil
+if q.has_keys or q.has_levels then meta, level = meta_of() end
 local function cost_of_it()
   -- include cost_of
   return cost_of(envelope)
@@ -77,7 +79,7 @@ end
 local cost = cost_of_it()
 local due = ''
 if state ~= 'main' then
-  length = redis.call('LLEN', list_of(q, client_of(envelope), meta.options and meta.options.priority))
+  length = redis.call('LLEN', list_of(q, client_of(envelope), level))
   before, due = length, redis.call('ZSCORE', q.delayed, envelope)
 end
 local key = meta.options and meta.options.key

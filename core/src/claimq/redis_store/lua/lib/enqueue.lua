@@ -106,11 +106,11 @@ local function too_costly(group, i)
 end
 
 -- The headers' last part for each item of a group of new items with options, or the call is refused. A
--- deadline "+MS" is from now. The second value is the priority of each that has one, by its position; nil if
--- none has.
+-- deadline "+MS" is from now. The second value is the level of each that is not normal, by its position; nil
+-- if all are.
 local function metas_of(group)
   -- include stored envelope enter_level
-  local metas, priorities, now = {}, {}, group.queue.now
+  local metas, levels, now = {}, {}, group.queue.now
   local function deadline_after(ms) return '"deadline":' .. whole(now + tonumber(ms)) end
   for i = 1, group.count do
     local word = string.gsub(ARGV[group.at + i * group.step - 2], '"deadline":"%+(%d+)"', deadline_after, 1)
@@ -120,7 +120,7 @@ local function metas_of(group)
       error({err = 'ERR the options of an item are a JSON object as the library writes it, not '
         .. string.sub(word, 1, 40)})
     end
-    metas[i], priorities[i] = text .. '\n', priority_of(meta)
+    metas[i], levels[i] = text .. '\n', level_of(meta)
     if meta.options.key then group.queue.brings_keys = true end
     if meta.options.cost then
       group.costs, group.keys = group.costs or {}, group.keys or {}
@@ -128,13 +128,13 @@ local function metas_of(group)
     end
   end
   if group.queue.brings_keys then expect_hash(group.queue.base .. 'keys') end
-  if not next(priorities) then return metas end
-  for _, priority in ipairs({'high', 'low'}) do check_level(group.queue, group.client, priority) end
-  return metas, priorities
+  if not next(levels) then return metas end
+  for _, level in ipairs({'high', 'low'}) do check_level(group.queue, group.client, level) end
+  return metas, levels
 end
 
 -- Ids that the producer gave: those that are known, here or in this call, are left out.
-local function check_own(group, duplicates, middle, metas, priorities)
+local function check_own(group, duplicates, middle, metas, levels)
   local q, step, envelopes = group.queue, group.step, group.envelopes
   for i = 0, group.count - 1 do
     local id, payload = ARGV[group.at + step * i], ARGV[group.at + step * (i + 1) - 1]
@@ -147,7 +147,7 @@ local function check_own(group, duplicates, middle, metas, priorities)
       q.known[id] = q.now + q.id_window
       group.new_ids[#group.new_ids + 1] = id
       envelopes[#envelopes + 1] = 'cq1 ' .. id .. middle .. (metas and metas[i + 1] or '') .. payload
-      if priorities then group.priorities[#envelopes] = priorities[i + 1] end
+      if levels then group.levels[#envelopes] = levels[i + 1] end
     end
   end
 end
@@ -158,12 +158,12 @@ local function check_groups(groups, duplicates)
   for _, group in ipairs(groups) do
     local q, envelopes = group.queue, group.envelopes
     read_policy(q, group)
-    local metas, priorities
-    if group.has_options then metas, priorities = metas_of(group) end
-    if priorities then group.priorities = group.own and {} or priorities end
+    local metas, levels
+    if group.has_options then metas, levels = metas_of(group) end
+    if levels then group.levels = group.own and {} or levels end
     local middle = ' ' .. whole(q.now) .. ' ' .. group.client .. (metas and ' ' or ' -\n')
     if group.own then
-      local refusal = check_own(group, duplicates, middle, metas, priorities)
+      local refusal = check_own(group, duplicates, middle, metas, levels)
       if refusal then return refusal end
     else
       local start, limit, number, at, step, costs = 'cq1 ' .. group.prefix, q.limit, group.first - 1,
@@ -207,16 +207,16 @@ local function write_delayed(q, due, envelopes, client)
   for _, envelope in ipairs(envelopes) do put_delayed(q, at, envelope, client) end
 end
 
-local function tail_by_priority(q, group)
+local function tail_by_level(q, group)
   -- include enter_level
   local envelopes, client = {high = {}, normal = {}, low = {}}, group.client
   for i, envelope in ipairs(group.envelopes) do
-    table.insert(envelopes[group.priorities[i] or 'normal'], envelope)
+    table.insert(envelopes[group.levels[i] or 'normal'], envelope)
   end
   if #envelopes.normal > 0 then tail(q, client, envelopes.normal) end
-  for _, priority in ipairs({'high', 'low'}) do
-    if #envelopes[priority] > 0 then
-      tail(q, client, envelopes[priority], enter_level(q, client, priority))
+  for _, level in ipairs({'high', 'low'}) do
+    if #envelopes[level] > 0 then
+      tail(q, client, envelopes[level], enter_level(q, client, level))
     end
   end
 end
@@ -230,7 +230,7 @@ local function write_group(group)
   q.enqueued = (q.enqueued or 0) + count
   if q.brings_keys then begin_keys(q) end
   if group.due ~= '' then write_delayed(q, group.due, group.envelopes, group.client)
-  elseif group.priorities then tail_by_priority(q, group)
+  elseif group.levels then tail_by_level(q, group)
   else tail(q, group.client, group.envelopes) end
 end
 

@@ -184,13 +184,12 @@ local function format(item)
     .. item.payload
 end
 
--- The priority of an item; nil: normal.
-local function priority_of(meta) return meta.options and meta.options.priority end
+-- The level of an item, by its priority: high or low; nil: normal.
+local function level_of(meta) return meta.options and meta.options.priority end
 
--- Whether the item has a deadline that has passed.
-local function is_past_deadline(meta, now)
-  local options = meta.options
-  return options and options.deadline and options.deadline <= now
+-- How many ms remain until an item is late.
+local function time_left(meta, now)
+  return (meta.options and meta.options.deadline or math.huge) - now
 end
 
 -- Adds one line to the item's history, which outlives the counters.

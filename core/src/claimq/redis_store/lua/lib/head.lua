@@ -35,7 +35,7 @@ local function head(q, line)
     if q.weighs then weigh(q, MAIN, {merged[#merged]}, 1) end
   end
   for i = next_one, #before do merged[#merged + 1] = before[i].envelope end
-  local list, newest_first = enter_level(q, client, line.priority) or line.list, {}
+  local list, newest_first = enter_level(q, client, line.level) or line.list, {}
   if #before > 0 then redis.call('LTRIM', list, 0, -(#before + 1)) end
   for i = #merged, 1, -1 do newest_first[#newest_first + 1] = merged[i] end
   sliced(newest_first, function(...) redis.call('RPUSH', list, ...) end)

@@ -7,13 +7,13 @@ local function key_of(q, client)
   return q.main .. ':' .. client
 end
 
--- The list of a client's items of one priority; nil: normal.
-local function list_of(q, client, priority)
-  if not priority then return key_of(q, client) end
-  return q.base .. priority .. (client == '-' and '' or ':' .. client)
+-- The list of a client's items of one level (high or low; nil: normal).
+local function list_of(q, client, level)
+  if not level then return key_of(q, client) end
+  return q.base .. level .. (client == '-' and '' or ':' .. client)
 end
 
--- The lists of a client, the highest priority first.
+-- The lists of a client, the highest level first.
 local function lists_of(q, client)
   local list = key_of(q, client)
   if not q.has_levels then return {list} end

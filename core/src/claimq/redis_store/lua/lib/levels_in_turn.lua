@@ -1,9 +1,9 @@
--- Of the items of a client that are claimed while others of a lower priority wait, every eighth is one of
--- those: of the next lower priority, or, by the same rule among these, of the lowest. So no item waits
+-- Of the items of a client that are claimed while others of a lower level wait, every eighth is one of
+-- those: of the next lower level, or, by the same rule among these, of the lowest. So no item waits
 -- forever. The hash `levels` has a count for each client.
 local SHARE, CYCLE = 8, 64
 
--- The lists of a client that have items, the highest priority first, how many these have in all (left), and
+-- The lists of a client that have items, the highest level first, how many these have in all (left), and
 -- the count. Nil and the error if one is no list.
 local function read_levels(q, client, count)
   local levels = {left = 0, count = setting(count, 0, 0, CYCLE)}

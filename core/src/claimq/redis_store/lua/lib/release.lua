@@ -27,10 +27,10 @@ local function release(q, keys)
 
   local function add_to_line(item)
     local client = client_of(item.stored)
-    local priority = q.has_levels and string.match(item.stored, '^cq1[^\n]*"priority":"(%a+)"') or nil
-    local list = list_of(q, client, priority)
+    local level = q.has_levels and string.match(item.stored, '^cq1[^\n]*"priority":"(%a+)"') or nil
+    local list = list_of(q, client, level)
     if not of_list[list] then
-      of_list[list] = {client = client, priority = priority, list = list, items = {}}
+      of_list[list] = {client = client, level = level, list = list, items = {}}
       lines[#lines + 1] = of_list[list]
     end
     table.insert(of_list[list].items, item)

@@ -36,12 +36,12 @@ end
 -- it.
 local function weight_of(verdict) return verdict == 'delayed' and 2 or 1 end
 
--- "Not now": counted in postponed_count alone, and not past the item's deadline, after which it would fail.
+-- "Not now": counted in postponed_count alone, and at most until the item is late, when it fails.
 -- What is postponed again and again has one line in its history.
 local function postpone(q, policy, item, error, worker, delay, detail)
   local meta = item.meta
-  local times, history = meta.postponed or 0, meta.history
-  item.is_past = is_past_deadline(meta, q.now)
+  local times, history, left = meta.postponed or 0, meta.history, time_left(meta, q.now)
+  item.is_past = left <= 0
   local is_over = times >= policy.max_postponed
   if is_over then
     local words = format_text('postponed %d times, as often as max_postponed allows', times)
@@ -55,8 +55,7 @@ local function postpone(q, policy, item, error, worker, delay, detail)
     return 'failed'
   end
   meta.postponed, q.counts.postponed = times + 1, (q.counts.postponed or 0) + 1
-  local deadline = meta.options and meta.options.deadline
-  item.delay = deadline and math.min(delay, deadline - q.now) or delay
+  item.delay = math.min(delay, left)
   return item.delay > 0 and 'delayed' or 'requeued'
 end
 
@@ -89,7 +88,7 @@ local function settle(q, policy, item, kind, error, worker, delay, detail)
     item.reason = kind == 'drop' and 'on_failure' or 'on_expiry'
     return 'dropped'
   end
-  item.is_past = is_past_deadline(meta, q.now)
+  item.is_past = time_left(meta, q.now) <= 0
   local limit = meta.options and meta.options.max_requeues or policy.limit
   if kind == 'permanent' or (kind == 'expired' and policy.on_expiry == 'fail')
     or (meta.requeues or 0) + 1 > limit or item.is_past then
@@ -102,14 +101,14 @@ local function settle(q, policy, item, kind, error, worker, delay, detail)
   return 'requeued'
 end
 
--- The lines of items that go to main: those of one client and priority, which go to one list.
+-- The lines of items that go to main: those of one client and level, which go to one list.
 local function lines_of(q, items)
   local lines, of_list, known = {}, {}, {}
   for _, item in ipairs(items) do
-    local client, priority = item.client, priority_of(item.meta)
-    local list = list_of(q, client, priority)
+    local client, level = item.client, level_of(item.meta)
+    local list = list_of(q, client, level)
     if not of_list[list] then
-      of_list[list] = {list = list, client = client, priority = priority, items = {},
+      of_list[list] = {list = list, client = client, level = level, items = {},
         is_new = not known[client] and q.lengths[client] == 0}
       lines[#lines + 1], known[client] = of_list[list], true
     end
@@ -159,7 +158,7 @@ local function place(q, policy, items, verdicts)
   for _, line in ipairs(lines_of(q, tails)) do
     local envelopes = {}
     for i, item in ipairs(line.items) do restart_wait(item, q.now); envelopes[i] = format(item) end
-    tail(q, line.client, envelopes, enter_level(q, line.client, line.priority))
+    tail(q, line.client, envelopes, enter_level(q, line.client, line.level))
   end
   if q.entering then enter_ring(q) end
   local keys, tokens, stays = {}, {}, {}

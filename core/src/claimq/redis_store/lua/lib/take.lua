@@ -15,7 +15,7 @@ local function has_enough(q, of_header)
 end
 
 -- Notes the sizes, and gives bare payloads a header, so that everything behind main knows one form only.
--- Appends to `kept` the items to hand out: all but q.past, those whose deadline has passed (unless
+-- Appends to `kept` the items to hand out: all but q.past, those that are late (unless
 -- also_late), and those whose key is busy, which are held.
 local function adopt(q, got, kept, also_late)
   -- include envelope place_of keys hold release
@@ -34,7 +34,7 @@ local function adopt(q, got, kept, also_late)
   q.adopted = q.adopted or 0
   for i, envelope in ipairs(got) do
     local meta, key = metas[i], keys[i]
-    if meta and is_past_deadline(meta, q.now) and not also_late then
+    if meta and time_left(meta, q.now) <= 0 and not also_late then
       q.past = q.past or {}
       q.past[#q.past + 1] = envelope
     elseif key ~= NO_KEY and not take_key(q, key, entries[i], #kept + 1, envelope) then hold(q, key, envelope)
@@ -114,7 +114,7 @@ local function take_many(q, client, list, want)
 end
 
 -- From one client alone, in a queue that has levels.
-local function take_by_priority(q, client, want)
+local function take_by_level(q, client, want)
   -- include levels_in_turn
   local key = q.base .. 'levels'
   local levels, wrong = read_levels(q, client, redis.call('HMGET', key, client)[1])
@@ -144,7 +144,7 @@ local function take_by_priority(q, client, want)
 end
 
 local function take_list(q, client, want)
-  if q.has_levels then return take_by_priority(q, client, want) end
+  if q.has_levels then return take_by_level(q, client, want) end
   local list = key_of(q, client)
   if want > 1 or q.costs then return take_many(q, client, list, want) end
   local envelope = redis.call('RPOP', list)

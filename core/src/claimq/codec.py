@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from claimq.arguments import instant, seconds, text
 from claimq.errors import InvalidName
-from claimq.item_options import are_options, checked_key, options_word, read_options
+from claimq.item_options import are_options, checked_key, item_fields, options_word, read_options
 from claimq.model import HistoryEntry, Item, NewItem, construct
 from claimq.tokens import number_of
 
@@ -171,7 +171,7 @@ def read_envelope(raw: bytes, token: str = "") -> Item:
         history=tuple(map(_history_entry, meta.get("history", ()))),
         error_detail=meta.get("detail"),
         failed_reason=meta.get("reason"),
-        **read_options(meta.get("options", {})),
+        **item_fields(read_options(meta.get("options", {}))),
     )
 
 

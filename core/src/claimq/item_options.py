@@ -107,6 +107,11 @@ class ItemOption:
         """Its field of an Item, which can be hashed."""
         return "header_pairs" if self.form is Form.HEADERS else self.name
 
+    @property
+    def socket_name(self) -> str:
+        """Its field on the sidecar's socket, which takes no instants but seconds from now."""
+        return "expires_in" if self.form is Form.INSTANT else self.name
+
     def of(self, item: Any) -> Any:
         """The value of an item, as in a document."""
         return getattr(item, self.name)
@@ -320,6 +325,14 @@ def check_options(whose: str, options: Iterable[str], names: Sequence[str]) -> N
             raise TypeError(f"{whose} has no option {name}; {advice}")
 
 
+def expect_no_instant(new: NewItem) -> None:
+    """Raises TypeError for an item that starts or ends at an instant instead of a time from now."""
+    if new.at is not None:
+        raise TypeError("at is an instant, which is not possible here; give delay=")
+    if new.deadline is not None:
+        of_type("deadline", new.deadline, timedelta, "a datetime.timedelta from now")
+
+
 def valid_options(new: NewItem) -> Iterator[tuple[ItemOption, Any]]:
     """The options that a new item has, with valid values. Raises TypeError or ValueError."""
     for option, value, default in zip(ITEM_OPTIONS, _values(new), _NONE, strict=True):
@@ -336,11 +349,14 @@ def options_word(new: NewItem) -> str:
 
 
 def read_options(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an Item from the options in its envelope; without those that it does not have."""
+    """The options in an envelope, as in a document; without those that it does not have."""
+    return {option.name: option.load(stored[option.name]) for option in ITEM_OPTIONS if option.name in stored}
+
+
+def item_fields(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an Item from the options in a document; without those that it does not have."""
     return {
-        option.field: option.read(option.load(stored[option.name]))
-        for option in ITEM_OPTIONS
-        if option.name in stored
+        option.field: option.read(document[option.name]) for option in ITEM_OPTIONS if option.name in document
     }
 
 

@@ -35,7 +35,7 @@ def test_headers_go_with_the_items_of_both_sides(sidecar: Sidecar, queue: Blocki
         assert [(item.text, item.key) for item in worker.claim(9, wait=0)] == [("n", "n")]
         with pytest.raises(ValueError, match="key is 'a b'"):
             worker.enqueue("a", key="a b")
-        with pytest.raises(ValueError, match="takes no instants"):
+        with pytest.raises(TypeError, match=r"deadline is 1\.0; give a datetime"):
             worker.enqueue_many([NewItem("a", deadline=1.0)])
         with pytest.raises(ValueError, match="give one of: high, normal, low"):
             worker.enqueue("a", priority="urgent")

@@ -27,7 +27,9 @@ def test_each_option_is_a_field_of_all_forms_of_an_item() -> None:
     names = {option.name for option in ITEM_OPTIONS}
     assert set(OF_ENQUEUE) == set(ItemOptions.__annotations__) > set(KeptOptions.__annotations__) == names
     assert {option.field for option in ITEM_OPTIONS} <= set(Item._fields)
-    assert names <= {field.name for field in dataclasses.fields(ClaimedItem)}
+    assert {option.field for option in ITEM_OPTIONS} <= {
+        field.name for field in dataclasses.fields(ClaimedItem)
+    }
     assert names <= {field.name for field in msgspec.structs.fields(ClaimBody)}
-    sent = {field.name for field in msgspec.structs.fields(ItemBody)}
-    assert names - {"deadline"} | {"expires_in"} <= sent
+    sent = {option.socket_name for option in ITEM_OPTIONS}
+    assert sent <= {field.name for field in msgspec.structs.fields(ItemBody)}

@@ -33,7 +33,7 @@ class Producing(QueuePart):
         ``at`` has come.
 
         ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``options``: those of :class:`NewItem`,
-        ``id``, ``client``, ``delay``, ``priority`` and the others. An ``id`` of the producer's own is enqueued once
+        ``id``, ``client``, ``delay`` and the others. An ``id`` of the producer's own is enqueued once
         within the queue's id window (one hour unless set); a repeat adds nothing and returns ``is_duplicate``. When
         this returns, the server has stored the item as safely as its persistence allows (docs/guarantees.md), and on a
         replica too if the policy's ``durability`` asks for that. If no replica confirms it in time, NotReplicated is

@@ -155,7 +155,7 @@ class Settling(QueuePart):
         nothing. Lost claims close nothing.
 
         ``error`` and ``detail`` as for :meth:`requeue`. Verdicts DELAYED, REQUEUED, FAILED (after ``max_postponed``
-        times, or past the deadline), LOST. Errors and cost as :meth:`fail`.
+        times, or where the item is late), LOST. Errors and cost as :meth:`fail`.
         """
         kind = "postpone" if close is None else f"postpone {choice('close', close, Closing)}"
         return await self._give_back(

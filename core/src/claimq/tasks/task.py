@@ -6,14 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
-from claimq.arguments import of_type, optional_count, optional_seconds
+from claimq.arguments import optional_count, optional_seconds
 from claimq.codec import check_new_item, last_frames
 from claimq.consuming.handling import is_coroutine_function
 from claimq.handler_verdicts import Fail
-from claimq.item_options import OF_ENQUEUE, OF_OTHERS, ItemOptions, new_item
+from claimq.item_options import OF_ENQUEUE, OF_OTHERS, ItemOptions, expect_no_instant, new_item
 from claimq.model import EnqueuedItem, NewItem
 from claimq.tasks.calls import Call, payload_of
 from claimq.tasks.producer import Producer
@@ -96,10 +95,7 @@ class Task(Generic[P, R]):
         """The task with options for its next items, those of :class:`claimq.NewItem` without instants:
         ``send_email.options(delay=60).enqueue("ann@example.com")``. Raises TypeError, ValueError, InvalidName."""
         chosen = new_item(b"", options)
-        if chosen.at is not None:
-            raise TypeError("a task takes no instant: give delay= instead of at=")
-        if chosen.deadline is not None:
-            of_type("deadline", chosen.deadline, timedelta, "a datetime.timedelta from now")
+        expect_no_instant(chosen)
         check_new_item(chosen)
         return Task(self.function, self.name, self.retries, self._producer, chosen)
 

@@ -48,7 +48,7 @@ class ClaimedItem:
     first_enqueued_at: float
     claimed_at: float
     lease_until: float
-    headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    header_pairs: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     deadline: float | None = None
     max_requeues: int | None = None
     priority: Priority = Priority.NORMAL
@@ -86,6 +86,11 @@ class ClaimedItem:
         if work is not None:
             work.note(error)
             work.__exit__()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that the producer set, in a new dict."""
+        return dict(self.header_pairs)
 
     @property
     def text(self) -> str:

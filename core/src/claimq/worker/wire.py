@@ -14,8 +14,8 @@ from claimq.arguments import Duration, optional_seconds, seconds, several
 from claimq.codec import last_frames
 from claimq.errors import ClaimqError, QueueFull, StoreUnavailable
 from claimq.handler_verdicts import Fail
-from claimq.item_options import ITEM_OPTIONS, valid_options
-from claimq.model import Enqueued, NewItem, Outcome, Priority, Verdict
+from claimq.item_options import expect_no_instant, item_fields, valid_options
+from claimq.model import Enqueued, NewItem, Outcome, Verdict
 from claimq.tracing import carrying
 from claimq.worker.errors import Refused, SidecarUnavailable
 
@@ -181,18 +181,14 @@ def enqueue_bodies(items: Iterable[object]) -> Iterator[bytes]:
 def new_item(item: object) -> dict[str, object]:
     """A payload or :class:`NewItem` as the sidecar reads it. Raises TypeError or ValueError for what it cannot be."""
     new = item if isinstance(item, NewItem) else NewItem(item)
-    if new.at is not None:
-        raise ValueError("a sidecar takes no instants: give NewItem(delay=...) instead of at=...")
-    if new.deadline is not None and not isinstance(new.deadline, timedelta):
-        raise ValueError("a sidecar takes no instants: give deadline=timedelta(...)")
+    expect_no_instant(new)
     words: dict[str, object] = {
         "id": new.id,
         "client": new.client,
         "delay": optional_seconds("delay", new.delay),
     }
-    words |= {option.name: value for option, value in valid_options(new)}
-    if isinstance(deadline := words.pop("deadline", None), timedelta):
-        words["expires_in"] = deadline.total_seconds()
+    for option, value in valid_options(new):
+        words[option.socket_name] = value.total_seconds() if isinstance(value, timedelta) else value
     return {**dict(_payload(new.payload)), **{name: word for name, word in words.items() if word is not None}}
 
 
@@ -326,8 +322,7 @@ def read_claims(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         fields = {name: claim[name] for name in _FIELDS}
         fields["payload"] = base64.b64decode(claim["payload_base64"])
         if len(claim) > len(fields):  # few items have options
-            fields |= {option.name: claim[option.name] for option in ITEM_OPTIONS if option.name in claim}
-            fields["priority"] = Priority(claim.get("priority", Priority.NORMAL))
+            fields |= item_fields(claim)
             fields["postponed_count"] = claim.get("postponed_count", 0)
         yield fields
 

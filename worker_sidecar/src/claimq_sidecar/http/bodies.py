@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Final, Literal, cast
+from functools import partial
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal, cast
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, defstruct
 
-from claimq.item_options import MAX_COST, MAX_REQUEUES
+from claimq.item_options import ITEM_OPTIONS, Form
 from claimq.model import NewItem
 from claimq.tokens import common_worker, worker_of
 from claimq_sidecar.claims.calls import LONGEST_WAIT
 from claimq_sidecar.http.field_types import (
-    MAX_DELAY,
     MAX_ENTRIES,
     PAYLOAD_FIELDS,
     CloseUnit,
     Delay,
     Detail,
     Error,
-    Headers,
-    ItemKey,
-    PriorityWord,
     RetryDelay,
     Token,
     Tokens,
     pattern,
+    type_of_option,
 )
 
 _ENTRIES: Final = Meta(min_length=1, max_length=MAX_ENTRIES)
@@ -36,7 +35,22 @@ class Body(Struct, forbid_unknown_fields=True):
     """An object of a request; a field that it does not know is refused."""
 
 
-class ItemBody(Body):
+_OptionFields: Final = defstruct(
+    "_OptionFields",
+    [
+        (option.socket_name, type_of_option(option, Delay, " Seconds from now.") | None, None)
+        for option in ITEM_OPTIONS
+    ],
+    bases=(Body,),
+    kw_only=True,
+)
+_sent: Final = attrgetter(*(option.socket_name for option in ITEM_OPTIONS))
+_READERS: Final[Mapping[Form, Any]] = {Form.INSTANT: partial(timedelta, 0), Form.COUNT: int}
+_OPTIONS: Final = [(option.name, _READERS.get(option.form)) for option in ITEM_OPTIONS]
+_NONE: Final = (None,) * len(_OPTIONS)
+
+
+class ItemBody(_OptionFields):  # type: ignore[misc,valid-type]  # made from the table of options
     """Exactly one of payload, payload_base64 and text.
 
     A request has at most 300,000 JSON values and fields: those inside payload count, the contents of text and
@@ -84,33 +98,6 @@ class ItemBody(Body):
         | None
     ) = None
     delay: Delay | None = None
-    headers: Headers | None = None
-    expires_in: (
-        Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=MAX_DELAY,
-                description="Seconds: the item's deadline. After it the item is not started.",
-            ),
-        ]
-        | None
-    ) = None
-    max_requeues: (
-        Annotated[
-            float, Meta(ge=0, le=MAX_REQUEUES, multiple_of=1, description="Instead of the queue's limit.")
-        ]
-        | None
-    ) = None
-    priority: Annotated[PriorityWord, Meta(description="Which items of the client come first.")] | None = None
-    key: ItemKey | None = None
-    cost: (
-        Annotated[
-            float,
-            Meta(ge=1, le=MAX_COST, multiple_of=1, description="For limits with unit cost; 1 unless given."),
-        ]
-        | None
-    ) = None
 
     def __post_init__(self) -> None:
         """Raises ValueError unless there is exactly one payload."""
@@ -125,18 +112,15 @@ class ItemBody(Body):
             payload = self.text.encode()
         else:
             payload = bytes(cast("Raw", self.payload))
-        return NewItem(
-            payload,
-            id=self.id,
-            client=self.client,
-            delay=self.delay,
-            headers=self.headers,
-            deadline=None if self.expires_in is None else timedelta(seconds=self.expires_in),
-            max_requeues=None if self.max_requeues is None else int(self.max_requeues),
-            priority=self.priority or "normal",
-            key=self.key,
-            cost=1 if self.cost is None else int(self.cost),
-        )
+        sent = _sent(self)
+        if sent == _NONE:
+            return NewItem(payload, self.id, self.client, self.delay)
+        options = {
+            name: read(value) if read else value
+            for (name, read), value in zip(_OPTIONS, sent, strict=True)
+            if value is not None
+        }
+        return NewItem(payload, self.id, self.client, self.delay, **options)
 
 
 Max = Annotated[float, Meta(ge=1, le=MAX_ENTRIES, multiple_of=1)]

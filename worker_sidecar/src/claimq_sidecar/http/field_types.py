@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -15,10 +15,11 @@ from claimq.item_options import (
     MAX_HEADERS,
     MAX_KEY,
     RESERVED,
+    Form,
+    ItemOption,
 )
 from claimq.tokens import FORM
 
-PriorityWord = Literal["high", "normal", "low"]
 MAX_ENTRIES: Final = 1000
 """Items or tokens in one request."""
 MAX_DELAY: Final = 1e9
@@ -63,18 +64,18 @@ CloseUnit = Annotated[
     Literal["queue", "client", "key"],
     Meta(description="What no worker claims from until the delay is over, at most for a day."),
 ]
-ItemKey = Annotated[
-    str,
-    Meta(max_length=MAX_KEY, description="Of the items with the same key at most one is busy."),
-    pattern(KEY),
-]
 HeaderName = Annotated[str, Meta(max_length=MAX_HEADER_NAME), pattern(f"(?!{RESERVED}){HEADER_NAME}")]
 HeaderValue = Annotated[str, Meta(max_length=MAX_HEADER_VALUE), pattern(HEADER_VALUE)]
-Headers = Annotated[
-    dict[HeaderName, HeaderValue],
-    Meta(
-        max_length=MAX_HEADERS,
-        description="Go with the item to its worker. Names have lower-case letters, digits and '-'; values printable "
-        "ASCII characters.",
-    ),
-]
+
+
+def type_of_option(option: ItemOption, instant: Any, unit: str) -> Any:
+    """The type of an item's option. ``instant``, ``unit``: type and unit of one that is an instant."""
+    types: dict[Form, Any] = {
+        Form.HEADERS: Annotated[dict[HeaderName, HeaderValue], Meta(max_length=MAX_HEADERS)],
+        Form.INSTANT: instant,
+        Form.COUNT: Annotated[float, Meta(ge=option.least, le=option.most, multiple_of=1)],
+        Form.CHOICE: Literal[option.choices],
+        Form.TEXT: Annotated[str, Meta(max_length=MAX_KEY), pattern(KEY)],
+    }
+    says = option.description + unit * (option.form is Form.INSTANT)
+    return Annotated[types[option.form], Meta(description=says)]

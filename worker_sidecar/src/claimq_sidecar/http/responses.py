@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterable
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from claimq import model
-from claimq.item_options import ITEM_OPTIONS, Form, ItemOption, set_options
+from claimq.item_options import ITEM_OPTIONS, set_options
 from claimq_sidecar.claims.calls import NextAnswer
+from claimq_sidecar.http.field_types import type_of_option
 from claimq_sidecar.http.json_text import is_json, to_json
 
 Count = Annotated[int, Meta(ge=0)]
-Instant = Annotated[float, Meta(description="Unix seconds by the store's clock.")]
+_UNIT: Final = "Unix seconds by the store's clock."
+Instant = Annotated[float, Meta(description=_UNIT)]
 _CONTROL_CHARACTERS: Final = bytes(range(32))
 _MAX_TEXT_FACTOR: Final = 3
 """How many times larger a payload may be as a JSON string. Only control characters exceed this."""
@@ -26,28 +28,9 @@ class Response(Struct, forbid_unknown_fields=True, gc=False):
     """The body of a response, or an object in one. These form no cycles, so the garbage collector skips them."""
 
 
-_TYPES: Final[Mapping[Form, Any]] = {
-    Form.HEADERS: dict[str, str],
-    Form.INSTANT: float,
-    Form.COUNT: Count,
-    Form.TEXT: str,
-}
-
-
-def _type_of(option: ItemOption) -> Any:
-    """The type of an option in a claim, which has only those that are set."""
-    kind = (
-        Literal[tuple(choice for choice in option.choices if choice != option.unset)]
-        if option.form is Form.CHOICE
-        else _TYPES[option.form]
-    )
-    unit = " Unix seconds by the store's clock." if option.form is Form.INSTANT else ""
-    return Annotated[kind, Meta(description=option.description + unit)] | UnsetType
-
-
 _ClaimOptions: Final = msgspec.defstruct(
     "_ClaimOptions",
-    [(option.name, _type_of(option), UNSET) for option in ITEM_OPTIONS],
+    [(option.name, type_of_option(option, float, f" {_UNIT}") | UnsetType, UNSET) for option in ITEM_OPTIONS],
     bases=(Response,),
     kw_only=True,
     gc=False,

@@ -31,13 +31,13 @@ def _headers(
         raise click.BadParameter(str(error), context, option) from None
 
 
-def _deadline(
+def _end(
     context: click.Context, option: click.Parameter, expires_in: float | None
 ) -> timedelta | float | None:
-    """The deadline of either option."""
-    instant: float | None = context.params.pop("deadline_at", None)
+    """The end that either of two flags sets."""
+    instant: float | None = context.params.pop(f"{option.name}_at", None)
     if expires_in is not None and instant is not None:
-        raise click.BadParameter("excludes --deadline; give only one of them", context, option)
+        raise click.BadParameter(f"excludes --{option.name}; give only one of them", context, option)
     return instant if expires_in is None else timedelta(seconds=expires_in)
 
 
@@ -53,7 +53,7 @@ def _flags(option: ItemOption) -> tuple[Flag, ...]:
             )
         case Form.INSTANT:
             at: dict[str, Any] = {"type": Instant(), "metavar": "INSTANT", "is_eager": True}
-            within: dict[str, Any] = {"type": Duration(), "metavar": "DURATION", "callback": _deadline}
+            within: dict[str, Any] = {"type": Duration(), "metavar": "DURATION", "callback": _end}
             return (
                 click.option(name, f"{option.name}_at", help=option.description, **at),
                 click.option("--expires-in", option.name, help="The same, from now.", **within),

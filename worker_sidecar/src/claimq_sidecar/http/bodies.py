@@ -170,10 +170,15 @@ class TokensBody(Body):
         _check_tokens(self.tokens)
 
 
-class DoneClaim(Body):
-    """A claim that ended, and the items that follow from it."""
+class ClaimEnding(Body):
+    """One claim, and how it ends."""
 
     token: Token
+
+
+class DoneClaim(ClaimEnding):
+    """A claim that ended, and the items that follow from it."""
+
     enqueue: Annotated[list[ItemBody], Meta(max_length=MAX_ENTRIES)] = []
 
 
@@ -186,10 +191,9 @@ class FailBody(TokensBody):
     delay: RetryDelay | None = None
 
 
-class FailClaim(Body):
+class FailClaim(ClaimEnding):
     """A claim that failed."""
 
-    token: Token
     error: Error
     permanent: bool = False
     detail: Detail = ""
@@ -202,10 +206,9 @@ class RequeueBody(TokensBody):
     delay: Delay | None = None
 
 
-class RequeueClaim(Body):
+class RequeueClaim(ClaimEnding):
     """A claim to requeue."""
 
-    token: Token
     delay: Delay | None = None
 
 
@@ -216,22 +219,15 @@ class LaterBody(TokensBody):
     close: CloseUnit | None = None
 
 
-class LaterClaim(Body):
+class LaterClaim(ClaimEnding):
     """A claim to postpone."""
 
-    token: Token
     delay: Delay
     close: CloseUnit | None = None
 
 
-class UnclaimClaim(Body):
+class UnclaimClaim(ClaimEnding):
     """A claim to return to the head."""
-
-    token: Token
-
-
-ClaimEnding = DoneClaim | FailClaim | RequeueClaim | LaterClaim | UnclaimClaim
-"""One claim, and how it ends."""
 
 
 _SOME: Final = Meta(max_length=MAX_ENTRIES)

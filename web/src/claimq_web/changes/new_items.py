@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
-from claimq.arguments import seconds
+from claimq.arguments import optional_seconds
 from claimq.codec import check_new_item
 from claimq.item_options import OF_ENQUEUE
 from claimq.model import NewItem
@@ -52,23 +50,13 @@ def _item(number: int, text: str) -> NewItem:
             raise ValueError("not an object")
         if unknown := sorted(item.keys() - _KNOWN):
             raise ValueError(f"there is no field {unknown[0][:100]!r}")
-        expires_in = _seconds(item, "expires_in")
-        if expires_in is not None and item.get("deadline") is not None:
-            raise ValueError("deadline and expires_in exclude each other; give only one of them")
-        if item.get("delay") is not None and item.get("at") is not None:
-            raise ValueError("delay and at exclude each other; give only one of them")
-        new = replace(item_of_fields(item), delay=_seconds(item, "delay"))
-        new = new if expires_in is None else replace(new, deadline=timedelta(seconds=expires_in))
+        new = replace(item_of_fields(item), delay=optional_seconds("delay", item.get("delay")))
+        expires_in = optional_seconds("expires_in", item.get("expires_in"))
+        if expires_in is not None:
+            if new.deadline is not None:
+                raise ValueError("deadline and expires_in exclude each other; give only one of them")
+            new = replace(new, deadline=timedelta(seconds=expires_in))
         check_new_item(new)
         return new
     except (ValueError, TypeError) as error:
-        raise InvalidItem(number, str(error)) from error
-
-
-def _seconds(item: Mapping[str, Any], name: str) -> float | None:
-    text = item.get(name)
-    if text is None:
-        return None
-    if isinstance(text, bool) or not isinstance(text, int | float):
-        raise ValueError(f"{name} is not a number of seconds")
-    return seconds(name, text)
+        raise InvalidItem(number, str(error)[:500]) from error

@@ -233,6 +233,9 @@ class UnclaimClaim(ClaimEnding):
 _SOME: Final = Meta(max_length=MAX_ENTRIES)
 
 
+_VERBS: Final = ("done", "fail", "requeue", "later", "unclaim")
+
+
 class VerdictsBody(Body):
     """POST /v1/verdicts. Each token at most once in all lists together."""
 
@@ -257,14 +260,7 @@ class VerdictsBody(Body):
 
     def by_verb(self) -> Mapping[str, Sequence[ClaimEnding]]:
         """The claims by verdict. Verdicts without claims are omitted."""
-        verbs: dict[str, Sequence[ClaimEnding]] = {
-            "done": self.done,
-            "fail": self.fail,
-            "requeue": self.requeue,
-            "later": self.later,
-            "unclaim": self.unclaim,
-        }
-        return {verb: claims for verb, claims in verbs.items() if claims}
+        return {verb: claims for verb in _VERBS if (claims := getattr(self, verb))}
 
 
 class NextBody(VerdictsBody):

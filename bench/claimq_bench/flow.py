@@ -29,12 +29,12 @@ _MOST_ROUNDS = 20
 """Each round starts an item of each client that is not at its limit, which therefore grows with the rounds."""
 _WORKERS, _SECONDS = 10, 0.02
 _NEVER = Limit("never", rate="1000000/s", burst=1_000_000)
-_BY_TIME = Fairness(by="time")
+_BY_COUNT = Fairness(by="count")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A queue with a policy beside one with none: items of ``clients`` in turn, or of ``keys``; claims of ``batch``."""
+    """A queue with a policy beside one by count: items of ``clients`` in turn, or of ``keys``; claims of ``batch``."""
 
     name: str
     says: str
@@ -52,7 +52,10 @@ class Pair:
             sides: list[Side] = []
             count = 2 * max(self.clients, self.keys, 1_000)
             names = [f"{number}" for number in range(self.clients or self.keys)]
-            for kind, policy in (("with", self.policy), ("none", Policy(busy_expiry=_LONG))):
+            for kind, policy in (
+                ("with", self.policy),
+                ("none", Policy(busy_expiry=_LONG, fairness=_BY_COUNT)),
+            ):
                 is_keyed = bool(self.keys) and kind == "with"
                 side = Side(
                     server.queue(f"{kind}-{self.name}", worker="bench"),
@@ -102,7 +105,7 @@ PAIRS = (
             f"claim + done of {says} by time, to by count",
             most,
             "each client's share is read and written at both ends",
-            Policy(busy_expiry=_LONG, fairness=_BY_TIME),
+            Policy(busy_expiry=_LONG),
             clients=clients,
             batch=batch,
         )
@@ -224,8 +227,7 @@ async def _slots(bed: Bed, service: Mapping[str, int], weights: Mapping[str, flo
     async with redis.asyncio.Redis(unix_socket_path=bed.path, protocol=2) as client:
         clock = FrozenClock(client, fair=BEGIN_MS)
         queue = claimq.connect(client=clock).queue("fair", worker="bench")
-        fairness = Fairness(by="time", weights=weights)
-        await queue.set_policy(Policy(busy_expiry=_LONG, fairness=fairness))
+        await queue.set_policy(Policy(busy_expiry=_LONG, fairness=Fairness(weights=weights)))
         yield Slots(queue, clock, service, _WORKERS)
     bed.empty()
 

@@ -115,7 +115,7 @@ async def test_a_bound_that_comes_back_counts_what_started_without_it(
     queue: ReliableQueue,
 ) -> None:
     names = [f"c{number}" for number in range(2500)]
-    await queue.update_policy(limits=[Limit("api", rate="1/h", per="client")])
+    await queue.update_policy(limits=[Limit("api", rate="1/h", per="client")], fairness_by="count")
     await queue.enqueue_many(NewItem(name, client=name) for _ in range(4) for name in names)
     while claims := await queue.claim(500, wait=0):  # until all are parked
         await queue.done(claims)

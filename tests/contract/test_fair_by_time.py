@@ -20,11 +20,6 @@ MILLISECOND = 64
 Queue = ReliableQueue
 
 
-@pytest.fixture(autouse=True)
-async def by_time(queue: Queue) -> None:
-    await queue.update_policy(fairness_by="time")
-
-
 def clock_of(queue: Queue) -> FrozenClock:
     clock = queue._connection.clients.shared
     assert isinstance(clock, FrozenClock)
@@ -204,6 +199,29 @@ async def test_repair_removes_shares_of_clients_that_are_gone_and_owe_nothing(
         await queue.enqueue_many([NewItem("x", client="new")])
         await queue.done(await queue.claim(1, wait=0))
         await queue._connection.run("repair", [queue._keys.main], [100])
+
+
+@pytest.mark.parametrize("client", ["ann", None])
+async def test_a_queue_whose_other_clients_are_gone_counts_no_turns(
+    server: Server, queue: Queue, client: str | None
+) -> None:
+    await queue.enqueue_many([NewItem("x", client=client)] * 20)
+    await fill(queue, "bob", count=1)
+    claims = await queue.claim(4, wait=0)
+    await queue.done([claim for claim in claims if claim.item.client == "bob"])
+    for _ in range(3):
+        (claim,) = await queue.claim(1, wait=0)
+        clock_of(queue).move("q", 1000)
+        await queue.done(claim)
+    await queue._connection.run("repair", [queue._keys.main], [100])
+    await queue.done([claim for claim in claims if claim.item.client == client])
+    await queue.done(await queue.claim(4, wait=0))
+    assert keys_of_turns(server) == 0
+    assert server.call("HGET", "cq:{q}:stats", "turns") is None
+    assert server.call("ZSCORE", "cq:{q}:clients", "-") is None
+    await fill(queue, "bob")
+    assert {claim.item.client for claim in await queue.claim(4, wait=0)} == {client, "bob"}
+    assert keys_of_turns(server) == 2
 
 
 async def test_a_share_that_another_client_has_changed_counts_as_none(server: Server, queue: Queue) -> None:

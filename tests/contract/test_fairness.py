@@ -14,6 +14,11 @@ from testkit.servers.patient import patient
 from testkit.servers.server import Server
 
 
+@pytest.fixture(autouse=True)
+async def by_count(queue: ReliableQueue) -> None:
+    await queue.update_policy(fairness_by="count")
+
+
 async def test_clients_take_turns_however_long_their_lists_are(queue: ReliableQueue) -> None:
     await queue.enqueue_many([NewItem(f"big{n}", client="big") for n in range(500)])
     await queue.enqueue_many([NewItem(f"small{n}", client="small") for n in range(3)])

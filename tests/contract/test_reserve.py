@@ -30,7 +30,7 @@ def workers(queue: ReliableQueue, slots: int) -> Slots:
 
 
 async def fill(queue: ReliableQueue, *clients: str | None, count: int = 150) -> None:
-    await queue.update_policy(fairness_by="time", busy_expiry=TEN_MINUTES)
+    await queue.update_policy(busy_expiry=TEN_MINUTES)
     await queue.enqueue_many([NewItem(f"{n}", client=client) for n in range(count) for client in clients])
 
 
@@ -157,6 +157,18 @@ async def test_ten_minutes_after_a_quiet_client_had_work_all_slots_are_filled(qu
     assert busy(slots) == 9
     await slots.run(2 * LONG)
     assert busy(slots) == 10
+
+
+async def test_repair_ends_no_turns_while_slots_are_kept_free(server: Server, queue: ReliableQueue) -> None:
+    await fill(queue, "a")
+    slots = workers(queue, 10)
+    await work_with_a_quiet_client(queue, slots)
+    for milliseconds, filled in ((TEN_MINUTES // 2, 9), (TEN_MINUTES // 2 - 50_000, 9), (2 * LONG, 10)):
+        await queue._connection.run("repair", [queue._keys.main], [100])
+        await slots.run(milliseconds)
+        assert busy(slots) == filled
+    await queue._connection.run("repair", [queue._keys.main], [100])
+    assert server.call("HGET", "cq:{q}:stats", "turns") is None
 
 
 async def test_workers_with_a_slot_each_are_counted_together(

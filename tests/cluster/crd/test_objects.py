@@ -32,7 +32,7 @@ FULL: dict[str, Any] = {
     "processingTimeout": "1h30m",
     "onExpiry": "Fail",
     "keyOrder": "Strict",
-    "fairness": {"by": "Time", "weights": {"ann": "2.5"}, "reserve": 0.2},
+    "fairness": {"by": "Count", "weights": {"ann": "2.5"}, "reserve": 0.2},
     "retryDelay": {"initial": "250ms", "factor": 1.5, "max": "1h", "jitter": 0.5},
     "failedItems": {
         "requeue": {"minAge": "1h", "maxFailCount": 3},

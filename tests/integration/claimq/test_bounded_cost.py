@@ -63,6 +63,7 @@ async def test_peeking_far_into_a_queue_of_many_clients_reads_only_what_it_retur
 async def test_one_claim_takes_500_items_of_several_clients_and_the_next_goes_on_in_turn(
     queue: ReliableQueue,
 ) -> None:
+    await queue.update_policy(fairness_by="count")
     await queue.enqueue_many(
         [NewItem(f"{turn}-{n}", client=f"c{n}") for turn in range(2) for n in range(600)]
     )

@@ -294,6 +294,7 @@ def test_items_that_have_not_failed_are_listed_by_filters(on: Claimq, queue: Que
 
 
 def test_failed_items_are_listed_by_error_client_and_age(on: Claimq, queue: Queue) -> None:
+    queue.update_policy(fairness_by="count")  # half of the items of each claim are those of ann
     queue.enqueue_many([NewItem("x", id=f"i{n}", client="ann" if n % 2 else None) for n in range(600)])
     for _ in range(3):
         queue.fail(queue.claim(100, wait=0), "Timeout: 5 s", permanent=True)

@@ -18,7 +18,7 @@ from testkit.waiting import PATIENCE, eventually_sync
 
 SENTENCE = (
     "client acme has 100% of the slots and 100% of the time, while 2 others wait, for up to 7 min; limit each client: "
-    "claimq limits q set each-client:per=client,busy=2, or let clients share the time: claimq policy q fairness_by=time"
+    "claimq limits q set each-client:per=client,busy=2"
 )
 HOLDS = """
 import time

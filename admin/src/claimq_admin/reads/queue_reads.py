@@ -67,7 +67,7 @@ def attention(snapshot: Snapshot, command: Callable[[str], str]) -> str:
         standstill(snapshot, command("drain"))
         or pause_note(snapshot, command("resume"))
         or held_back_note(snapshot)
-        or neighbours_note(snapshot, command("limits"), command("policy"))
+        or neighbours_note(snapshot, command("limits"))
     )
 
 

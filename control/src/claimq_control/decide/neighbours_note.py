@@ -9,9 +9,9 @@ _MOST_NAMED = 3
 """Names are up to 128 characters long, and the end of the sentence is the fix."""
 
 
-def neighbours_note(snapshot: Snapshot, limits: str, policy: str) -> str:
-    """Names the clients and the commands that help; empty if there are none. ``limits`` and ``policy``: the commands
-    that change those of the queue."""
+def neighbours_note(snapshot: Snapshot, limits: str) -> str:
+    """Names the clients and the command that helps; empty if there are none. ``limits``: the command that changes the
+    limits of the queue."""
     neighbours = snapshot.neighbours
     if not neighbours:
         return ""
@@ -26,5 +26,5 @@ def neighbours_note(snapshot: Snapshot, limits: str, policy: str) -> str:
     most = max(1, snapshot.lengths[State.BUSY] // (len(neighbours) + 1))
     return (
         f"{', '.join(shares)}, while {others}, for up to {delay}; limit each client: {limits} set "
-        f"each-client:per=client,busy={most}, or let clients share the time: {policy} fairness_by=time"
+        f"each-client:per=client,busy={most}"
     )

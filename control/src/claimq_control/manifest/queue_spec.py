@@ -312,7 +312,7 @@ class QueueSpec:
         default=False,
     )
     fairness: FairnessSpec = nested(
-        "How the clients of the queue take turns.", FairnessSpec, absent="an item each in turn"
+        "How the clients of the queue take turns.", FairnessSpec, absent="equal shares of processing time"
     )
     limits: tuple[LimitSpec, ...] = objects(
         "Limits on how many items start or are in progress; all of them hold. Each has rate or busy.",

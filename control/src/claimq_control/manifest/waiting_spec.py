@@ -54,8 +54,8 @@ class FairnessSpec:
     """How the clients of the queue take turns."""
 
     by: TurnsSpec = choice(
-        "Count: clients get an item each in turn. Time: they get equal shares of processing time.",
-        TurnsSpec.COUNT,
+        "Time: clients get equal shares of processing time. Count: they get an item each in turn.",
+        TurnsSpec.TIME,
     )
     weights: Mapping[str, str] = quantity_map(
         "Weight of each client's share, used by time only; from 0.01 to 100.", absent="1"

@@ -65,7 +65,7 @@ class WeightsField(Checked[Weights, Mapping[str, float]]):
 class Fairness:
     """How the clients of a queue take turns.
 
-    ``by``: ``COUNT``, one item each in turn, or ``TIME``, equal shares of processing time. ``weights``: the share of a
+    ``by``: ``TIME``, equal shares of processing time, or ``COUNT``, one item each in turn. ``weights``: the share of a
     client, 1 unless given, by time only. Items without a client take turns as one client of weight 1. ``reserve``: the
     share of the slots that is kept free for clients that use little while one had work in the last ten minutes, by time
     only, from 0 (none) to 0.5.
@@ -73,7 +73,7 @@ class Fairness:
 
     WITHIN: ClassVar[str] = "fairness."
 
-    by: Choice[Turns] = Choice(Turns.COUNT)
+    by: Choice[Turns] = Choice(Turns.TIME)
     weights: WeightsField = WeightsField()
     reserve: Number = Number(0.1, least=0, most=MOST_RESERVE)
 

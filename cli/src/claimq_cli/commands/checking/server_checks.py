@@ -174,9 +174,7 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
         return ok(check, "no item waits" if oldest is None else f"has waited {age(oldest)} in main")
     if held := held_back_note(snapshot):
         return warning(check, f"has waited {age(oldest)} in main: {held}", f"{commands.claimq} limits {name}")
-    if note := neighbours_note(
-        snapshot, *(f"{commands.claimq} {verb} {name}" for verb in ("limits", "policy"))
-    ):
+    if note := neighbours_note(snapshot, f"{commands.claimq} limits {name}"):
         return warning(check, *note.split("; ", 1))
     fix = f"{commands.claimq} why {name}; more workers, or faster ones"
     return warning(check, f"has waited {age(oldest)} in main", fix)

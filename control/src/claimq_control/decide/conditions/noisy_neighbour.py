@@ -17,7 +17,7 @@ def noisy_neighbour(view: View) -> Condition | None:
     snapshot, workers = view.observed.snapshot, view.observed.workers
     if snapshot is None:
         return None
-    if note := neighbours_note(snapshot, workers.command("limits"), workers.command("policy")):
+    if note := neighbours_note(snapshot, workers.command("limits")):
         return Condition(TYPE, TRUE, REASON, note)
     before = view.condition_before(TYPE)
     since = parse_time(before.get("lastTransitionTime"))

@@ -27,7 +27,7 @@ local c = before_claim(q, worker)
 before_lease(q, c, slots)
 for _, group in ipairs(groups) do expect_hash(group.busy) end
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
-if c.limits or q.claimer then  -- what this call ends makes room
+if c.limits or q.claimer and q.turns then  -- what this call ends makes room
   c.ending = 0
   local seen = {}
   for _, group in ipairs(groups) do
@@ -37,7 +37,7 @@ if c.limits or q.claimer then  -- what this call ends makes room
     end
   end
 end
-if q.claimer then q.claimer.ending = c.ending end
+if q.claimer then q.claimer.ending = c.ending or 0 end
 local released = 0
 if q.has_keys then  -- the keys of the items that are done are free for this call
   check_lists(q, count)

@@ -24,7 +24,7 @@ local function before_claim(q, worker)
     end
   end
   local last_seen = redis.call('ZSCORE', q.workers, worker)
-  q.fairness = config[6] == 'time' and (config[7] or '') or 'count'
+  q.fairness = config[6] == 'count' and 'count' or config[7] or ''
   local limits = config[5] and config[5] ~= '' and config[5]
   -- names this data on this server process; "" before its first claim
   q.incarnation = q.new_incarnation or q.stored_incarnation or ''

@@ -5,7 +5,7 @@ local function kept_from(q, name, held)
   local config = redis.call('HMGET', q.config, 'fairness_by', 'fairness_reserve')
   local reserve = read_reserve(q)
   local free, kept = reserve.slots - held, kept_slots(reserve.slots, setting(config[2], 0.1, 0, 0.5))
-  if config[1] ~= 'time' or not is_kept(q, reserve.quiet_at) or free < 1 or free > kept then return 0 end
+  if config[1] == 'count' or not is_kept(q, reserve.quiet_at) or free < 1 or free > kept then return 0 end
   local share = redis.pcall('HGET', q.base .. 'shares', name)
   local _, _, count, mean, weight, drained_at = share_numbers(type(share) == 'string' and share)
   mean = (mean or 0) / 64

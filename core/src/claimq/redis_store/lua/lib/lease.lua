@@ -20,7 +20,7 @@ local function before_lease(q, c, slots)
   c.leased, c.calls = redis.call('ZCARD', q.leases), redis.call('ZCARD', q.base .. 'claims')
   local kept = q.fairness ~= 'count' and setting(c.kept, 0.1, 0, 0.5) or 0
   if kept > 0 then
-    q.claimer = {name = ARGV[1] .. ' ' .. c.worker, slots = tonumber(slots or ''), share = kept, ending = 0,
+    q.claimer = {worker = c.worker, slots = tonumber(slots or ''), share = kept, ending = 0,
       leased = c.leased}
   end
   q.wake_tokens = redis.call('LLEN', q.base .. 'wake')

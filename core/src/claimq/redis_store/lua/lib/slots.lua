@@ -54,10 +54,11 @@ local function find_room(q, waiting)
     return
   end
   if reserve.quiet_at < 0 and q.now + reserve.quiet_at > UNKNOWN_MS then reserve.quiet_at = 0 end
-  local slots, at = entry_of(q, redis.pcall('HGET', key, claimer.name))  -- an error is no text
+  local name = ARGV[1] .. ' ' .. claimer.worker
+  local slots, at = entry_of(q, redis.pcall('HGET', key, name))  -- an error is no text
   local before, counted_at = reserve.slots, reserve.counted_at
   if slots ~= claimer.slots or q.now - at >= COUNT_MS then
-    redis.pcall('HSET', key, claimer.name, whole(claimer.slots) .. ' ' .. whole(q.now))
+    redis.pcall('HSET', key, name, whole(claimer.slots) .. ' ' .. whole(q.now))
     reserve.slots = math.max(reserve.slots + claimer.slots - slots, claimer.slots)
   end
   if q.now - reserve.counted_at >= COUNT_MS then

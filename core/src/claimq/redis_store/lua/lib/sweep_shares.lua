@@ -1,7 +1,8 @@
 -- Ends shares of clients that are gone and owe nothing, and entries of `turns` whose claim calls have ended.
--- One page after the other; without any share the queue counts no turns until several clients share it again.
+-- One page after the other. Without shares of several clients the queue counts no turns until they share it
+-- again: but not while slots are kept free.
 local function sweep_shares(q, ended, limit)
-  -- include shares
+  -- include shares reserve
   local key, turns, nonces, gone = q.base .. 'shares', q.base .. 'turns', {}, {}
   for i, call in ipairs(ended) do nonces[i] = string.match(call, '^%d+ %d+ (%S+) ') or '' end
   if #nonces > 0 then redis.pcall('HDEL', turns, unpack(nonces)) end
@@ -25,8 +26,13 @@ local function sweep_shares(q, ended, limit)
   write_shares(q)
   if #gone > 0 then redis.call('HDEL', key, unpack(gone)) end
   if not page.err and page[1] ~= from then redis.call('HSET', q.stats, 'repair_share', page[1]) end
-  if redis.pcall('HLEN', key) == 0 and is_idle then
+  local ring, left = redis.pcall('ZRANGE', q.clients, '0', '1'), redis.pcall('HLEN', key)  -- errors are none
+  local is_alone = #ring <= 1 and not is_kept(q, read_reserve(q).quiet_at)
+  if is_alone and left == 1 and (not ring[1] or redis.call('HGET', key, ring[1])) then left = 0 end
+  if left == 0 and (is_idle or is_alone) then
     redis.call('HDEL', q.stats, 'turns', 'repair_share', 'reserve')
-    redis.call('DEL', q.base .. 'slots')
+    redis.call('DEL', key, turns, q.base .. 'slots')
+    if ring[1] == '-' and not ring[2] then redis.call('ZREM', q.clients, '-') end
+    q.turn, q.write_shares = nil, nil
   end
 end

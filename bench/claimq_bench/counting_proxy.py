@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -74,4 +75,5 @@ class CountingProxy:
                 await to_client.drain()
             to_client.close()
 
-        await asyncio.gather(requests(), replies(), return_exceptions=True)
+        with suppress(asyncio.CancelledError):  # the end of the proxy, which is no error of this callback
+            await asyncio.gather(requests(), replies(), return_exceptions=True)

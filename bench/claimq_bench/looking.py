@@ -37,6 +37,7 @@ from claimq_web.queues.sampler import Sampler
 MOST_CALLS, MOST_BYTES, MOST_MS = 10, 1_000_000, 5.0
 _CLIENTS, _LARGE = 1_001, 40
 _RUNS, _TOO_MANY = 3, 1000
+_WORKING = 1_000
 _WHERE_CALLS, _WHERE_ROUNDS, _MOST_WHERE_US = 200, 10, 40.0
 _PAGE = 100
 _IDLE_SECONDS = 5.0
@@ -151,6 +152,12 @@ LOOKS_AT_SERVER: dict[str, Look] = {
     "page list of queues": _list_of_queues,
 }
 """For these, round trips and bytes count for each 1,000 queues, and the server's time for each 100 rows."""
+LOOKS_AT_WORKING_QUEUES: dict[str, Look] = {
+    "status, working": _command("status"),
+    "top, working": _top(""),
+    "page list of queues, working": _list_of_queues,
+}
+"""Likewise. Each queue has an item that waits, and a worker with another one."""
 
 
 async def fill(queue: ReliableQueue, sizes: Sizes, payload: bytes) -> None:
@@ -197,13 +204,25 @@ async def report(to: Report, bed: Bed, *, is_quick: bool, full: Sizes = FULL) ->
                 queue = server.queue(f"queue-{number}")
                 await queue.enqueue("x")
                 await queue.add_to_index()
-        rows = sizes.queues + 2
-        costs |= await _measure(to, bed, proxy, LOOKS_AT_SERVER, pages=-(-rows // 1000), rows=rows)
+        costs |= await _measure(to, bed, proxy, LOOKS_AT_SERVER, rows=sizes.queues + 2)
+        bed.empty()
+        await _fill_working(bed)
+        costs |= await _measure(to, bed, proxy, LOOKS_AT_WORKING_QUEUES, rows=_WORKING)
+        costs |= await _measure(to, bed, proxy, {"top NAME, working": _top("queue-5")})
     bed.empty()
     bed.control.config_set("appendonly", "yes")
     for name, unit, most, value_of in _FIGURES:
         worst = max(costs, key=lambda look: value_of(costs[look]))
         to.add(Figure(name, f"most: {worst}", value_of(costs[worst]), unit, most=most, limit=worst))
+
+
+async def _fill_working(bed: Bed) -> None:
+    async with claimq.connect(bed.url) as server:
+        for number in range(_WORKING):
+            queue = server.queue(f"queue-{number}", worker=f"worker-{number}")
+            await queue.enqueue_many(["x", "x"])
+            must(len(await queue.claim(1, wait=0)) == 1, "an item was not claimed")
+            await queue.add_to_index()
 
 
 async def report_where(to: Report, bed: Bed, *, is_quick: bool) -> None:
@@ -253,9 +272,10 @@ def _call_us(bed: Bed, client: redis.Redis, sha: str, words: Sequence[str]) -> f
 
 
 async def _measure(
-    to: Report, bed: Bed, proxy: CountingProxy, looks: dict[str, Look], *, pages: int = 1, rows: int = _PAGE
+    to: Report, bed: Bed, proxy: CountingProxy, looks: dict[str, Look], *, rows: int = _PAGE
 ) -> dict[str, Cost]:
     costs: dict[str, Cost] = {}
+    pages = -(-rows // 1000)
     idle = await _idle_share(bed)
     for name, look in looks.items():
         runs = [await _cost(bed, proxy, look, idle)]

@@ -34,16 +34,21 @@ async def test_a_list_leaves_out_payloads_beyond_768_kib_in_all(queue: ReliableQ
 
 
 @pytest.mark.parametrize("state", [State.BUSY, State.DELAYED, State.FAILED, State.MAIN])
-async def test_a_list_for_people_ends_after_4_mib(queue: ReliableQueue, state: State) -> None:
+async def test_a_list_for_people_ends_after_3_mib(queue: ReliableQueue, state: State) -> None:
     delay = 60 if state is State.DELAYED else None
     await queue.enqueue_many([NewItem(b"x" * 2**20, delay=delay)] * 10)
     while state in (State.BUSY, State.FAILED) and (claims := await queue.claim(10, wait=0)):
         if state is State.FAILED:
             await queue.fail(claims, "no", permanent=True)
-    assert len(await queue.items(state, 50, payload_limit=100)) == 4
+    assert len(await queue.items(state, 50, payload_limit=100)) == 3
     assert len(await queue.items(state, 50)) == 10
     if state is State.BUSY:
-        assert len(await queue.longest_claims(50, payload_limit=100)) == 4
+        assert len(await queue.longest_claims(50, payload_limit=100)) == 3
+
+
+async def test_a_list_continues_with_small_items_after_large_ones(queue: ReliableQueue) -> None:
+    await queue.enqueue_many([*[b"x" * 2**20] * 2, *[b"small"] * 60])
+    assert len(await queue.items(State.MAIN, 50, payload_limit=100)) == 50
 
 
 async def test_the_size_of_a_bare_payload_is_shown_without_it(server: Server, queue: ReliableQueue) -> None:

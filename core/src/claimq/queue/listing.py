@@ -17,7 +17,7 @@ from claimq.redis_store.scripts import Arg
 
 PlaceInTurn = tuple[bytes, int]
 """A client ("-": none), and how many of its items come before."""
-_SHOWN_BYTES, _READ_BYTES, _MOST_CALLS = 768 * 1024, 4 * 1024 * 1024, 8
+_SHOWN_BYTES, _READ_BYTES, _MOST_CALLS = 768 * 1024, 3 * 1024 * 1024, 8
 
 
 @dataclass(slots=True)
@@ -28,6 +28,7 @@ class _Bounds:
     room: int = _SHOWN_BYTES
     unread: int = _READ_BYTES
     calls: int = _MOST_CALLS
+    row_bytes: int = 0
 
     @property
     def words(self) -> list[Arg]:
@@ -38,12 +39,20 @@ class _Bounds:
     def is_over(self) -> bool:
         return self.payload_limit is not None and (self.calls <= 0 or self.unread <= 0)
 
+    def next_size(self, count: int) -> int:
+        """How many of so many rows the next call asks for: those that fit if they are as large as in the last call."""
+        if self.payload_limit is not None and self.row_bytes:
+            count = min(count, max(self.unread // self.row_bytes, 1))
+        return min(count, BATCH)
+
     def note(self, page: Sequence[Stored | None]) -> None:
         """A call has returned these items."""
-        self.calls -= 1
         shown = sum(len(stored) for stored in page if isinstance(stored, bytes))
+        size = shown + sum(int(stored[1]) for stored in page if isinstance(stored, list))
+        self.calls -= 1
         self.room = max(self.room - shown, 0)
-        self.unread -= shown + sum(int(stored[1]) for stored in page if isinstance(stored, list))
+        self.unread -= size
+        self.row_bytes = size // max(len(page), 1)
 
 
 class Listing(FailedItems):
@@ -63,7 +72,7 @@ class Listing(FailedItems):
         delayed by due time, failed by when they failed (with ``newest_first`` from the latest one on).
 
         With ``payload_limit``, for people who look, payloads with more bytes are left out (``payload_size`` has their
-        size), and so are those beyond 768 KiB in all; the page ends after eight calls, or after 4 MiB of items.
+        size), and so are those beyond 768 KiB in all; the page ends after eight calls, or after 3 MiB of items.
         O(log n + count); for main O(offset + count), or O(clients + count) after the first turn of the clients; for
         busy also O(claim calls that are live). Raises InvalidName.
         """
@@ -114,7 +123,7 @@ class Listing(FailedItems):
         place: list[Arg] = [0, 0]
         with self._reading("longest claims") as read:
             while more and len(rows) < count and bounds.calls > 0 and not bounds.is_over:
-                words = [*place, min(count - len(rows), BATCH), *bounds.words]
+                words = [*place, bounds.next_size(count - len(rows)), *bounds.words]
                 reply = await read.reply(self._connection.run("longest", [self._keys.main], words))
                 more, place, page = bool(reply[0]), reply[1:3], reply[3:]
                 bounds.note(page[2::4])
@@ -132,7 +141,7 @@ class Listing(FailedItems):
         more = 1
         with self._reading("peek") as read:
             while more == 1 and len(items) < count and not bounds.is_over:
-                size = min(count - len(items), BATCH)
+                size = bounds.next_size(count - len(items))
                 args: list[Arg] = [offset + len(items), size, *bounds.words, *only]
                 more, *page = await read.reply(self._connection.run("peek", [self._keys.main], args))
                 bounds.note(page)
@@ -140,7 +149,7 @@ class Listing(FailedItems):
             if more == 2 and len(items) < count:
                 places = places_in_turn(await self._lengths_in_turn(), offset + len(items))
                 rest = itertools.islice(places, count - len(items))
-                while not bounds.is_over and (chunk := list(itertools.islice(rest, BATCH))):
+                while not bounds.is_over and (chunk := list(itertools.islice(rest, bounds.next_size(BATCH)))):
                     items += await self._at_places(chunk, bounds)
         return items
 
@@ -193,7 +202,7 @@ class Listing(FailedItems):
         rows: list[tuple[bytes, bytes, Stored | None]] = []
         with self._reading("items") as read:
             while len(rows) < count and not bounds.is_over:
-                size = min(count - len(rows), BATCH)
+                size = bounds.next_size(count - len(rows))
                 args: list[Arg] = [state, offset + len(rows), size, *bounds.words]
                 reply = await read.reply(self._connection.run("items", [self._keys.main], args))
                 more, *words = reply

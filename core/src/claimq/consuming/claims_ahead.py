@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from claimq.concurrency.notify import first_of, unless
 from claimq.consuming.claims_of_run import ClaimsOfRun
@@ -15,7 +16,7 @@ from claimq.consuming.engine.settler import RETRY_SECONDS
 from claimq.consuming.options import Options
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.model import Claim
-from claimq.queue.claiming import IDLE_POLL, LONGEST_POLL, Claimed
+from claimq.queue.claiming import IDLE_POLL, Claimed
 from claimq.queue.token_groups import BATCH
 
 _log = logging.getLogger("claimq.consuming")
@@ -229,10 +230,11 @@ class ClaimsAhead:
     async def _claim(self, count: int) -> Claimed | None:
         """Claims; None if the server did not answer, which is not the same as an empty queue. An end of the run ends
         the wait at once."""
-        seconds = LONGEST_POLL
         if self._options.return_when_empty:  # what limits hold back is waited for: main is not empty
-            seconds = IDLE_POLL if self._is_held_back else 0.0
-        claiming = self._claiming = asyncio.ensure_future(self._claims.calls.claim(count, seconds))
+            call = self._claims.calls.claim(count, IDLE_POLL if self._is_held_back else 0.0)
+        else:  # the room may be another when the wait asks again
+            call = self._claims.calls.claim(chain((count,), iter(self._room, None)).__next__, None)
+        claiming = self._claiming = asyncio.ensure_future(call)
         claiming.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may not be awaited
         try:
             await asyncio.wait({claiming})

@@ -57,7 +57,7 @@ class Options:
 class QueueCalls:
     """The calls of a queue that a run uses besides verdicts."""
 
-    claim: Callable[[int, float], Awaitable[Claimed]]
+    claim: Callable[[int | Callable[[], int], float | None], Awaitable[Claimed]]
     lost_claims_recovered: Callable[[], Coroutine[Any, Any, None]]
     in_background: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     end_timeout: float

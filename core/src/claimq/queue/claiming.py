@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 from claimq import arguments
@@ -90,17 +91,18 @@ class Claiming(QueuePart):
             self._connection.slots[self._keys.main, self.worker] = arguments.count("slots", slots, least=1)
         return (await self._claim(count, wait)).claims
 
-    async def _claim(self, count: int, wait: Wait) -> Claimed:
-        arguments.count("count", count, least=1, most=BATCH)
+    async def _claim(self, count: int | Callable[[], int], wait: Wait) -> Claimed:
+        """``count``: how many items, or what returns this number before each call; at 0 the claim ends."""
+        size_of = count if callable(count) else partial(arguments.count, "count", count, least=1, most=BATCH)
         limit = None if wait is DEFAULT else optional_seconds("wait", wait)
         started = time.monotonic()
         pause: float | None = None
         reaped = False
-        while True:
+        while size := size_of():
             waits: float | None = None
             if wait is not DEFAULT:
                 waits = math.inf if limit is None else started + limit - time.monotonic() - (pause or 0.0)
-            claimed = await self._claim_once(count, pause, waits)
+            claimed = await self._claim_once(size, pause, waits)
             if claimed.claims:
                 return claimed
             longest = claimed.wait if wait is DEFAULT else limit
@@ -120,6 +122,7 @@ class Claiming(QueuePart):
                 else:
                     await sleep(pause - _SLEEP_STEP)
                     pause = None
+        return Claimed([])
 
     async def _claim_once(self, count: int, pause: float | None, waits: float | None = None) -> Claimed:
         """Claims once, after a wake token or ``pause`` seconds if that is given. ``waits``: for how many seconds more

@@ -122,6 +122,20 @@ def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) 
         assert max(map(len, peeked.splitlines())) <= 200
 
 
+def test_the_table_of_status_fits_80_columns_with_problems_first(valkey: Server) -> None:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+        for name in ("mail-20", "mail-3", "mail-1", "mail-10"):
+            queue = server.queue(name, worker="w")
+            queue.enqueue_many([NewItem("x")] * 1000)
+            queue.claim(900)
+            queue.add_to_index()
+        queue.fail(queue.claim(1), "no address", permanent=True)
+    heading, rule, *rows = on_terminal(valkey.url, "status", columns=80).splitlines()
+    assert len(rule) <= 80 + len("\x1b[1m\x1b[0m")
+    assert "oldest" in heading
+    assert [row.split()[0] for row in rows[:4]] == ["mail-10", "mail-1", "mail-3", "mail-20"]
+
+
 def test_a_text_that_is_cut_comes_with_the_way_to_read_its_end(valkey: Server) -> None:
     with claimq.blocking.connect(settings=patient(valkey.url)) as server:
         queue = server.queue("q", worker="w")

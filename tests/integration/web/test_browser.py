@@ -189,10 +189,22 @@ def test_each_page_is_accessible_and_fits_the_width(
     context.close()
 
 
-def test_the_list_of_queues_shows_ages_and_notes_on_a_phone(browser: Browser, address: str) -> None:
+def test_the_list_of_queues_shows_ages_and_notes_on_a_phone(
+    browser: Browser, address: str, valkey: Server
+) -> None:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+        queue = server.queue("tenant.thumbnails-of-uploaded-pictures")
+        queue.enqueue("x")
+        queue.pause()
+        queue.add_to_index()
     context = opened(browser, width=390)
     tab = context.new_page()
     tab.goto(address + "/")
+    note = tab.locator("#queues .tag", has_text="paused")
+    note.wait_for()
+    note_box = note.bounding_box()
+    assert note_box is not None
+    assert note_box["height"] < 30, "the word is broken"
     shown = tab.locator("#queues thead th:visible")
     assert shown.all_inner_texts() == ["queue", "main", "failed", "oldest", "notes"]
     box = shown.last.bounding_box()

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import claimq
+import claimq.blocking
 from claimq.model import NewItem
 from testkit.programs.forked import ForkedProcess
 from testkit.servers.patient import patient
@@ -127,6 +128,14 @@ def test_failed_items_are_grouped_and_the_latest_is_first(page_of_web: Any, medi
     chosen = page_of_web.get("/queues/media/failed" + link.replace("&amp;", "&")).text
     assert "3 items" in chosen
     assert "0 items" in page_of_web.get("/queues/media/failed?reason=other").text
+
+
+def test_the_page_of_one_failed_item_speaks_of_one(page_of_web: Any, valkey: Server) -> None:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+        queue = server.queue("once", worker="w")
+        queue.enqueue("x", id="alone")
+        queue.fail(queue.claim(1), "no address", permanent=True)
+    assert "Of the failed item." in page_of_web.get("/queues/once/failed").text
 
 
 def test_of_many_failed_items_only_the_latest_are_read(page_of_web: Any, valkey: Server) -> None:

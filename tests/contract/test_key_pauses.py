@@ -63,6 +63,20 @@ async def test_an_item_in_progress_that_comes_back_is_held_in_its_place(
     assert await all_of(queue, 1) == ["a0", "a1"]
 
 
+@pytest.mark.parametrize("change", ["pause", "resume"])
+async def test_a_pause_that_is_over_lets_its_key_go_though_others_change(
+    queue: ReliableQueue, change: str
+) -> None:
+    await fill(queue, "ab")
+    await queue.pause(key="a", until=timedelta(seconds=1))
+    await queue.pause(key="b")
+    assert await all_of(queue) == []
+    await move_clock(queue, 2)
+    await (queue.pause(key="c") if change == "pause" else queue.resume(key="b"))
+    done = await all_of(queue) + await all_of(queue)  # one that finds something does not reap
+    assert sorted(done) == (["a0"] if change == "pause" else ["a0", "b1"])
+
+
 async def test_a_paused_key_whose_claim_ends_lets_nothing_go(queue: ReliableQueue) -> None:
     await fill(queue, "aaa")
     held = await queue.claim(3, wait=0)

@@ -117,8 +117,6 @@ local function end_old_pauses()
   -- include pauses pause
   return end_pauses(q, over)
 end
-local released, has_more_keys = over and end_old_pauses() or 0, false
-
 -- Whether others of its key wait behind the item; now it is not in their way any more.
 local function had_gate(item)
   -- include keys leave_held
@@ -138,6 +136,8 @@ for i, item in ipairs(arrived) do
 end
 to_heads(q, ahead)
 if q.entering then enter_ring(q) end
+-- now: before, it would let the next items of keys pass those that have arrived
+local released, has_more_keys = over and end_old_pauses() or 0, false
 if has_key_limits(q, policy.limits) then
   local let, more = let_go()
   released, has_more_keys = released + let, more

@@ -19,10 +19,12 @@ local function check_pauses(q)
   end
 end
 
--- Writes what claims read.
+-- Writes what claims read. Pauses that are over let their keys go in the next reap.
 local function note_pauses(q)
-  local pauses, _, next_end, clients, key_end = read_pauses(q)
-  local text = #pauses > 0 and format_text('%d %d %d %d', next_end, q.now, clients, key_end or 0) or ''
+  local pauses, over, next_end, clients, key_end = read_pauses(q)
+  if #over > 0 then next_end = q.now end
+  local text = #pauses + #over > 0
+    and format_text('%d %d %d %d', next_end, q.now, clients, key_end or 0) or ''
   redis.call('HSET', q.config, 'pauses', text)
 end
 

@@ -72,7 +72,10 @@ async def test_whatever_happens_items_of_a_key_start_in_order_and_one_by_one(
                 else:
                     end = chance.choice((at.done, at.requeue, at.unclaim, partial(at.fail, error="no")))
                     await end(claim)
-            assert inconsistencies(read_queue(client, queue.name)) == []
+            stored = read_queue(client, queue.name)
+            assert inconsistencies(stored) == []
+            busy = [item.key for item in stored.busy.values()]
+            assert len(set(busy)) == len(busy)
         await queue.done(held)
         while claims := await queue.claim(100, wait=0):
             await queue.done(starts.note(claims))

@@ -16,16 +16,21 @@ from testkit.checkers.lockstep import CLOSINGS, New, World
 from testkit.queues.any_operations import ENDED, EXACT, WORKERS, clients, picks, search, workers
 from testkit.servers.server import Server
 
+of_costs = st.sampled_from((b"x", b"x", b"x" * 6, b"x" * 21))  # the length decides on the cost: 1, 2 or 5
 items: st.SearchStrategy[list[New]] = st.lists(
-    st.tuples(st.just(b"x"), st.none(), st.sampled_from((None, "a", "b", "c")), st.none()),
+    st.tuples(of_costs, st.none(), st.sampled_from((None, "a", "b", "c")), st.none()),
     min_size=1,
     max_size=6,
 )
 BOUND, OTHER = Limit("each", busy=1, per="client"), Limit("each", busy=3, per="client")
 RATE = Limit("calls", rate="9/m", burst=3, per="client")
-limits = st.sampled_from(
-    ((), (BOUND,), (BOUND,), (OTHER,), (RATE,), (RATE, OTHER), (Limit("n", busy=3), BOUND))
-)
+COSTS = Limit("calls", rate="9/m", burst=5, per="client", unit="cost")
+QUICK = Limit("calls", rate="2/s", burst=9, per="client", unit="cost")
+ALL = Limit("all", rate="30/m", burst=8, unit="cost")
+limits = st.sampled_from((
+    (), (BOUND,), (BOUND,), (OTHER,), (RATE,), (RATE, OTHER), (Limit("n", busy=3), BOUND),
+    (COSTS,), (COSTS,), (QUICK,), (ALL,), (ALL,), (ALL, COSTS, BOUND),
+))  # fmt: skip
 
 
 class Operations(RuleBasedStateMachine):
@@ -60,6 +65,15 @@ class Operations(RuleBasedStateMachine):
     @rule(worker=workers, count=st.integers(1, 6))
     def claim(self, worker: str, count: int) -> None:
         self.world.claim("q", worker, count)
+
+    @rule(worker=workers, count=st.integers(1, 6))
+    def claim_give_back_and_claim(self, worker: str, count: int) -> None:
+        """What comes back at once may start at once."""
+        before = set(self.model.busy)
+        self.claim(worker, count)
+        if claims := [token for token in self.model.busy if token not in before]:
+            self.world.give_back("q", claims, "interrupt", "", None)
+            self.claim(worker, count)
 
     @rule(worker=workers, chosen=picks, count=st.integers(1, 6))
     def done_and_claim(self, worker: str, chosen: list[int], count: int) -> None:
@@ -116,4 +130,4 @@ class Operations(RuleBasedStateMachine):
 
 @pytest.mark.timeout(3600)
 def test_turns_and_limits_of_clients_are_those_of_the_model(server: Server, runner: asyncio.Runner) -> None:
-    search(Operations, server, runner, examples=60, shrinks=False)
+    search(Operations, server, runner, examples=80, shrinks=False)

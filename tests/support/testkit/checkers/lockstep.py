@@ -5,11 +5,12 @@ import re
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
+import pytest
 import redis
 import redis.asyncio
 
 import claimq
-from claimq.errors import ItemTooLarge, QueueFull
+from claimq.errors import ItemRefused, QueueFull
 from claimq.internals.next_claims import next_claims
 from claimq.internals.operations import internals
 from claimq.model import Claim, Enqueued, NewItem, Outcome, Reason
@@ -18,7 +19,7 @@ from testkit.checkers.comparing import differences
 from testkit.checkers.lockstep_policy import PolicyWorld
 from testkit.checkers.model import QueueModel
 from testkit.checkers.model_item import ModelItem, Order
-from testkit.checkers.model_refusals import refusal
+from testkit.checkers.model_refusals import refusals, refused_items
 from testkit.checkers.stored import inconsistencies, read_queue
 from testkit.queues.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.servers.server import Server
@@ -102,7 +103,7 @@ class World(PolicyWorld):
         assert seen.paused == model.is_paused
         pauses = {one.client or "": (one.until, one.by_app, one.closed_from) for one in seen.pauses}
         assert pauses == model.held_back.pauses.seen(model.now)
-        room = model.held_back.startable(model.now, len(model.busy))
+        room = model.held_back.startable(model.now, [held.item for held in model.busy.values()])
         assert (seen.limits is None) == (room is None)
         if room and seen.limits:
             least = 0 if model.held_back.has_client_limits(model.now) else room[0]
@@ -114,7 +115,7 @@ class World(PolicyWorld):
         """To one queue, or in one step to several."""
         new = {name: [_new_item(one) for one in ones] for name, ones in items.items()}
         wanted = {n: [_order(one, self.models[n], one[1] or "") for one in ones] for n, ones in items.items()}
-        expected = refusal(self.models, wanted)
+        expected = refusals(self.models, wanted)
         self.touched.update(items)
         refused, done = None, dict[str, Enqueued]()
         try:
@@ -123,9 +124,9 @@ class World(PolicyWorld):
                 done = {name: self.run(self.queue(name).enqueue_many(new[name]))}
             else:
                 done = self.run(self._servers["w1"].enqueue(new))
-        except (ItemTooLarge, QueueFull) as error:
+        except (ItemRefused, QueueFull) as error:
             refused = type(error)
-        assert refused is expected
+        assert refused in expected if expected else refused is None
         for name, enqueued in done.items():
             model = self.models[name]
             ids = enqueued.ids
@@ -192,17 +193,16 @@ class World(PolicyWorld):
                     wanted = [_order(one, self.models[other], one[1] or "") for one in ones]
                     orders.setdefault(other, []).extend(wanted)
                     self.touched.add(other)
-        too_large = any(self.models[other].is_too_large(ones) for other, ones in orders.items())
+        expected = refused_items(self.models, orders)
         pairs = [
             claimq.Done(token, {other: [_new_item(one) for one in ones] for other, ones in items.items()})
             for token, items in followers
         ]
-        try:
-            outcomes = self.run(self.queue(name).done(pairs))
-        except ItemTooLarge:
-            assert too_large
+        if expected:
+            with pytest.raises(tuple(expected)):
+                self.run(self.queue(name).done(pairs))
             return
-        assert not too_large
+        outcomes = self.run(self.queue(name).done(pairs))
         assert [outcome.verdict for outcome in outcomes] == model.done([token for token, _ in followers])
         for other, wanted in orders.items():
             self.models[other].enqueue(wanted)
@@ -381,9 +381,9 @@ def _row(outcome: Outcome) -> tuple[str, str, str]:
 
 def _new_item(new: New) -> NewItem:
     payload, own_id, client, delay = new
-    headers, limit, priority = _options(payload)
+    headers, limit, priority, cost = _options(payload)
     return NewItem(
-        payload, own_id, client, delay, headers=headers, max_requeues=limit, priority=priority,
+        payload, own_id, client, delay, headers=headers, max_requeues=limit, priority=priority, cost=cost,
     )  # fmt: skip
 
 
@@ -393,8 +393,8 @@ def _order(new: New, model: QueueModel, item_id: str) -> Order:
     return Order(payload, item_id, client or "-", due, own_id is not None, *_options(payload))
 
 
-def _options(payload: bytes) -> tuple[dict[str, str], int | None, str]:
-    """Headers for every other payload, a limit of requeues for every third, and a priority for two of five."""
+def _options(payload: bytes) -> tuple[dict[str, str], int | None, str, int]:
+    """Headers for every other payload, a limit of requeues for every third, a priority for two of five, and a cost."""
     size = len(payload)
     priority = {3: "high", 4: "low"}.get(size % 5, "normal")
-    return {"place": str(size)} if size % 2 else {}, 1 if size % 3 == 2 else None, priority
+    return {"place": str(size)} if size % 2 else {}, 1 if size % 3 == 2 else None, priority, 1 + size // 5

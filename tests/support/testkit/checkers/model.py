@@ -85,7 +85,8 @@ class QueueModel(Turns):
                 continue
             item = ModelItem(
                 order.payload, order.id, order.client, self.now,
-                headers=order.headers, max_requeues=order.max_requeues, priority=order.priority, batch=self.batch,
+                headers=order.headers, max_requeues=order.max_requeues,
+                priority=order.priority, cost=order.cost, batch=self.batch,
             )  # fmt: skip
             if order.own:
                 self.ids[order.id] = self.now + round(self.policy.id_window * 1000)
@@ -117,11 +118,10 @@ class QueueModel(Turns):
             got = self._take_out(chosen) if chosen else self._take_in_turn(count, clients)
             if self.now - self.workers.get(worker, -SEEN_EVERY_MS) >= SEEN_EVERY_MS:
                 self.workers[worker] = self.now
-            is_short = once or self.is_paused or any(item.comes_alone for item in got)
-            least = 0 if is_short else self.least(count)
+            is_short = once or self.is_paused or len(got) >= count or any(item.comes_alone for item in got)
             claims = [self._hold(worker, item, nonce) for item in got]
-            self.held_back.started(self.now, [(item.number, item.client) for item in got])
-            assert len(got) >= least or not self.has_startable(got), "items may start, and did not"
+            self.held_back.started(self.now, got)
+            assert is_short or not self.has_startable(got), "items may start, and did not"
             reaped = self.reap(100) if overdue else (list[tuple[str, str, str]](), 0)
             if claims or once or not any(reaped):
                 return claims
@@ -168,7 +168,7 @@ class QueueModel(Turns):
         items = [self.busy[token].item for token in live]
         verdicts.update(self._settle(live, kind, error, delay_ms))
         if kind == "interrupt" and not error:
-            self.held_back.given_back(self.now, [(one.number, one.client) for one in items])
+            self.held_back.given_back(self.now, items)
         seen: set[str] = set()
         answers: list[tuple[str, int]] = []
         for token in tokens:

@@ -34,6 +34,8 @@ class ModelItem:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     max_requeues: int | None = None
     priority: str = "normal"
+    key: str = ""
+    cost: int = 1
     batch: int = 0
     """Which call delayed it: items of one call stay in order."""
 
@@ -87,14 +89,14 @@ class ModelItem:
         mine = (
             self.id, self.client, self.at, self.payload,
             self.counters, self.given_up, self.first_at, self.error, self.history, self.headers,
-            self.priority,
+            self.priority, self.key, self.cost,
         )  # fmt: skip
         theirs = (
             stored.id, stored.client, stored.at, stored.payload,
             {name: meta[name] for name in ("requeues", "fails", "crashes", "interrupts", "postponed") if name in meta},
             meta.get("given_up", 0), meta.get("first_at"), meta.get("error"),
             [line["kind"] for line in meta.get("history", [])], dict(zip(headers[::2], headers[1::2], strict=True)),
-            meta.get("options", {}).get("priority", "normal"),
+            stored.priority, stored.key, stored.cost,
         )  # fmt: skip
         return None if mine == theirs else f"expected {mine}, stored {theirs}"
 
@@ -125,6 +127,7 @@ class Order:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     max_requeues: int | None = None
     priority: str = "normal"
+    cost: int = 1
 
 
 def decide(

@@ -3,18 +3,33 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from claimq.errors import ItemTooLarge, QueueFull
+from claimq.errors import ItemTooCostly, ItemTooLarge, QueueFull
 from testkit.checkers.model import QueueModel
 from testkit.checkers.model_item import Order
 
 
-def refusal(
+def refusals(models: Mapping[str, QueueModel], orders: Mapping[str, Sequence[Order]]) -> set[type[Exception]]:
+    """The errors that a call with these items may have; none if it is taken."""
+    is_full = any(_is_over(models[name], new) for name, new in orders.items())
+    return refused_items(models, orders) or ({QueueFull} if is_full else set())
+
+
+def refused_items(
     models: Mapping[str, QueueModel], orders: Mapping[str, Sequence[Order]]
-) -> type[ItemTooLarge | QueueFull] | None:
-    """The error of a call with these items; None if it is taken."""
-    if any(models[name].is_too_large(new) for name, new in orders.items()):
-        return ItemTooLarge
-    return QueueFull if any(_is_over(models[name], new) for name, new in orders.items()) else None
+) -> set[type[Exception]]:
+    """The errors for single items: any of them, if there are several. One that is known may cost what it likes."""
+    errors = set[type[Exception]]()
+    for name, new in orders.items():
+        model = models[name]
+        if model.is_too_large(new):
+            errors.add(ItemTooLarge)
+        if any(
+            model.is_too_costly(order)
+            for order, known in zip(new, model.known(new), strict=True)
+            if not known
+        ):
+            errors.add(ItemTooCostly)
+    return errors
 
 
 def _is_over(model: QueueModel, orders: Sequence[Order]) -> bool:

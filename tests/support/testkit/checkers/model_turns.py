@@ -44,15 +44,17 @@ class Turns(UnderPolicy):
         return self.policy.fairness.by == "count" and not is_parking
 
     def _take_in_turn(self, count: int, clients: Sequence[str]) -> list[ModelItem]:
-        want = self.most(count, len(clients), len(self.busy))
         if not self.has_exact_turns:
             self.may_have_parked = True
-            return self._take_of(clients) if len(clients) <= want else []
-        if want and self.ring:
-            self.may_have_parked = False
-        return self._take(want)
+            return self._take_of(clients)
+        had_ring = bool(self.ring)
+        got = [] if self.is_paused else self._take(count, len(clients))
+        if had_ring:
+            self.may_have_parked = not got and (self.may_have_parked or self.held_back.has_limits)
+        return got
 
-    def _take(self, want: int) -> list[ModelItem]:
+    def _take(self, want: int, started: int) -> list[ModelItem]:
+        """``started``: how many the server let start, where it has a choice."""
         if want and self.lists.get("-") and self.ring and "-" not in self.ring:
             self.ring.append("-")
         got: list[ModelItem] = []
@@ -60,7 +62,8 @@ class Turns(UnderPolicy):
         while len(got) < want and not for_itself and any(self.lists.values()):
             client = self.ring[0] if self.ring else "-"
             for_itself = self._next_of(client).comes_alone
-            if for_itself and got:
+            surely, perhaps = self._fits(self._next_of(client), got)
+            if (for_itself and got) or not (surely or (perhaps and len(got) < started)):
                 break
             self.ring = self.ring[1:] + self.ring[:1]
             got.append(self._take_first(client))
@@ -68,10 +71,13 @@ class Turns(UnderPolicy):
 
     def _take_of(self, clients: Sequence[str]) -> list[ModelItem]:
         """The next items of these clients, if all may start now."""
-        for client, count in Counter(clients).items():
-            if count > min(len(self.lists.get(client, ())), self.room(client)[1]):
+        got: list[ModelItem] = []
+        before = self.ring, {client: deque(items) for client, items in self.lists.items()}, self.passed.copy()
+        for client in clients:
+            if self.is_paused or not self.lists.get(client) or not self._fits(self._next_of(client), got)[1]:
+                self.ring, self.lists, self.passed = before
                 return []
-        got = [self._take_first(client) for client in clients]
+            got.append(self._take_first(client))
         assert len(got) < 2 or not any(item.comes_alone for item in got)
         return got
 
@@ -86,22 +92,23 @@ class Turns(UnderPolicy):
             self._forget(client)
         return chosen
 
-    def room(self, client: str) -> tuple[float, float]:
-        """The fewest and the most items of a client that may start by the limits per client."""
-        busy = sum(held.item.client == client for held in self.busy.values())
-        return self.held_back.room(client, self.now, busy)
-
-    def least(self, count: int) -> float:
-        """How many of so many items start in any case, if there are as many that may."""
-        least, _ = self.held_back.startable(self.now, len(self.busy)) or (count, count)
-        return min(count, least)
+    def _fits(self, item: ModelItem, before: Sequence[ModelItem], *scopes: str) -> tuple[bool, bool]:
+        """Whether an item may start for sure, and perhaps, once those before do."""
+        return self.held_back.fits(
+            self.now, item, before, [held.item for held in self.busy.values()], *scopes
+        )
 
     def has_startable(self, got: Sequence[ModelItem]) -> bool:
-        """Whether a claim of these items might have had more. An item that comes alone ends a claim."""
-        having = [client for client, items in self.lists.items() if items]
-        if got and any(self._next_of(client).comes_alone for client in having):
+        """Whether a claim of these items might have had more. An item that comes alone ends a claim, and one that the
+        limits of the queue do not let start."""
+        heads = [self._next_of(client) for client, items in self.lists.items() if items]
+        if got and any(item.comes_alone for item in heads):
             return False
-        return any(self.room(client)[0] > 0 for client in having)
+        rooms = {item.client: self._fits(item, (), "client", "key") for item in heads}
+        heads = [item for item in heads if rooms[item.client][1]]
+        return any(rooms[item.client][0] for item in heads) and all(
+            self._fits(item, (), "queue")[0] for item in heads
+        )
 
     def _take_out(self, chosen: ModelItem) -> list[ModelItem]:
         """One item, wherever it waits."""

@@ -4,16 +4,16 @@ and those of random claims.
 A start is a claim that was not given back before its app began. Its instant is that of the queue's clock, in ms.
 """
 
-import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from claimq import Limit, ReliableQueue
 from claimq.limits import rate_of
 from claimq.model import Claim
+from testkit.checkers.stored import StoredItem
 from testkit.queues.clock import move_clock
 
 Words = list[bytes]
@@ -22,22 +22,43 @@ MULTI, EXEC = b"MULTI", b"EXEC"
 
 @dataclass(frozen=True)
 class Starts:
-    """The instants of all starts in their order, how many claims were given back, and most items in progress."""
+    """All starts with their instants, how many claims were given back, most items in progress, of all and of a key, and
+    how often each item has left the queue at the end of a claim."""
 
-    instants: Sequence[int]
+    starts: Sequence[tuple[int, StoredItem]]
     given_back: int
     most_busy: int
+    most_of_key: int
+    ended: Mapping[str, int]
+
+    @property
+    def instants(self) -> list[int]:
+        """Those of all starts, in their order."""
+        return [at for at, _ in self.starts]
+
+    def by_cost(self, per: str) -> dict[str, list[int]]:
+        """Those of each client or key that there is, or of the queue, one for each unit of cost."""
+        instants: dict[str, list[int]] = {}
+        for at, item in self.starts:
+            name = "" if per == "queue" else {"client": item.client.removeprefix("-"), "key": item.key}[per]
+            if name or per == "queue":
+                instants.setdefault(name, []).extend([at] * item.cost)
+        return instants
 
 
 def starts_of(folder: Path, queue: str) -> Starts:
     """The starts in the append-only file of a server that has stopped; it must not have been rewritten."""
     base = f"cq:{{{queue}}}:".encode()
     instants: dict[str, int] = {}
-    held: dict[str, bytes] = {}
-    given_back, most = 0, 0
+    starts: dict[str, tuple[int, StoredItem]] = {}
+    held: dict[str, StoredItem] = {}
+    gone: Counter[str] = Counter()
+    given_back, most, most_of_key = 0, 0, 0
     for step in _steps(folder):
-        ended: dict[str, bytes] = {}
-        head: dict[bytes, bytes] = {}
+        ended: list[tuple[str, StoredItem]] = []
+        head: dict[str, StoredItem] = {}
+        begun: dict[str, StoredItem] = {}
+        kept: set[str] = set()
         for name, key, *rest in (words for words in step if len(words) > 2 and words[1].startswith(base)):
             part = key[len(base) :].partition(b":")[0]
             if name == b"ZADD" and part == b"claims":
@@ -45,19 +66,28 @@ def starts_of(folder: Path, queue: str) -> Starts:
                 numbers = range(int(first), int(first) + int(count))
                 instants |= {f"{worker}/{number}.{nonce}": int(rest[0]) for number in numbers}
             elif name == b"HSET" and part == b"busy":
-                held |= {token.decode(): item for token, item in zip(rest[::2], rest[1::2], strict=True)}
+                for token, item in zip(
+                    map(bytes.decode, rest[::2]), map(StoredItem.of, rest[1::2]), strict=True
+                ):
+                    held[token] = begun[token] = item
             elif name == b"HDEL" and part == b"busy":
-                ended |= {
-                    token.decode(): held.pop(token.decode()) for token in rest if token.decode() in held
-                }
-            elif name == b"RPUSH" and part in {b"main", b"high", b"low"}:
-                head |= {_id(item): item for item in rest}
-        for token, item in ended.items():
-            if _id(item) in head and _history(head[_id(item)]) == _history(item):
+                ended += [(token, held.pop(token)) for token in map(bytes.decode, rest) if token in held]
+            else:
+                items = [StoredItem.of(word) for word in rest if word.startswith(b"cq1")]
+                kept |= {item.id for item in items if name != b"ZREM"}
+                if name == b"RPUSH" and part in {b"main", b"high", b"low"}:
+                    head |= {item.id: item for item in items}
+        starts |= {token: (instants[token], item) for token, item in begun.items()}
+        for token, item in ended:
+            if item.id in head and head[item.id].meta.get("history") == item.meta.get("history"):
                 given_back += 1
-                del instants[token]
+                del starts[token]
+            gone[item.id] += item.id not in kept
         most = max(most, len(held))
-    return Starts(sorted(instants.values()), given_back, most)
+        of_keys = Counter(item.key for item in held.values() if item.key)
+        most_of_key = max(most_of_key, *of_keys.values(), 0)
+    in_order = sorted(starts.values(), key=lambda start: start[0])
+    return Starts(in_order, given_back, most, most_of_key, +gone)
 
 
 def fullest(instants: Iterable[int], limit: Limit) -> float:
@@ -139,13 +169,3 @@ def _commands(folder: Path) -> Iterator[Words]:
             if head.startswith(b"*"):
                 words = [file.read(int(file.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
                 yield words
-
-
-def _id(envelope: bytes) -> bytes:
-    return envelope.split(b" ", 2)[1] if envelope.startswith(b"cq1") else envelope
-
-
-def _history(envelope: bytes) -> Any:
-    """The lines of an item's history: a give-back with a reason adds one."""
-    meta = envelope.partition(b"\n")[0].split(b" ", 4)[-1]
-    return json.loads(meta).get("history", []) if meta.startswith(b"{") else []

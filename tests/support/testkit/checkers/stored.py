@@ -26,7 +26,7 @@ _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "repair_call",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
     "policy_requeue", "bound", "limits", "limits_waiter", "levels", "keys", "repair_held", "repair_bytes",
-    "longest", "longest_at", "turns", "repair_share", "reserve",
+    "longest", "longest_at", "turns", "repair_share", "reserve", "mean_cost", "repair_starts",
 }  # fmt: skip
 """What stats holds besides the counters."""
 LAST_MS = 8 * 10**12
@@ -46,16 +46,21 @@ class StoredItem:
     size: int = 0
 
     @property
+    def options(self) -> dict[str, Any]:
+        """Those that its producer gave."""
+        return dict(self.meta.get("options", {}))
+
+    @property
     def priority(self) -> str:
-        """That of its options."""
-        priority: str = self.meta.get("options", {}).get("priority", "normal")
-        return priority
+        return str(self.options.get("priority", "normal"))
 
     @property
     def key(self) -> str:
-        """That of its options; "" without one."""
-        key: str = self.meta.get("options", {}).get("key", "")
-        return key
+        return str(self.options.get("key", ""))
+
+    @property
+    def cost(self) -> int:
+        return int(self.options.get("cost", 1))
 
     @classmethod
     def of(cls, raw: bytes) -> "StoredItem":
@@ -87,6 +92,7 @@ class Stored:
     """How many items of a client are in delayed."""
     weights: dict[str, str] = field(default_factory=dict[str, str])
     starts: dict[str, str] = field(default_factory=dict[str, str])
+    limited: dict[str, float] = field(default_factory=dict[str, float])
     pauses: dict[str, str] = field(default_factory=dict[str, str])
     in_progress: dict[str, str] = field(default_factory=dict[str, str])
     shares: dict[str, int] = field(default_factory=dict[str, int])
@@ -178,33 +184,28 @@ def _scores(value: Any) -> dict[str, float]:
     return {raw.decode(): float(score) for raw, score in value}
 
 
-def _texts(value: Any) -> dict[str, str]:
-    return {name.decode(): text.decode() for name, text in value.items()}
+def _each(read: Callable[[bytes], Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {name.decode(): read(raw) for name, raw in value.items()}
+
+
+_texts = _each(bytes.decode)
 
 
 PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "clients": ("zset", "ring", lambda value: [raw.decode() for raw, _ in value]),
     "delayed": ("zset", "delayed", lambda value: [(float(at), StoredItem.of(raw)) for raw, at in value]),
     "claims": ("zset", "claims", _calls),
-    "failed:items": (
-        "hash",
-        "failed_items",
-        lambda value: {k.decode(): StoredItem.of(v) for k, v in value.items()},
-    ),
+    "failed:items": ("hash", "failed_items", _each(StoredItem.of)),
     "wake": ("list", "wake", len),
     "audit": ("list", "audit", lambda value: [raw.decode() for raw in reversed(value)]),
     "added": ("list", "added", lambda value: [raw.decode() for raw in reversed(value)]),
     "removed": ("list", "removed", lambda value: [_removed(raw) for raw in reversed(value)]),
-    **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids")},
+    **{name: ("zset", name, _scores) for name in ("heads", "leases", "workers", "failed", "ids", "limited")},
     "delayed:clients": ("hash", "delayed_clients", _texts),
     "bytes": ("hash", "weights", _texts),
     "starts": ("hash", "starts", _texts),
     "in_progress": ("hash", "in_progress", _texts),
-    "shares": (
-        "hash",
-        "shares",
-        lambda value: {k.decode(): int(struct.unpack("<4qdq", share)[2]) for k, share in value.items()},
-    ),
+    "shares": ("hash", "shares", _each(lambda share: int(struct.unpack("<4qdq", share)[2]))),
     "slots": ("hash", "slots", _texts),
     "turns": ("hash", "turns", _texts),
     "levels": ("hash", "passed", _texts),
@@ -349,9 +350,7 @@ def _wrong_levels(stored: Stored) -> Iterator[str]:
 
 
 def _wrong_keys(stored: Stored) -> Iterator[str]:
-    busy = Counter(item.key for item in stored.busy.values() if item.key)
-    if several := {key: count for key, count in busy.items() if count > 1}:
-        yield f"several items with the same key are busy: {several}"
+    busy = {item.key for item in stored.busy.values()}
     held = [(item.key, f"{item.key} {int(at):016}") for at, item in stored.delayed if at > LAST_MS]
     left = {entry[1:] for entry in stored.held if entry.startswith(" ")}
     gates = [entry for entry in stored.held if entry.count(" ") == 2]
@@ -362,7 +361,7 @@ def _wrong_keys(stored: Stored) -> Iterator[str]:
         yield f"held has {stored.held}, and the items that wait for their keys are {held}"
     waiting = {item.key for items in stored.lists.values() for item in items}
     paused = {part.removeprefix("key ") for part in stored.pauses}
-    others = set(busy) | waiting | left | paused
+    others = busy | waiting | left | paused | stored.limited.keys()
     if stuck := {key for key, _ in held} - others - {entry.split()[0] for entry in gates}:
         yield f"items wait for keys that no other item has: {stuck}"
 

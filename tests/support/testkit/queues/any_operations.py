@@ -63,6 +63,8 @@ limits = st.sampled_from((
     (Limit("api", rate="2/s", burst=2), Limit("n", busy=3), Limit("api-2", rate="100/h", burst=9)),
     (Limit("each", busy=1, per="client"),), (Limit("each", busy=2, per="client"), Limit("n", busy=4)),
     (Limit("calls", rate="9/m", burst=2, per="client"), Limit("each", busy=3, per="client")),
+    (Limit("api", rate="2/s", burst=4, unit="cost"),),
+    (Limit("calls", rate="9/s", burst=9, per="client", unit="cost"),),
 ))  # fmt: skip
 changed_limits = st.sampled_from(
     (
@@ -72,6 +74,8 @@ changed_limits = st.sampled_from(
         Limit("api", rate="30/m"),
         Limit("each", busy=2, per="client"),
         Limit("calls", rate="1/s", burst=3, per="client"),
+        Limit("api", rate="1/s", burst=3, unit="cost"),
+        Limit("calls", rate="1/s", burst=2, per="client", unit="cost"),
     )
 )
 policies = st.builds(

@@ -43,3 +43,21 @@ def test_a_claim_is_no_start_if_its_item_goes_back_to_the_head_without_a_reason(
     (tmp_path / "a.incr.aof").write_bytes(b"".join([*claims, *back]))
     starts = starts_of(tmp_path, "q")
     assert (starts.instants, starts.given_back, starts.most_busy) == ([7, 7], 1, 3)
+
+
+def test_costs_keys_and_ends_are_counted(tmp_path: Path) -> None:
+    items = [b'cq1 i%d 1 ann {"options":{"key":"k","cost":3}}\nx' % number for number in range(2)]
+    log, busy, delayed = b"cq:{q}:claims", b"cq:{q}:busy:w", b"cq:{q}:delayed"
+    calls = [
+        step(
+            (b"HSET", busy, b"w/1.nonce", items[0], b"w/2.nonce", items[1]),
+            (b"ZADD", log, b"7", b"1 2 nonce w"),
+        ),
+        step((b"HDEL", busy, b"w/1.nonce")),
+        step((b"ZADD", delayed, b"99", items[1]), (b"HDEL", busy, b"w/2.nonce")),
+    ]
+    (tmp_path / "a.incr.aof").write_bytes(b"".join(calls))
+    starts = starts_of(tmp_path, "q")
+    assert starts.by_cost("queue") == {"": [7] * 6}
+    assert (starts.by_cost("client"), starts.by_cost("key")) == ({"ann": [7] * 6}, {"k": [7] * 6})
+    assert (starts.most_of_key, starts.given_back, dict(starts.ended)) == (2, 0, {"i0": 1})

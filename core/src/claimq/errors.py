@@ -102,13 +102,13 @@ class ItemTooLarge(ItemRefused):
 
 
 class ItemTooCostly(ItemRefused):
-    """An item costs more than the burst of a limit with ``unit="cost"``, so it could never start. ``limit``: the burst;
-    ``name``: of the limit. Nothing was stored."""
+    """An item costs more than a limit with ``unit="cost"`` ever lets start, so it never could. ``limit``: the burst, or
+    the bound; ``name``: of the limit. Nothing was stored."""
 
     def __init__(self, *, cost: int, limit: int, name: str, index: int = 0) -> None:
         super().__init__(
-            f"item {index} of this call costs {cost}, over the burst of the limit {name} ({limit}), so it could never "
-            "start; give it a lower cost, or raise the burst"
+            f"item {index} of this call costs {cost}, and the limit {name} lets {limit} start at once, so it could "
+            "never start; give it a lower cost, or raise the limit's burst or busy"
         )
         self.cost = cost
         self.limit = limit

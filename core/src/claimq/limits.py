@@ -26,8 +26,7 @@ UNBOUNDED: Final = 10**9
 HIGHEST: Final = 1_000_000
 """Highest number of a rate, a burst and a bound."""
 MOST_OF_KEY: Final = 100
-"""Highest bound per key: a claim and its end look at all claims of the item's key."""
-ONLY_RATES: Final = "a bound on items in progress counts items; remove the unit, or give a rate"
+"""Most items of a key in progress: a claim and its end look at all claims of the item's key."""
 NAME_PATTERN: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 RATE_PATTERN: Final = "(?:[1-9][0-9]{0,5}|1000000)/[smhd]"
 NAME_FORM: Final = "up to 63 lower-case letters, digits and '-', a letter or digit first and last"
@@ -57,7 +56,7 @@ class Limit:
     be up to 100, it is 1. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
     every window of w seconds at most ``burst + rate * w`` items start, by the server's clock. A start is a claim that
     is not given back. ``burst``: 1 unless given, so that starts are spread evenly. ``busy``: items in progress.
-    ``unit``: ``"cost"`` if a rate counts the costs of the items that start.
+    ``unit``: ``"cost"`` if it counts what these items cost.
     """
 
     name: str
@@ -76,7 +75,7 @@ class Limit:
         if self.rate is not None:
             rate_of(where + "rate", self.rate)
         burst = optional_count(where + "burst", self.burst, least=1, most=HIGHEST)
-        most_busy = MOST_OF_KEY if self.per is Per.KEY else HIGHEST
+        most_busy = MOST_OF_KEY if self.per is Per.KEY and not self.is_by_cost else HIGHEST
         optional_count(where + "busy", self.busy, least=1, most=most_busy)
         if self.burst == 1:  # which is the same as none, and as it is stored
             object.__setattr__(self, "burst", None)
@@ -85,21 +84,24 @@ class Limit:
             raise ValueError(f"limits: {self.name} has {amount}; give one of rate and busy")
         if burst is not None and self.rate is None:
             raise ValueError(f"limits: {self.name} has a burst without a rate; give the rate, or no burst")
-        if self.rate is None and self.is_by_cost:
-            raise ValueError(f"limits: {self.name} has the unit cost without a rate; {ONLY_RATES}")
 
     def __str__(self) -> str:
         scope = "" if self.per is Per.QUEUE else f"per={self.per},"
         burst = "" if self.burst is None else f",burst={self.burst}"
         unit = ",unit=cost" if self.is_by_cost else ""
         return f"{self.name}:{scope}" + (
-            f"busy={self.busy}" if self.rate is None else f"rate={self.rate}{burst}{unit}"
+            f"busy={self.busy}{unit}" if self.rate is None else f"rate={self.rate}{burst}{unit}"
         )
 
     @property
     def is_by_cost(self) -> bool:
         """Whether it counts what the items cost."""
         return self.unit is Unit.COST
+
+    @property
+    def at_once(self) -> int:
+        """How many items, or how much of their costs, it lets start at once."""
+        return self.burst or 1 if self.busy is None else self.busy
 
     @property
     def interval(self) -> float:
@@ -112,10 +114,10 @@ class Limit:
     @property
     def stored(self) -> str:
         """As the ``config`` hash has it."""
-        if self.rate is None:
-            return f"{self.name} {self.per} busy {self.busy}"
-        starts, period = rate_of("rate", self.rate)
         unit = " cost" if self.is_by_cost else ""
+        if self.rate is None:
+            return f"{self.name} {self.per} busy {self.busy}{unit}"
+        starts, period = rate_of("rate", self.rate)
         return f"{self.name} {self.per} rate {starts} {period} {self.burst or 1}{unit}"
 
 
@@ -143,11 +145,11 @@ class TemporaryLimit:
 @dataclass(frozen=True, slots=True)
 class LimitsNow:
     """The limits of a queue at one instant. ``startable``: how many items may start (``UNBOUNDED``); ``by_rate``: how
-    many each rate, and each limit per client, lets start. ``next_start_in``: seconds until the next one may start; None
-    if one may start now, or only after the end of another. ``clients``: how many have items in main, if a limit holds
-    per client; for many of them ``startable`` is an estimate. Limits per key count in none of these: what they hold
-    back has left main. ``cost``: what an item costs on the average, if a limit counts that; the other numbers are of
-    such items."""
+    many each rate, bound on costs and limit per client lets start. ``next_start_in``: seconds until the next one may
+    start; None if one may start now, or only after the end of another. ``clients``: how many have items in main, if a
+    limit holds per client; for many of them ``startable`` is an estimate. Limits per key count in none of these: what
+    they hold back has left main. ``cost``: what an item costs on the average, if a limit counts that; the other numbers
+    are of such items."""
 
     limits: Limits
     startable: int
@@ -169,7 +171,8 @@ class LimitsNow:
             if limit.rate is not None:
                 by_rate.append(times * service / self.interval_of(limit))
             elif limit.busy is not None:
-                most.append(busy + self.startable if limit.per is Per.CLIENT else limit.busy)
+                each = self.cost if limit.is_by_cost else 1.0
+                most.append(busy + self.startable if limit.per is Per.CLIENT else max(limit.busy / each, 1.0))
         if by_rate:
             most.append(min(by_rate) + max(self.startable - 1, 0))
         return min(most, default=busy + self.startable)
@@ -182,7 +185,7 @@ class LimitsNow:
         """How many items one of the limits lets start while so many are in progress; None for one per key."""
         if limit.per is Per.KEY:
             return None
-        if limit.busy is None or limit.per is Per.CLIENT:
+        if limit.busy is None or limit.is_by_cost or limit.per is Per.CLIENT:
             return self.by_rate.get(limit.name, 0)
         return max(0, limit.busy - busy)
 
@@ -267,10 +270,10 @@ def check_limits(name: str, given: object) -> Limits:
 
 
 def limit_below(limits: Limits, cost: int, client: str | None, key: str | None) -> Limit | None:
-    """A limit under which an item of this cost could never start, since that is above the burst."""
+    """A limit under which an item of this cost could never start, since that is above the burst or the bound."""
     scopes = {Per.QUEUE: True, Per.CLIENT: client is not None, Per.KEY: key is not None}
     by_cost = (limit for limit in limits if limit.is_by_cost and scopes[Per(limit.per)])
-    return next((limit for limit in by_cost if cost > (limit.burst or 1)), None)
+    return next((limit for limit in by_cost if cost > limit.at_once), None)
 
 
 class LimitsField(Checked[Limits, Iterable[Limit]]):
@@ -297,8 +300,8 @@ def load_limits(stored: str) -> Limits:
 
 def _load(stored: str) -> Limit:
     match stored.split(" "):
-        case [name, per, "busy", most] if _is_number(most):
-            return Limit(name, busy=int(most), per=per)
+        case [name, per, "busy", most, *unit] if _is_number(most):
+            return Limit(name, busy=int(most), per=per, unit=" ".join(unit) or Unit.ITEMS)
         case [name, per, "rate", starts, period, burst, *unit] if period in _UNITS and _is_number(burst):
             rate = f"{starts}/{_UNITS[period]}"
             return Limit(name, rate=rate, burst=int(burst), per=per, unit=" ".join(unit) or Unit.ITEMS)

@@ -133,6 +133,7 @@ def test_an_item_that_costs_too_much_is_refused_with_what_to_do(on: Claimq) -> N
     assert on("enqueue", "q", "x", "--cost", "9").code == 0
     answer = on("enqueue", "q", "x", "--cost", "10")
     assert (answer.code, answer.err.count("\n")) == (4, 1)
-    assert "item 0 of this call costs 10, over the burst of the limit tokens (9)" in answer.err
+    assert "item 0 of this call costs 10, and the limit tokens lets 9 start at once" in answer.err
     assert on("enqueue", "q", "x", "--cost", "0").code == 2
-    assert on("limits", "q", "set", "slots:busy=2,unit=cost").code == 2
+    assert on("limits", "q", "set", "slots:busy=8,unit=cost").code == 0
+    assert "costs 9, and the limit slots lets 8 start at once" in on("enqueue", "q", "x", "--cost", "9").err

@@ -172,7 +172,7 @@ def test_a_line_that_costs_too_much_is_named_and_the_others_are_stored(
     words[words.index("enqueue")] = "import"
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
-    assert "line 2 is not enqueued: it costs 10, over the burst of the limit tokens (9)" in done.stderr
+    assert "line 2 is not enqueued: it costs 10, and the limit tokens lets 9 start at once" in done.stderr
     assert "line 3 is not enqueued: cost is not a whole number from 1 to 1,000,000" in done.stderr
     assert [item.cost for item in queue.peek(9)] == [9, 1]
 

@@ -53,7 +53,7 @@ def test_the_config_has_milliseconds_and_a_burst_of_at_least_one() -> None:
         ),
         (lambda: load_limits("api queue rate 1 7 1"), "which is no limit"),
         (lambda: load_limits("api queue rate 1 1000 1 bytes"), "limits: api: unit is 'bytes'"),
-        (lambda: read_limits("api:busy=2,unit=cost"), "api has the unit cost without a rate"),
+        (lambda: load_limits("api queue busy 2 bytes"), "limits: api: unit is 'bytes'"),
         (lambda: load_limits("api queue busy x"), "which is no limit"),
     ],
 )
@@ -108,6 +108,10 @@ def test_a_limit_by_cost_is_written_and_stored_with_its_unit() -> None:
     assert (limit, limit.is_by_cost) == (Limit("api", rate="10/s", burst=3, unit="cost"), True)
     assert (str(limit), limit.stored) == ("api:rate=10/s,burst=3,unit=cost", "api queue rate 10 1000 3 cost")
     assert load_limits(limit.stored) == (limit,)
+    (limit,) = read_limits("api:per=key,busy=500,unit=cost")
+    assert limit == Limit("api", busy=500, per="key", unit="cost")
+    assert (str(limit), limit.stored) == ("api:per=key,busy=500,unit=cost", "api key busy 500 cost")
+    assert load_limits(limit.stored) == (limit,)
 
 
 def test_what_limits_by_cost_let_start_is_divided_by_the_mean_cost() -> None:
@@ -115,6 +119,8 @@ def test_what_limits_by_cost_let_start_is_divided_by_the_mean_cost() -> None:
     now = LimitsNow(limits, 3, None, cost=4.0)
     assert now.useful_slots(2.0, 5) == 10 / 4 * 2 + 2
     assert now.longest_interval == 0.4
+    now = LimitsNow((Limit("slots", busy=20, unit="cost"),), 2, None, {"slots": 2}, cost=4.0)
+    assert (now.useful_slots(2.0, 3), now.startable_by(now.limits[0], 3)) == (5, 2)
 
 
 def test_limits_per_key_bound_neither_slots_nor_what_may_start() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimq.limits import MOST_OF_KEY, ONLY_RATES
+from claimq.limits import MOST_OF_KEY
 from claimq_control.crd.cel_redis import REDIS_RULES
 from claimq_control.crd.cel_rule import CelRule, joined
 from claimq_control.manifest.parsing import LONGEST_LABEL, LONGEST_NAME
@@ -142,15 +142,10 @@ _LIMIT_RULES = (
     ),
     CelRule(
         "rate-or-busy",
-        f"!has(self.busy) || !has(self.per) || self.per != 'key' || self.busy <= {MOST_OF_KEY}",
+        "!has(self.busy) || !has(self.per) || self.per != 'key' || (has(self.unit) && self.unit == 'cost') || "
+        f"self.busy <= {MOST_OF_KEY}",
         f"is too high, and per is key; give at most {MOST_OF_KEY}",
         ".busy",
-    ),
-    CelRule(
-        "rate-or-busy",
-        "!has(self.busy) || !has(self.unit) || self.unit != 'cost'",
-        f"is cost without rate: {ONLY_RATES}",
-        ".unit",
     ),
 )
 

@@ -191,7 +191,7 @@ class LimitSpec:
     busy: int | None = integer(
         "How many items may be in progress at once.", least=1, most=HIGHEST, absent="rate"
     )
-    unit: Unit = choice("`cost`: the rate counts what the items cost, not how many start.", Unit.ITEMS)
+    unit: Unit = choice("`cost`: the limit counts what the items cost, not how many they are.", Unit.ITEMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from claimq.address import variables
 from claimq.address.redis_url import split_url
 from claimq.errors import Problem
-from claimq.limits import MOST_OF_KEY, ONLY_RATES, Per, Unit
+from claimq.limits import MOST_OF_KEY, Per, Unit
 from claimq_control.manifest.pod_template import POD_PATH, listeners, pod_problems
 from claimq_control.manifest.push_spec import Delivery
 from claimq_control.manifest.queue_spec import MatchSpec, QueueSpec
@@ -226,9 +226,8 @@ def _rate_or_busy(spec: QueueSpec) -> Iterator[Problem]:
             yield Problem(field, f"has {amount}; give one of them")
         elif limit.burst is not None and limit.rate is None:
             yield Problem(f"{field}.burst", "does nothing without rate; give rate, or remove burst")
-        if limit.unit is Unit.COST and limit.busy is not None:
-            yield Problem(f"{field}.unit", f"is cost without rate: {ONLY_RATES}")
-        if limit.per is Per.KEY and (limit.busy or 0) > MOST_OF_KEY:
+        is_of_key = limit.per is Per.KEY and limit.unit is Unit.ITEMS
+        if is_of_key and (limit.busy or 0) > MOST_OF_KEY:
             yield Problem(f"{field}.busy", f"is {limit.busy}, and per is key; give at most {MOST_OF_KEY}")
 
 

@@ -107,7 +107,7 @@ class Producing(QueuePart):
             if isinstance(item, NewItem) and (
                 lowest := limit_below(limits, item.cost, item.client, item.key)
             ):
-                raise ItemTooCostly(cost=item.cost, limit=lowest.burst or 1, name=lowest.name, index=index)
+                raise ItemTooCostly(cost=item.cost, limit=lowest.at_once, name=lowest.name, index=index)
             size = len(payload_bytes(item.payload if isinstance(item, NewItem) else item))
             if size > limit:
                 raise ItemTooLarge(size=size, limit=limit, index=index)

@@ -191,7 +191,8 @@ class _Step:
             except ItemTooCostly as error:
                 number, _ = items.pop(error.index)
                 self.loaded.refuse(
-                    number, f"it costs {error.cost}, over the burst of the limit {error.name} ({error.limit})"
+                    number,
+                    f"it costs {error.cost}, and the limit {error.name} lets {error.limit} start at once",
                 )
             except QueueFull as error:
                 # As many as there is room for; then the stop names the last line that is stored.

@@ -30,23 +30,22 @@ if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, 
 
 -- Notes that the item takes its key, busy or not, and is held no longer.
 local function take_its_key(envelope)
-  -- include keys leave_held
+  -- include keys leave_held cost_of
   local key, place = key_of_item(envelope), place_of(envelope)
   if not key then return end
   local others = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
-  q.takers, q.others = {key, 1}, {[key] = #others > 0 and table.concat(others, ' ') or nil}
+  q.takers, q.others = {key, 1, cost_of(envelope)}, {[key] = #others > 0 and table.concat(others, ' ') or nil}
   if place then leave_held(q, key, place) end
   return key
 end
 
 -- Counts the item for the rates of its key.
-local function count_key(limits, key, item)
+local function count_key(limits, key)
   -- include start_limits key_rates
-  local rates = limits_of(in_force(q, limits), 'key')
-  if #rates == 0 then return end
-  local key_rates = new_key_rates(q, rates)
+  local key_rates = key_rates_of(q, in_force(q, limits), {})
+  if not key_rates then return end
   key_rates.look({key})
-  key_rates.count(key, key_rates.cost_of(item))
+  key_rates.count(key, q.takers[3])
   key_rates.write()
 end
 
@@ -82,7 +81,7 @@ note_size(q, #envelope)
 q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
 if c.limits then within_limits(q, c, 1) end
 if key and c.limits and has_key_limits(q, c.limits) then
-  count_key(c.limits, key, envelope)
+  count_key(c.limits, key)
 end
 end_park(q, worker)
 local name = client_of(envelope)

@@ -38,6 +38,20 @@ if c.limits or q.claimer and q.turns then  -- what this call ends makes room
   end
 end
 if q.claimer then q.claimer.ending = c.ending or 0 end
+-- What the items cost whose claims this call ends, for a bound on that.
+local function ending_cost()
+  -- include cost_of
+  local sum, seen = 0, {}
+  for _, group in ipairs(groups) do
+    local ended = #group.tokens > 0 and redis.call('HMGET', group.busy, unpack(group.tokens)) or {}
+    for i, envelope in ipairs(ended) do
+      if envelope and not seen[group.tokens[i]] then sum = sum + cost_of(envelope) end
+      seen[group.tokens[i]] = true
+    end
+  end
+  return sum
+end
+if c.limits then c.ending_cost = ending_cost end
 local released = 0
 if q.has_keys then  -- the keys of the items that are done are free for this call
   check_lists(q, count)

@@ -96,7 +96,7 @@ end
 -- Held items that no end of a claim releases, since their key is free, and those that cq:{NAME}:held has
 -- lost: one page after the other. Returns how many were lost.
 local function repair_held()
-  -- include read_within keys paused release
+  -- include read_within keys may_go paused release
   local has_pauses = next_pause_end(redis.call('HGET', q.config, 'pauses'))
   local from, last, lost, free = redis.call('HGET', stats, 'repair_held'), nil, 0, {}
   from = math.max(number_in(from, 0, LAST_NUMBER), LAST_MS)

@@ -59,15 +59,17 @@ local function meta_of()
   return meta, level_of(meta)
 end
 
--- The token of a claim that has a busy key, the id of its item, and how many claims have the key.
+-- The token of a claim that has a busy key, the id of its item, how many claims have the key, and what their
+-- items cost.
 local function holder_of(key)
   -- include keys
-  local live = key and live_tokens(q, redis.call('HGET', q.base .. 'keys', key)) or {}
-  local token = live[1]
-  if #live < most_of_key(q) then return '', '', #live end
+  if not key then return '', '', 0, 0 end
+  local live, sum = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
+  if #live < most_of_key(q) then return '', '', #live, sum end
+  local token = string.match(live[1], '^%S+')
   local busy = q.base .. 'busy:' .. string.match(token, '^(.*)/')
   local held = q.largest <= SMALL_BYTES and redis.call('HGET', busy, token) or ''
-  return token, string.match(held, '^cq1[ !](%S+)') or '', #live
+  return token, string.match(held, '^cq1[ !](%S+)') or '', #live, sum
 end
 
 local meta, level = {}, nil
@@ -83,8 +85,8 @@ if state ~= 'main' then
   before, due = length, redis.call('ZSCORE', q.delayed, envelope)
 end
 local key = meta.options and meta.options.key
-local token, holder, of_key = '', '', 0
-if q.has_keys then token, holder, of_key = holder_of(key) end
+local token, holder, of_key, key_cost = '', '', 0, 0
+if q.has_keys then token, holder, of_key, key_cost = holder_of(key) end
 local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
 local function kept()
@@ -99,13 +101,14 @@ local function limit_of_part(limits)
   local client, limit, at = client_of(envelope), '', ''
   limits = in_force(q, limits)
   if client ~= '-' then
-    local busy = redis.call('HGET', q.base .. 'in_progress', client)
-    limit, at = limit_at(q, limits, 'client', setting(busy, 0, 0, LAST_NUMBER), client, 0, cost)
+    local in_progress = redis.call('HMGET', q.base .. 'in_progress', client, 'cost ' .. client)
+    local busy, sum = setting(in_progress[1], 0, 0, LAST_NUMBER), setting(in_progress[2], 0, 0, LAST_NUMBER)
+    limit, at = limit_at(q, limits, 'client', busy, sum, client, 0, cost)
   end
   if limit ~= '' or not key then return limit, at, 'client' end
   local before_it = tonumber(due) and redis.call('ZLEXCOUNT', q.base .. 'held', '[' .. key .. ' ',
     '(' .. key .. format_text(' %016d', due)) or 0
-  limit, at = limit_at(q, limits, 'key', of_key, 'key ' .. key, before_it, cost)
+  limit, at = limit_at(q, limits, 'key', of_key, key_cost, 'key ' .. key, before_it, cost)
   return limit, at, 'key'
 end
 local limit, limited_until, limit_of = '', '', ''

@@ -1,16 +1,19 @@
--- Costs of items, while rates by cost hold for the queue or its clients (lib/start_limits.lua). An item whose
--- cost does not fit holds its turn: one of a client parks it until the cost fits, and one that does not fit
--- for the queue stays where it is, and nothing else starts until it does (q.costs.next_start). The field
--- `mean_cost` of stats has what items cost on the average, of late.
+-- Costs of items, while limits by cost hold for the queue or its clients (lib/start_limits.lua). An item
+-- whose cost does not fit holds its turn: one of a client parks it until the cost fits, and one that does not
+-- fit for the queue stays where it is, and nothing else starts until it does (q.costs.stops): at next_start,
+-- or after an end (q.costs.is_full). The field `mean_cost` of stats has what items cost on the average, of
+-- late.
 
--- Sets q.costs, if there are such rates. rates: those of the queue.
-local function new_costs(q, rates)
+-- Sets q.costs, if there are such limits. rates, most_cost: those of the queue; ending_cost(): what the
+-- claims cost that this call ends.
+local function new_costs(q, rates, most_cost, ending_cost)
   -- include cost_of client_of
   local costs, by_cost = {sum = 0, items = 0}, {}
   for _, rate in ipairs(rates) do
     if rate.is_by_cost then by_cost[#by_cost + 1], rate.started = rate, 0 end
   end
-  if #by_cost == 0 and not (q.park and q.park.has_costs) then return end
+  if #by_cost == 0 and not most_cost and not (q.park and q.park.has_costs) then return end
+  local in_progress = nil  -- what they cost before this call, but for what it ends
 
   -- Counts items of a client that start (more: 1), or do not after all (-1).
   costs.count = function(client, envelope, more)
@@ -28,7 +31,13 @@ local function new_costs(q, rates)
       local at = wait_of(rate, rate.started, cost)
       if at then costs.next_start = math.max(costs.next_start or 0, at) end
     end
-    if costs.next_start then return false end
+    if most_cost and not in_progress then
+      local sum = setting(redis.call('HGET', q.base .. 'in_progress', 'cost -'), 0, 0, LAST_NUMBER)
+      in_progress = math.max(sum - (ending_cost and ending_cost() or 0), 0)
+    end
+    costs.is_full = not fits_beside((in_progress or 0) + costs.sum, cost, most_cost)
+    costs.stops = costs.is_full or costs.next_start
+    if costs.stops then return false end
     costs.count(client, envelope, 1)
     return true
   end
@@ -43,7 +52,7 @@ local function new_costs(q, rates)
   costs.hold_turn = function()
     local text = q.turn and whole(q.turn.at) .. ' ' .. whole(q.turn.mean)
     if text and text ~= q.turns then redis.call('HSET', q.stats, 'turns', text) end
-    return costs.next_start
+    return not costs.is_full and costs.next_start or nil
   end
 
   -- The scaling rule divides by it.

@@ -1,25 +1,24 @@
--- Counts that claims end, while limits on items in progress hold per client (lib/park.lua). It comes before
--- they are removed. Where a lease has lost its item, and so its client, all are counted again by the next
--- claim. Returns the clients that may start an item again.
+-- Counts that claims end, while bounds on items in progress hold that are counted (lib/park.lua). It comes
+-- before they are removed. Where a lease has lost its item, and so its client, all are counted again by the
+-- next claim. Returns the clients that may start an item again.
 local function count_ends(q, busy, tokens)
-  -- include client_of slices limits_tail count_again
+  -- include client_of cost_of slices start_limits limits_tail in_progress count_again
   local _, _, counting, _, limits = read_tail(q)
-  local key, most, names, counts, seen, is_lost = q.base .. 'in_progress', math.huge, {}, {}, {}, false
-  for number in string.gmatch(limits, ' client busy (%d+)') do most = math.min(most, tonumber(number)) end
+  local key, sums, names, seen, is_lost = q.base .. 'in_progress', new_sums(limits), {}, {}, false
   local is_counted = counting == '' or string.sub(busy, #q.base + 6) <= string.sub(counting, 2)
   sliced(is_counted and tokens or {}, function(...)
     for i, envelope in ipairs(redis.call('HMGET', busy, ...)) do
       local token = select(i, ...)
-      local name = envelope and not seen[token] and client_of(envelope) or '-'
+      if envelope and not seen[token] then sums.add(envelope) end
       seen[token], is_lost = true, is_lost or not envelope and redis.call('ZSCORE', q.leases, token)
-      if name ~= '-' then counts[name] = (counts[name] or 0) + 1 end
     end
   end)
-  for name, count in pairs(counts) do
-    local left = redis.pcall('HINCRBY', key, name, whole(-count))
+  for field, sum in pairs(sums.fields) do
+    local left = redis.pcall('HINCRBY', key, field, whole(-sum))
     if type(left) ~= 'number' then left = 0 end  -- another client has set it
-    if left <= 0 then redis.pcall('HDEL', key, name) end
-    if left < most and left + count >= most then names[#names + 1] = name end
+    if left <= 0 then redis.pcall('HDEL', key, field) end
+    local of_cost = string.match(field, '^cost (.*)$')
+    if of_cost or left < sums.most and left + sum >= sums.most then names[#names + 1] = of_cost or field end
   end
   if is_lost then count_again(q) end
   return names

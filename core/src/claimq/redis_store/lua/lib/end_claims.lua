@@ -1,4 +1,4 @@
--- Ends claims: while limits hold per client, their clients may start items again.
+-- Ends claims, and counts that where bounds on items in progress are counted.
 local function free_of_claims(q, busy, tokens)
   -- include free_clients
   free_clients(q, busy, tokens)
@@ -6,7 +6,7 @@ end
 
 -- Removes claims from leases and from the busy hash of their worker.
 local function end_claims(q, busy, tokens)
-  if q.limits and string.find(q.limits, ' client busy ', 1, true) then free_of_claims(q, busy, tokens) end
+  if q.limits and string.find(q.limits, ' busy ', 1, true) then free_of_claims(q, busy, tokens) end
   sliced(tokens, function(...)
     redis.call('ZREM', q.leases, ...)
     redis.call('HDEL', busy, ...)

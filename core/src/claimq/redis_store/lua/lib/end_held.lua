@@ -1,4 +1,4 @@
--- Ends claims that are done: while limits hold per client, their clients may start items again.
+-- Ends claims that are done, and counts that where bounds on items in progress are counted.
 local function free_of_groups(q, busy, tokens)
   -- include free_clients
   check_writes(q.base, {'ZADD'})
@@ -10,7 +10,7 @@ end
 -- lease they are removed one by one: the items in busy show which claims were held.
 local function end_held(q, groups)
   local verdicts, lost = {}, 0
-  if q.limits and string.find(q.limits, ' client busy ', 1, true) then
+  if q.limits and string.find(q.limits, ' busy ', 1, true) then
     for _, group in ipairs(groups) do free_of_groups(q, group.busy, group.tokens) end
   end
   for _, group in ipairs(groups) do

@@ -83,24 +83,32 @@ local function read_policy(q, group)
   if group.client ~= '-' then length_of(q, group.client) end
 end
 
--- The rates per "queue", "client" and "key", if some count costs.
+-- The limits per "queue", "client" and "key", if some count costs.
 local function read_cost_limits(q)
   -- include start_limits
   local text = in_force(q, redis.call('HGET', q.config, 'limits') or '')
   if not string.find(text, ' cost', 1, true) then return {} end
-  return {queue = limits_of(text, 'queue'), client = limits_of(text, 'client'), key = limits_of(text, 'key')}
+  local limits = {}
+  for name, scope, bound in string.gmatch(text, '([%w-]+) (%l+) busy ([1-9]%d*) cost') do
+    limits[#limits + 1] = {name = name, scope = scope, most = tonumber(bound)}
+  end
+  for _, scope in ipairs({'queue', 'client', 'key'}) do
+    for _, rate in ipairs((limits_of(text, scope))) do
+      if rate.is_by_cost then limits[#limits + 1] = {name = rate.name, scope = scope, most = rate.burst} end
+    end
+  end
+  return limits
 end
 
--- The refusal of an item that costs more than a rate by cost lets start at once, so it could never start:
+-- The refusal of an item that costs more than a limit by cost lets start at once, so it could never start:
 -- {"COSTLY", its position, its cost, the most, the name of the limit}, or nil.
 local function too_costly(group, i)
   local q, cost = group.queue, group.costs[i]
   q.cost_limits = q.cost_limits or read_cost_limits(q)
-  for _, scope in ipairs({'queue', group.client ~= '-' and 'client', group.keys[i] and 'key'}) do
-    for _, rate in ipairs(q.cost_limits[scope] or {}) do
-      if rate.is_by_cost and cost > rate.burst then
-        return {'COSTLY', group.index + i - 1, cost, rate.burst, rate.name}
-      end
+  local holds = {queue = true, client = group.client ~= '-', key = group.keys[i]}
+  for _, limit in ipairs(q.cost_limits) do
+    if holds[limit.scope] and cost > limit.most then
+      return {'COSTLY', group.index + i - 1, cost, limit.most, limit.name}
     end
   end
 end

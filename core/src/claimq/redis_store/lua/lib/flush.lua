@@ -77,7 +77,7 @@ end
 -- Removes what was planned; returns how many items that were.
 local function flush(q, plan)
   -- include weights slices count_ends
-  if q.limits and string.find(q.limits, ' client busy ', 1, true) and not plan.is_last then
+  if q.limits and string.find(q.limits, ' busy ', 1, true) and not plan.is_last then
     for _, claim in ipairs(plan.claims) do pcall(count_ends, q, claim.busy, {claim.token}) end
   end
   for _, claim in ipairs(plan.claims) do

@@ -2,7 +2,5 @@
 -- back.
 local function free_clients(q, busy, tokens)
   -- include count_ends return_turns
-  local names = count_ends(q, busy, tokens)
-  return_turns(q, names)
-  if #names > 0 then leave_wake_token(q) end
+  if return_turns(q, count_ends(q, busy, tokens)) > 0 then leave_wake_token(q) end
 end

@@ -6,7 +6,7 @@ local function free_keys(q, keys, tokens, stays)
   -- include keys release startable
   if #keys == 0 then return 0 end
   local entries = redis.call('HMGET', q.base .. 'keys', unpack(keys))
-  local gone, free, known = q.freed or {}, {}, {}
+  local gone, free, known, sums = q.freed or {}, {}, {}, {}
   local has_held, most, ending = redis.call('ZCARD', q.base .. 'held') > 0, most_of_key(q), nil
   for i, key in ipairs(keys) do
     local entry, live_count = entries[i], 0
@@ -15,8 +15,8 @@ local function free_keys(q, keys, tokens, stays)
         ending = {}
         for _, token in pairs(tokens) do ending[token] = true end
       end
-      local live = live_tokens(q, entry, q.ending or ending)
-      live_count = #live
+      local live, sum = live_tokens(q, entry, q.ending or ending)
+      live_count, sums[key] = #live, sum
       if live_count > 0 and not q.ending then
         redis.call('HSET', q.base .. 'keys', key, table.concat(live, ' '))
       end
@@ -28,7 +28,10 @@ local function free_keys(q, keys, tokens, stays)
   end
   if q.ending then q.freed = gone
   elseif #gone > 0 then redis.call('HDEL', q.base .. 'keys', unpack(gone)) end
-  if string.find(q.has_keys, ' key rate ', 1, true) then free = startable(q, free) end
+  local limits = q.has_keys
+  if string.find(limits, ' key rate ', 1, true) or string.find(limits, ' cost', 1, true) then
+    free = startable(q, free, sums)
+  end
   return #free > 0 and release(q, free) or 0
 end
 

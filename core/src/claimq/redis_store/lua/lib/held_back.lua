@@ -1,8 +1,8 @@
 -- What keeps items of a queue from being claimed: 1 if it is suspended; its pauses as parts, texts, and the
 -- items that wait for each; how many items the limits let start now (1e9: they are per key; or ""), behind it
--- how many clients have items, what an item costs, and the name of each rate and of each limit per client and
--- how many that lets start; when the limits let the next one start if none does (ms, or ""); the limits as
--- config has them.
+-- how many clients have items, what an item costs, and the name of each rate, bound on costs and limit per
+-- client and how many that lets start; when the limits let the next one start if none does (ms, or ""); the
+-- limits as config has them.
 -- `held`: items in progress. parts: which pauses, if not all.
 
 -- The pauses, or those of `parts`, each with its items: of a client in main, of a key those that are held.
@@ -32,10 +32,17 @@ local function limits_now(q, text, held, cost)
   text = in_force(q, text)
   if not string.find(text, ' cost', 1, true) then cost = 1 end
   cost = cost or setting(redis.call('HGET', q.base .. 'stats', 'mean_cost'), 1, 1, MOST_COST)
-  local rates, most, room, at = read_limits(q, text, 1e9, cost)
+  local rates, most, room, at, most_cost = read_limits(q, text, 1e9, cost)
   room = math.min(room, most and math.max(0, most - held) or 1e9)
   local names, clients = {}, 0
   for i = 1, #rates do names[i] = format_text(' %s %d', rates[i].name, rates[i].free) end
+  if most_cost then
+    local sum = setting(redis.call('HGET', q.base .. 'in_progress', 'cost -'), 0, 0, LAST_NUMBER)
+    for name, bound in string.gmatch(text, '([%w-]+) queue busy (%d+) cost') do
+      names[#names + 1] = format_text(' %s %d', name, room_beside(sum, cost, tonumber(bound)))
+    end
+    room = math.min(room, room_beside(sum, cost, most_cost))
+  end
   if string.find(text, ' client ', 1, true) then
     local of_clients, first
     of_clients, clients, first = client_room(q, text, cost)

@@ -26,9 +26,10 @@ local function is_behind(q, key, envelope)
   return true
 end
 
--- How many more claims may have a key, whose entry is this text.
+-- How many more claims may have a key, whose entry is this text. Notes what its items in progress cost.
 local function room_of(q, key, entry)
-  local live = live_tokens(q, entry, q.ending)
+  local live, sum = live_tokens(q, entry, q.ending)
+  if q.key_rates then q.key_rates.sums[key] = sum end
   if #live > 0 then
     q.others = q.others or {}
     q.others[key] = table.concat(live, ' ')
@@ -36,20 +37,19 @@ local function room_of(q, key, entry)
   return most_of_key(q) - #live
 end
 
--- Notes that the item at this position of the call takes its key; false if the key is busy or at a rate, or
+-- Notes that the item at this position of the call takes its key; false if the key is busy or at a limit, or
 -- an item that is held comes first.
-local function take_key(q, key, entry, position, envelope)
+local function take_key(q, key, entry, position, envelope, cost)
   local keys, takers, rates = q.keys, q.takers, q.key_rates
   local room = keys[key] or entry and room_of(q, key, entry) or most_of_key(q)
   keys[key] = room
-  local cost = rates and rates.cost_of(envelope)
   if room < 1 or rates and rates.start(key, cost) then return false end
   if is_behind(q, key, envelope) then
     q.behind = q.behind or {}
     q.behind[key] = true
     return false
   end
-  takers[#takers + 1], takers[#takers + 2], keys[key] = key, position, room - 1
+  takers[#takers + 1], takers[#takers + 2], takers[#takers + 3], keys[key] = key, position, cost, room - 1
   if rates then rates.count(key, cost) end
   return true
 end
@@ -68,6 +68,7 @@ local function let_next_go(q, keys)
         q.overtaken = q.overtaken or {}
         q.overtaken[#q.overtaken + 1] = key
       end
+      if start == math.huge then start = nil end  -- the end of another lets it go
       if start and start > 0 then limited[#limited + 1], limited[#limited + 2] = whole(start), key
       else others[#others + 1] = key end
       seen[key] = true

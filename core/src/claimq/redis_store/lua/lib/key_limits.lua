@@ -1,8 +1,8 @@
--- Limits per key. Of the items with the same key as many are busy as the smallest bound says, else one. The
--- rates of a key have their levels in the hash `starts`, field "key KEY" (lib/start_limits.lua). While items
--- are held that a rate does not let start, the zset `limited` has their key, and when it does (ms). A claim
--- that begins, and a reap, let the first held item of a key go when its instant has come. One that goes too
--- early is held again.
+-- Limits per key. Of the items with the same key as many are busy as the smallest bound says, else one; for a
+-- bound on costs, as many as fit, at most MOST_OF_KEY. The rates of a key have their levels in the hash
+-- `starts`, field "key KEY" (lib/start_limits.lua). While items are held that a rate does not let start, the
+-- zset `limited` has their key, and when it does (ms). A claim that begins, and a reap, let the first held
+-- item of a key go when its instant has come. One that goes too early is held again.
 --
 -- While such limits hold, the field `keys` of stats is "1 SINCE LAST LIMITS": the number of the first claim
 -- under these limits, and the limits. When they change, the first held items of all keys go, in order of the

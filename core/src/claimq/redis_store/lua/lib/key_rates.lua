@@ -1,10 +1,11 @@
--- The rates per key, as a claim asks them (lib/key_limits.lua).
+-- The rates per key, and the bound on the costs of its items in progress, as a claim asks them
+-- (lib/key_limits.lua).
 
--- Functions that return what an item costs, and the first held item of a key. One that the call has no room
--- to read costs the most that there is: an item that is let go too early would come back in each call.
-local function new_costs_of_key(q)
+-- A function that returns what the first held item of a key costs. One that the call has no room to read
+-- costs the most that there is: an item that is let go too early would come back in each call.
+local function new_cost_of_first(q)
   -- include cost_of sizes keys
-  return cost_of, function(key)
+  return function(key)
     local entry, is_gate = first_held(q, key)
     if not has_room(q, 0) then return MOST_COST end
     local place = entry and not is_gate and string.sub(entry, #key + 2)
@@ -14,15 +15,21 @@ local function new_costs_of_key(q)
   end
 end
 
-local function new_key_rates(q, rates)
-  local levels, counted, key_rates, cost_of, cost_of_first = {}, {}, {}, nil, nil
+-- From limits: nil if there is nothing to ask. sums: key -> what its items in progress cost, which a claim
+-- adds to.
+local function key_rates_of(q, limits, sums)
+  local rates, _, most_cost = limits_of(limits, 'key')
+  if #rates == 0 and not most_cost then return nil end
+  local levels, counted, key_rates = {}, {}, {sums = sums}
+  local cost_of_first = most_cost and new_cost_of_first(q)
   for i = 1, #rates do
     rates[i].started = {}
-    if rates[i].is_by_cost and not cost_of then cost_of, cost_of_first = new_costs_of_key(q) end
+    if rates[i].is_by_cost and not cost_of_first then cost_of_first = new_cost_of_first(q) end
   end
 
   -- Reads the levels of these keys.
   key_rates.look = function(keys)
+    if #rates == 0 then return end
     local names, fields = {}, {}
     for _, key in ipairs(keys) do
       if key ~= NO_KEY and levels[key] == nil then
@@ -33,11 +40,9 @@ local function new_key_rates(q, rates)
     for i, text in ipairs(texts) do levels[names[i]] = text end
   end
 
-  -- What an item counts, where a rate asks for it.
-  key_rates.cost_of = function(envelope) return cost_of and cost_of(envelope) or 1 end
-
-  -- When an item of a key may start, if none of this cost may now.
+  -- When an item of a key may start, if none of this cost may now; math.huge: when another one ends.
   key_rates.start = function(key, cost)
+    if not fits_beside(sums[key] or 0, cost, most_cost) then return math.huge end
     local at
     for i = 1, #rates do
       read_level(q, rates[i], levels[key])
@@ -53,7 +58,7 @@ local function new_key_rates(q, rates)
   end
 
   key_rates.count = function(key, cost)
-    counted[key] = true
+    counted[key], sums[key] = true, (sums[key] or 0) + cost
     for i = 1, #rates do
       rates[i].started[key] = (rates[i].started[key] or 0) + units_of(rates[i], cost)
     end
@@ -62,7 +67,7 @@ local function new_key_rates(q, rates)
   -- Writes the starts that were counted.
   key_rates.write = function()
     local words = {}
-    for key in pairs(counted) do
+    for key in pairs(#rates > 0 and counted or {}) do
       local text = ''
       for i = 1, #rates do
         read_level(q, rates[i], levels[key])

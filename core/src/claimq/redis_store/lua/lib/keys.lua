@@ -1,8 +1,9 @@
 -- Keys: of the items that have the same key at most one is busy, or as many as a limit per key allows
 -- (lib/key_limits.lua). cq:{NAME}:keys maps a key to the token of the claim that has taken it (to several,
--- with blanks between them, also where items were chosen by their ids). A key is busy while as many of these
--- claims are. What ends a claim frees its key (lib/free_keys.lua); a token that damage leaves there counts no
--- longer than its claim. A queue has keys from the first item with one on: q.has_keys.
+-- with blanks between them, also where items were chosen by their ids). Behind a token is what its item
+-- costs, unless that is 1. A key is busy while as many of these claims are. What ends a claim frees its key
+-- (lib/free_keys.lua); a token that damage leaves there counts no longer than its claim. A queue has keys
+-- from the first item with one on: q.has_keys.
 --
 -- An item whose key is busy is held: it is in delayed, with its place (lib/head.lua) as its score, a number
 -- above every instant. cq:{NAME}:held has "KEY PLACE" for it, so that the first one of a key is found at
@@ -35,21 +36,21 @@ local function key_of_item(envelope)
   return is_json and words[1] or nil
 end
 
--- The tokens of an entry whose claims are busy, but for those that end in this call. It may come after a
--- write, so a key of another type counts as empty.
+-- The tokens of an entry whose claims are busy, but for those that end in this call, with costs as they are
+-- stored; and what all of them cost. It may come after a write, so a key of another type counts as empty.
 local function live_tokens(q, text, ending)
-  local live = {}
-  for token in string.gmatch(text or '', '%S+') do
+  local live, sum = {}, 0
+  for token, cost in string.gmatch(text or '', '(%S+/%S+)( ?%d*)%f[%z ]') do
     local worker = string.match(token, '^(.*)/')
-    if worker and not (ending and ending[token])
+    if not (ending and ending[token])
       and redis.pcall('HEXISTS', q.base .. 'busy:' .. worker, token) == 1 then
-      live[#live + 1] = token
+      live[#live + 1], sum = token .. cost, sum + setting(cost, 1, 1, MOST_COST)
     end
   end
-  return live
+  return live, sum
 end
 
--- How many claims may have the same key.
+-- How many claims may have the same key. Where a bound counts costs, that is one bound on the claims too.
 local MOST_OF_KEY = 100
 local function most_of_key(q)
   if not q.has_keys or q.has_keys == '1' then return 1 end
@@ -72,10 +73,4 @@ local function limited_keys(q, keys)
     end
   end
   return limited
-end
-
--- Whether the first held item of a key may go on.
-local function may_go(q, key)
-  local live = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
-  return #live < most_of_key(q) and not limited_keys(q, {key})[key]
 end

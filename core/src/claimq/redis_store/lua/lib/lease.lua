@@ -13,7 +13,8 @@ local function before_lease(q, c, slots)
     expect_zset(q.base .. 'held')
   end
   expect_key_limits(q, c.limits)
-  if c.limits and string.find(c.limits, ' client ', 1, true) then
+  local limits = c.limits
+  if limits and (string.find(limits, ' client ', 1, true) or string.find(limits, ' cost', 1, true)) then
     expect_hash(q.base .. 'starts')
     expect_hash(q.base .. 'in_progress')
   end
@@ -70,9 +71,9 @@ local function end_park(q, worker)
 end
 
 -- Sets q.costs, where limits count costs.
-local function limit_costs(q, rates)
+local function limit_costs(q, c, rates, most_cost)
   -- include start_limits costs
-  new_costs(q, rates)
+  new_costs(q, rates, most_cost, c.ending_cost)
 end
 
 -- How many items the limits let start now. Sets c.next_start (when a rate lets the next item start), c.free
@@ -80,9 +81,9 @@ end
 local function within_limits(q, c, count)
   -- include start_limits
   local text = in_force(q, c.limits)
-  local rates, most, room, next_start = read_limits(q, text, count)
-  if string.find(text, ' client ', 1, true) then limit_clients(q, text, c.worker) end
-  if string.find(text, ' cost', 1, true) then limit_costs(q, rates) end
+  local rates, most, room, next_start, most_cost = read_limits(q, text, count)
+  if most_cost or string.find(text, ' client ', 1, true) then limit_clients(q, text, c.worker) end
+  if string.find(text, ' cost', 1, true) then limit_costs(q, c, rates, most_cost) end
   c.next_start = next_start
   c.note_starts = function(started)
     local levels = q.is_full and '1' or '0'

@@ -5,30 +5,34 @@
 -- the rates of each client, as stats has those of the queue (lib/start_limits.lua). An item without a client
 -- counts for no limit per client.
 --
--- For limits on items in progress the hash `in_progress` counts them by client, while such a limit holds. At
--- that limit a client is parked for FAR_MS, and gets its turn back when one of its items ends.
+-- For bounds on items in progress of each client, or on what they or all items in progress cost, the hash
+-- `in_progress` has sums, while such a bound holds (lib/in_progress.lua). At a bound a client is parked for
+-- FAR_MS, and gets its turn back when one of its items ends.
 --
 -- Behind "|" the field `limits` of stats has the band (0 or 1) in which clients are parked, "+" while the
 -- other one may have some, the number of the first claim under the limits by which they were parked, and
 -- these limits. Where other limits hold, clients are parked in the other band from then on, and those of the
 -- band before get their turns back. Items of earlier claims give no start back: it may not have counted.
 -- "=WORKER" is there while the items in progress are counted, for a new limit or again: those of the workers
--- up to this name are. No client starts an item until all are.
+-- up to this name are. No item starts until all are.
 local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
-  -- include tags entry_tags parked unpark client_of limits_tail pauses return_turns
-  local rates, most = limits_of(text, 'client')
+  -- include tags entry_tags parked unpark client_of cost_of limits_tail in_progress pauses return_turns
+  local rates = limits_of(text, 'client')
   local key = q.base .. 'starts'
-  local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, needs = {}, parked = 0}
+  local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, costs = {}, needs = {},
+    parked = 0}
   local by_cost = {}
   for i = 1, #rates do
     rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
     if rates[i].is_by_cost then by_cost[#by_cost + 1], rates[i].spent = rates[i], {} end
   end
-  park.has_costs = #by_cost > 0
   text = limits_per(text, 'client')
+  local sums = new_sums(text)
+  local most, most_cost = sums.most, sums.most_cost
+  park.has_costs, park.is_counted = #by_cost > 0 or most_cost, most or most_cost or sums.queue_cost
   local band, moving, counting, since, before = read_tail(q)
   band = tonumber(band) or 0
   local function write_tail()
@@ -38,10 +42,15 @@ local function new_park(q, text, worker)
     q.limits, q.has_written = limits, true
     redis.call('HSET', q.stats, 'limits', q.limits)
   end
-  if not most and string.find(before or '', ' client busy ', 1, true) then
-    -- No start is counted from now on: all are counted for the next bound. No limits have this text, so
-    -- clients that are parked by the bound get their turns back.
-    before, counting = '-', ''
+  local counted = before == text and sums or new_sums(before or '')  -- the bounds that starts count for
+  local function has_less(bounds, others)
+    return others.most and not bounds.most or others.most_cost and not bounds.most_cost
+      or others.queue_cost and not bounds.queue_cost
+  end
+  if has_less(sums, counted) then
+    -- No start is counted for it from now on: all are counted for the next bound. No limits have this text,
+    -- so clients that are parked by the bound get their turns back.
+    before, counting, counted = '-', '', new_sums('')
     write_tail()
   end
   local in_progress = q.base .. 'in_progress'
@@ -49,7 +58,7 @@ local function new_park(q, text, worker)
 
   -- Counts the items that are in progress, of as many workers as a call may read.
   local function count_workers()
-    local last, names, counts = string.sub(counting, 2), {}, {}
+    local last, names, workers = string.sub(counting, 2), {}, new_sums(text)
     if last == '' then redis.call('DEL', in_progress) end
     for _, name in ipairs(redis.call('ZRANGE', q.workers, 0, -1)) do
       if name > last then names[#names + 1] = name end
@@ -59,13 +68,12 @@ local function new_park(q, text, worker)
       if not has_room(q, 0) then break end
       local claims = redis.call('HGETALL', q.base .. 'busy:' .. name)
       for i = 2, #claims, 2 do
-        local client = client_of(claims[i])
-        if client ~= '-' then counts[client] = (counts[client] or 0) + 1 end
+        workers.add(claims[i])
         has_room(q, #claims[i] + 1000)
       end
       last = name
     end
-    for client, count in pairs(counts) do redis.call('HINCRBY', in_progress, client, whole(count)) end
+    for field, sum in pairs(workers.fields) do redis.call('HINCRBY', in_progress, field, whole(sum)) end
     counting = last ~= (names[#names] or last) and '=' .. last or ''
   end
 
@@ -77,16 +85,14 @@ local function new_park(q, text, worker)
     end
     local is_moving = moving == '+' and has_more()
     if text ~= before and not is_moving then
-      if most and not string.find(before or '', ' client busy ', 1, true) then
-        counting = '='
-      end
-      band, since, before, counting = 1 - band, whole(q.first), text, most and counting or ''
+      if has_less(counted, sums) then counting = '=' end
+      band, since, before, counting = 1 - band, whole(q.first), text, park.is_counted and counting or ''
       is_moving = has_more()
     end
     if string.sub(counting or '', 1, 1) == '=' then count_workers() end
     moving = is_moving and '+' or ''
     write_tail()
-    if most and (before ~= text or counting ~= '') then
+    if park.is_counted and (before ~= text or counting ~= '') then
       q.stopped = true
       return 0
     end
@@ -95,12 +101,13 @@ local function new_park(q, text, worker)
   end
 
   -- Notes what a client may start, and the levels of its rates: a table for each client would cost too much.
-  local function read(name, levels, busy, ends)
+  local function read(name, levels, busy, cost, ends)
     local room, is_fresh = math.huge, true
     if most then
       park.busy[name] = setting(busy, 0, 0, LAST_NUMBER)
       room = most - park.busy[name]
     end
+    park.costs[name] = most_cost and setting(cost, 0, 0, LAST_NUMBER)
     for i = 1, #rates do
       local rate = rates[i]
       read_level(q, rate, levels)
@@ -121,15 +128,18 @@ local function new_park(q, text, worker)
 
   -- Reads the levels of these clients.
   park.look = function(clients)
-    local names = {}
+    local names, fields = {}, {}
     for _, name in ipairs(clients) do
-      if name ~= '-' and not park.rooms[name] then names[#names + 1] = name end
+      if name ~= '-' and not park.rooms[name] then
+        names[#names + 1], fields[#fields + 1] = name, 'cost ' .. name
+      end
     end
     if #names == 0 then return end
     local stored = #rates > 0 and redis.call('HMGET', key, unpack(names)) or {}
     local busy = most and redis.call('HMGET', in_progress, unpack(names)) or {}
+    local costs = most_cost and redis.call('HMGET', in_progress, unpack(fields)) or {}
     local ends = q.pauses and paused_clients(q, names) or {}
-    for i, name in ipairs(names) do read(name, stored[i], busy[i], ends[name]) end
+    for i, name in ipairs(names) do read(name, stored[i], busy[i], costs[i], ends[name]) end
   end
 
   -- How many units of a rate a client has started.
@@ -144,7 +154,7 @@ local function new_park(q, text, worker)
       level_of(by_cost[i], name)
       room = math.min(room, free_of(by_cost[i], started_of(by_cost[i], name)))
     end
-    return room
+    return park.costs[name] and math.min(room, most_cost - park.costs[name]) or room
   end
 
   -- Whether a client may start an item of this cost. If not, it is parked until it may.
@@ -152,6 +162,9 @@ local function new_park(q, text, worker)
     for i = 1, park.rooms[name] and #by_cost or 0 do
       level_of(by_cost[i], name)
       if wait_of(by_cost[i], started_of(by_cost[i], name), cost) then park.needs[name] = cost end
+    end
+    if park.costs[name] and not fits_beside(park.costs[name], cost, most_cost) then
+      park.needs[name] = cost
     end
     return not park.needs[name]
   end
@@ -162,6 +175,7 @@ local function new_park(q, text, worker)
       local rate = by_cost[i]
       rate.spent[name] = started_of(rate, name) + more * units_of(rate, cost)
     end
+    if park.costs[name] then park.costs[name] = park.costs[name] + more * cost end
   end
 
   park.count = function(name, started)
@@ -174,6 +188,7 @@ local function new_park(q, text, worker)
   -- The score of a client that may start no item now.
   park.score = function(name)
     local is_full = most and most - park.busy[name] - (park.started[name] or 0) < 1
+      or not fits_beside(park.costs[name] or 0, park.needs[name] or 1, most_cost)
     local at = is_full and q.now + FAR_MS or q.now
     at = math.max(at, park.ends[name] or 0)
     for i = 1, #rates do
@@ -217,10 +232,13 @@ local function new_park(q, text, worker)
 
   -- Writes the starts that were counted.
   park.write = function()
-    local words, fresh, busy = {}, {}, {}
+    local words, fresh, busy, counts = {}, {}, {}, is_counted(worker)
     for name, started in pairs(park.started) do
-      if started > 0 and most and is_counted(worker) then
+      if started > 0 and most and counts then
         busy[#busy + 1], busy[#busy + 2] = name, whole(park.busy[name] + started)
+      end
+      if started > 0 and most_cost and counts then
+        busy[#busy + 1], busy[#busy + 2] = 'cost ' .. name, whole(park.costs[name])
       end
       if started > 0 and #rates > 0 then
         local levels = park.fresh[name] and not park.has_costs and fresh[started]
@@ -237,6 +255,9 @@ local function new_park(q, text, worker)
       end
     end
     sliced(words, function(...) redis.call('HSET', key, ...) end)
+    if sums.queue_cost and counts and q.costs.sum > 0 then
+      redis.call('HINCRBY', in_progress, 'cost -', whole(q.costs.sum))
+    end
     sliced(busy, function(...) redis.call('HSET', in_progress, ...) end)
   end
 

@@ -37,7 +37,7 @@ end
 
 -- Puts the first held item of keys that are free at the head of its list; returns how many these are.
 local function release_keys(q, parts)
-  -- include keys release
+  -- include keys may_go release
   local free = {}
   for _, part in ipairs(parts) do
     local key = string.match(part, '^key (.*)$')

@@ -40,7 +40,7 @@ local function take_round(q, want, got)
     local first = q.costs and redis.call('LINDEX', lists[i], '-1')
     if first and #got > 0 and is_alone(first) then q.stopped = true; break end
     local fits = not first or q.costs.take(client, first)
-    if not fits and q.costs.next_start then break end
+    if not fits and q.costs.stops then break end
     local envelope = fits and redis.call('RPOP', lists[i])
     local next_one = (not fits or lengths[i] > 1) and oldest_of(q, client)
     local of_header = header_bytes(envelope or '')

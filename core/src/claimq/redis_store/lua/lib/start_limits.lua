@@ -1,10 +1,10 @@
 -- Limits of the policy: how many items may start. A start is a claim that is not given back. The field
 -- `limits` of config has "NAME queue rate STARTS PERIOD BURST" or "NAME queue busy MOST" for each, with ";"
 -- between them, and "client" or "key" in place of "queue" for a limit that each client, or each key, has
--- (lib/park.lua, lib/key_limits.lua). Behind BURST, " cost" says that a rate counts what the items cost
--- (lib/costs.lua), not the items. That of stats begins with 1 while items wait for the end of a claim, else
--- with 0, and has ";NAME LEVEL AT LOW FROM PERIOD BURST" for each rate, a bucket of whole numbers: a start
--- adds PERIOD (ms) to LEVEL, a millisecond takes STARTS away, and items start while LEVEL is at most
+-- (lib/park.lua, lib/key_limits.lua). Behind BURST or MOST, " cost" says that the limit counts what the items
+-- cost (lib/costs.lua), not the items. That of stats begins with 1 while items wait for the end of a claim,
+-- else with 0, and has ";NAME LEVEL AT LOW FROM PERIOD BURST" for each rate, a bucket of whole numbers: a
+-- start adds PERIOD (ms) to LEVEL, a millisecond takes STARTS away, and items start while LEVEL is at most
 -- (BURST - 1) * PERIOD. AT is when LEVEL was true. LOW and FROM are for claims that are given back: of those
 -- with the number FROM or a later one at least LOW is in the bucket, whatever was claimed since.
 -- (docs/decisions/start-limits.md)
@@ -23,27 +23,36 @@ local function in_force(q, text)
   return limits
 end
 
--- The rates of the queue or of each client (scope), and the smallest bound on items in progress (nil: none).
+-- The rates of the queue, or of each client or key (scope), and the smallest bounds on items in progress and
+-- on their costs (nil: none).
 -- What another client has written into the policy, and is no limit, is none.
 local function limits_of(text, scope)
-  local rates, most = {}, nil
+  local rates, most, most_cost = {}, nil, nil
   for name, kind, first, spec in string.gmatch(text, '([%w-]+) ' .. scope .. ' (%a+) (%d+) ?([%w ]*)') do
     local number = #first < 8 and tonumber(first) or 0
     local period, burst, unit = string.match(spec, '^([1-9]%d*) ([1-9]%d*) ?(%l*)$')
-    if number > 0 and kind == 'busy' then
+    if number > 0 and kind == 'busy' and spec == 'cost' then
+      most_cost = math.min(most_cost or number, number)
+    elseif number > 0 and kind == 'busy' then
       if not most or number < most then most = number end
     elseif number > 0 and kind == 'rate' and period and #period + #burst < 16 then
       rates[#rates + 1] = {name = name, spec = spec, starts = number, period = tonumber(period),
         full = burst * period, burst = tonumber(burst), is_by_cost = unit == 'cost'}
     end
   end
-  return rates, most
+  return rates, most, most_cost
 end
 
--- Those of the limits that each client, or each key, has, as text.
+-- Those of the limits that each client, or each key, has, as text. lib/park.lua counts what the items of the
+-- queue cost too, so a bound on that is among those of clients.
 local function limits_per(text, scope)
   local texts = {}
-  for limit in string.gmatch(text, '[^;]+ ' .. scope .. ' [^;]+') do texts[#texts + 1] = limit end
+  for limit in string.gmatch(text, '[^;]+') do
+    if string.find(limit, ' ' .. scope .. ' ', 1, true)
+      or scope == 'client' and string.find(limit, ' queue busy %d+ cost') then
+      texts[#texts + 1] = limit
+    end
+  end
   return table.concat(texts, ';')
 end
 
@@ -78,6 +87,17 @@ local function read_level(q, rate, levels)
   rate.level = level > 0 and level or 0
 end
 
+-- Whether an item of this cost fits beside items in progress, under a bound on what they cost. Like below, it
+-- counts as the bound at most.
+local function fits_beside(sum, cost, most_cost)
+  return not most_cost or sum + math.min(cost, most_cost) <= most_cost
+end
+
+-- How many items of this cost fit.
+local function room_beside(sum, cost, most_cost)
+  return math.max(0, math.floor((most_cost - sum) / math.min(cost, most_cost)))
+end
+
 -- What an item counts for a rate. By cost never more than the burst: an item that waits while its limit is
 -- lowered below its cost starts alone.
 local function units_of(rate, cost) return rate.is_by_cost and math.min(cost, rate.burst) or 1 end
@@ -107,9 +127,9 @@ end
 
 -- From limits in force: the rates of the queue with their levels now, and the smallest bound on items in
 -- progress (nil: none); how many of `room` items may start now by the rates, and when the next one may if
--- none does. cost: what each of them costs (1 without it).
+-- none does; the smallest bound on costs. cost: what each of them costs (1 without it).
 local function read_limits(q, text, room, cost)
-  local rates, most = limits_of(text, 'queue')
+  local rates, most, most_cost = limits_of(text, 'queue')
   local next_start
   for i = 1, #rates do
     local rate = rates[i]
@@ -121,7 +141,7 @@ local function read_limits(q, text, room, cost)
       room, next_start = 0, next_start and next_start > start and next_start or start
     else room = math.min(room, rate.free) end
   end
-  return rates, most, room, next_start
+  return rates, most, room, next_start, most_cost
 end
 
 -- What the field limits of stats has behind its levels (lib/park.lua).

@@ -19,14 +19,14 @@ end
 -- also_late), and those whose key is busy, which are held.
 local function adopt(q, got, kept, also_late)
   -- include envelope place_of keys hold release
-  local metas, keys, entries = {}, {}, nil
+  local metas, keys, costs, entries = {}, {}, {}, nil
   for i, envelope in ipairs(got) do
     local meta, key, _ = false, q.has_keys and key_of_plain(envelope), nil
     if not (key or is_plain(envelope)) then
       _, _, _, meta = read_header(envelope)
       key = q.has_keys and meta and meta.options and meta.options.key
     end
-    metas[i], keys[i] = meta, key or NO_KEY
+    metas[i], keys[i], costs[i] = meta, key or NO_KEY, meta and meta.options and meta.options.cost or 1
   end
   entries = q.has_keys and #got > 0 and redis.call('HMGET', q.base .. 'keys', unpack(keys)) or {}
   if q.has_keys then q.keys, q.takers = q.keys or {}, q.takers or {} end
@@ -37,7 +37,8 @@ local function adopt(q, got, kept, also_late)
     if meta and time_left(meta, q.now) <= 0 and not also_late then
       q.past = q.past or {}
       q.past[#q.past + 1] = envelope
-    elseif key ~= NO_KEY and not take_key(q, key, entries[i], #kept + 1, envelope) then hold(q, key, envelope)
+    elseif key ~= NO_KEY and not take_key(q, key, entries[i], #kept + 1, envelope, costs[i]) then
+      hold(q, key, envelope)
     else
       if meta == nil then
         q.adopted = q.adopted + 1
@@ -170,7 +171,7 @@ local function take_of_one(q, client, want)
   end
   if want > 0 then
     got = take_list(q, client, want)
-    local holds_turn = #got == 0 and q.costs and (q.costs.next_start or park and park.needs[client])
+    local holds_turn = #got == 0 and q.costs and (q.costs.stops or park and park.needs[client])
     if not holds_turn then
       oldest = settle_client(q, client, #got)
       if tag then take_alone(q, client, tag, #got, oldest) end
@@ -206,7 +207,7 @@ local function take_in_turns(q, want, ring, in_main)
   local only = read_last(q)
   if q.park then ring = q.park.begin() elseif q.has_parked then ring = unpark_all(q) end
   if ring == 0 and not (q.claimer and q.turns and in_main > 0) then
-    got = in_main > 0 and take_list(q, '-', want) or got
+    got = in_main > 0 and not q.stopped and take_list(q, '-', want) or got
     return got, in_main - #got
   end
   if ring == 1 and q.has_parked then only = redis.call('ZRANGE', clients, '0', '0')[1] end
@@ -224,7 +225,7 @@ local function take_in_turns(q, want, ring, in_main)
   if q.claimer and q.turn then find_room(q, ring) end
   local before = -1
   while #got < want and ring > 0 and not (q.stopped or q.is_kept and #got == before
-    or q.costs and q.costs.next_start) do
+    or q.costs and q.costs.stops) do
     before = #got
     if not (q.turn and take_planned(q, want - #got, ring, got)) then
       q.are_plain = false
@@ -244,7 +245,7 @@ local function take(q, want)
   local ring, in_main, got = redis.call('ZCARD', q.clients), redis.call('LLEN', q.main), nil
   if q.has_levels then in_main = in_main + in_levels(q, '-') end
   q.are_plain = true
-  if ring == 0 and not (q.claimer and q.turns) then
+  if ring == 0 and not (q.claimer and q.turns or q.park and q.park.is_counted) then
     got = in_main > 0 and take_list(q, '-', want) or {}
     in_main = in_main - #got
   else got, in_main = take_in_turns(q, want, ring, in_main) end
@@ -308,8 +309,7 @@ local function limit_keys(q, c, want)
   local text = c.limits and in_force(q, c.limits) or ''
   check_lists(q, want)
   if let_keys_go(q, text) > 0 then q.waiting = q.waiting or 0 end  -- close() counts these
-  local rates = limits_of(text, 'key')
-  if #rates > 0 then q.key_rates = new_key_rates(q, rates) end
+  q.key_rates = key_rates_of(q, text, {})
 end
 
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
@@ -333,12 +333,13 @@ local function take_for(q, c, count)
     c.key_start = tonumber(redis.call('ZRANGE', q.base .. 'limited', '0', '0', 'WITHSCORES')[2])
   end
   if q.has_parked and #envelopes == 0 then c.next_start = next_unparked(q) end
-  if q.costs and q.costs.next_start then c.next_start = q.costs.hold_turn() end
+  if q.costs and q.costs.stops then c.next_start = q.costs.hold_turn() end
   if c.limits or q.limits then
     if count == 0 then q.left = q.client_items + count_in(q, '-') end
     -- Whether items wait for the end of a claim: each end then leaves a wake token; this call leaves none.
     local was_full = q.limits and string.byte(q.limits) == 49 or false
-    q.is_full = c.free and c.free <= #envelopes and q.left > 0 or false
+    local is_full = c.free and c.free <= #envelopes or q.costs and q.costs.is_full
+    q.is_full = is_full and q.left > 0 or false
     if q.is_full ~= was_full then
       q.limits = (q.is_full and '1' or '0') .. string.sub(q.limits or '', 2)
       redis.call('HSET', q.stats, 'limits', q.limits)

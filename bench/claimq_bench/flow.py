@@ -180,8 +180,8 @@ async def _clients_at_limits(bed: Bed, rounds: int) -> Compared:
         limited = Side(server.queue("limited", worker="bench"), free)
         other = Side(server.queue("unlimited", worker="bench"), names)
         limit = Limit("each", rate="1/d", burst=burst, per="client")
-        await limited.queue.set_policy(Policy(busy_expiry=_LONG, limits=(limit,)))
-        await other.queue.set_policy(Policy(busy_expiry=_LONG))
+        await limited.queue.set_policy(Policy(busy_expiry=_LONG, limits=(limit,), fairness=_BY_COUNT))
+        await other.queue.set_policy(Policy(busy_expiry=_LONG, fairness=_BY_COUNT))
         for _ in range(burst + 1):
             payloads = new_payloads(len(at_limit), SIZE)
             await limited.queue.enqueue_many(

@@ -97,13 +97,14 @@ async def busy(bed: Bed, *, many: int, few: int, rounds: int) -> Compared:
 
 
 async def clients(bed: Bed, *, many: int, rounds: int) -> Compared:
-    """Items of many clients, a turn each, against items of one client; two for each of the many wait."""
+    """Items of many clients, a turn each by count, against items of one client; two for each of the many wait."""
     async with claimq.connect(bed.url) as server:
         sides: list[Side] = []
         for count in (many, 1):
             side = Side(
                 server.queue(f"clients-{count}", worker="bench"), [f"client-{n}" for n in range(count)]
             )
+            await side.queue.update_policy(fairness_by="count")
             await side.queue.enqueue_many(side.items(2 * many))
             sides.append(side)
         compared = await compare(bed, sides, (2 * many, 2 * many), rounds, slice_of=1000)

@@ -36,8 +36,10 @@ TWO, THREE = Limit("slots", busy=2, per="key"), Limit("slots", busy=3, per="key"
 RATE = Limit("api", rate="9/m", burst=2, per="key")
 COSTS = Limit("costs", rate="9/m", burst=6, per="key", unit="cost")
 ALL = Limit("all", rate="30/m", burst=8, unit="cost")
+WEIGHT = Limit("weight", busy=7, per="key", unit="cost")
 limits = st.sampled_from((
     (), (TWO,), (THREE,), (RATE,), (RATE, TWO), (COSTS,), (COSTS, THREE), (COSTS, RATE, THREE), (ALL, TWO),
+    (WEIGHT,), (WEIGHT, TWO, COSTS),
 ))  # fmt: skip
 ENDS = ("done", "interrupt", "requeue", "fail", "crash", "later", "close")
 

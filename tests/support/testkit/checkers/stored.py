@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import redis
 
@@ -100,7 +100,6 @@ class Stored:
     slots: dict[str, str] = field(default_factory=dict[str, str])
     turns: dict[str, str] = field(default_factory=dict[str, str])
     """Nonces of claim calls -> the clients of their items."""
-    """Items and bytes of a client in main and in delayed, where bytes are bounded."""
     busy: dict[str, StoredItem] = field(default_factory=dict[str, StoredItem])
     holders: dict[str, str] = field(default_factory=dict[str, str])
     leases: dict[str, float] = field(default_factory=dict[str, float])
@@ -133,7 +132,7 @@ def read_queue(client: "redis.Redis", name: str) -> Stored:
     """Reads every key of a queue. The server must be quiet in between: this is not one step."""
     base = f"cq:{{{name}}}:"
     pattern = base.replace("{", r"\{").replace("}", r"\}") + "*"
-    keys = sorted(_listed(client.execute_command("KEYS", pattern)))
+    keys = sorted(cast("list[bytes]", client.execute_command("KEYS", pattern)))
     pipe = client.pipeline(transaction=False)
     for key in keys:
         pipe.execute_command("TYPE", key)
@@ -146,10 +145,6 @@ def read_queue(client: "redis.Redis", name: str) -> Stored:
     for key, kind, value in zip(keys, types, values, strict=True):
         _put(stored, key.decode()[len(base) :], kind, value)
     return stored
-
-
-def _listed(reply: Any) -> list[bytes]:
-    return list(reply)
 
 
 def _put(stored: Stored, part: str, kind: str, value: Any) -> None:
@@ -259,12 +254,19 @@ def _wrong_shares(stored: Stored) -> Iterator[str]:
 
 
 def _wrong_in_progress(stored: Stored) -> Iterator[str]:
-    """Where a bound per client holds and nothing is being counted."""
-    if not re.search(r"\|[01]\+? \d+ .* client busy ", stored.stats.get("limits", "")):
+    """The sums for bounds that hold, while nothing is being counted."""
+    counted = re.search(r"\|[01]\+? \d+ (.* busy .*)", stored.stats.get("limits", ""))
+    if not counted:
         return
-    busy = Counter(item.client for item in stored.busy.values() if item.client != "-")
-    if stored.in_progress != {client: str(count) for client, count in busy.items()}:
-        yield f"items of clients in progress are counted as {stored.in_progress}, and are {dict(busy)}"
+    bounds = set(re.findall(r" (\w+ busy) \d+( cost)?", counted[1]))
+    sums: Counter[str] = Counter()
+    for item in stored.busy.values():
+        of_client = item.client != "-"
+        sums[item.client] += ("client busy", "") in bounds and of_client
+        sums[f"cost {item.client}"] += item.cost if ("client busy", " cost") in bounds and of_client else 0
+        sums["cost -"] += item.cost if ("queue busy", " cost") in bounds else 0
+    if stored.in_progress != {field: str(number) for field, number in sums.items() if number}:
+        yield f"items in progress are counted as {stored.in_progress}, and are {dict(+sums)}"
 
 
 def _wrong_claims(stored: Stored) -> Iterator[str]:

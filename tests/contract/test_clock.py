@@ -101,8 +101,8 @@ async def test_leases_that_end_after_the_grace_end_when_they_end(queue: Reliable
 async def test_when_the_clock_steps_back_no_lease_lasts_longer(queue: ReliableQueue, back: float) -> None:
     await queue.set_policy(Policy(busy_expiry=300))
     await queue.reap()
-    token = await held(queue)
     before = (await queue.snapshot()).now
+    token = await held(queue)  # the clock is noted once a second
     await move_clock(queue, -back)
     await queue.reap()
     assert (await queue.snapshot()).now >= before - 1.1

@@ -4,7 +4,7 @@ A queue's clock never runs back: it is at least `seen_at`. So with an offset tha
 the past, a script sees exactly `seen_at`. Both are in the queue's stats, which this client sets before every script.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import redis
@@ -67,15 +67,20 @@ class FrozenClock:
         return FrozenPipeline(self)
 
     def frozen_pipeline(self) -> Any:
-        """A pipeline of the client that begins with setting the clocks."""
-        pipe = self._client.pipeline(transaction=False)
+        """A pipeline of the client that begins with setting the clocks. A transaction, since a call of many bytes
+        arrives later: another one in between would move the clocks on."""
+        pipe = self._client.pipeline(transaction=True)
+        self.set_clocks(pipe, self._seen_before)
+        return pipe
+
+    def set_clocks(self, pipe: Any, seen_before: Mapping[str, int]) -> None:
+        """Adds a command for each queue: a script moves the clock on that it has found."""
         for name, now in self.now.items():
             stats = f"cq:{{{name}}}:stats"
-            if (seen := self._seen_before.get(name)) is None:
+            if (seen := seen_before.get(name)) is None:
                 pipe.hset(stats, mapping={"clock_offset": FAR_BACK_MS, "seen_at": now})
             else:
                 pipe.eval(LEAP, 1, stats, now, seen)
-        return pipe
 
     async def _frozen(self, call: Callable[[Any], Awaitable[Any] | Any]) -> Any:
         pipe = self.frozen_pipeline()
@@ -108,8 +113,11 @@ class FrozenPipeline:
         """Sends the commands; returns their replies, errors among them."""
         assert not raise_on_error
         pipe = self._clock.frozen_pipeline()
-        for words in self._calls:
+        for number, words in enumerate(self._calls):
+            if number:
+                self._clock.set_clocks(pipe, {})
             pipe.execute_command(*words)
         replies: list[Any] = await pipe.execute(raise_on_error=False)
         self._clock.note_call(replies)
-        return replies[-len(self._calls) :]
+        clocks = len(self._clock.now)
+        return replies[clocks :: clocks + 1]

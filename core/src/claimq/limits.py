@@ -56,7 +56,7 @@ class Limit:
     be up to 100, it is 1. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
     every window of w seconds at most ``burst + rate * w`` items start, by the server's clock. A start is a claim that
     is not given back. ``burst``: 1 unless given, so that starts are spread evenly. ``busy``: items in progress.
-    ``unit``: ``"cost"`` if it counts what these items cost.
+    ``unit``: ``"cost"`` if it counts what these items cost; of a key at most 100 are in progress all the same.
     """
 
     name: str
@@ -89,9 +89,8 @@ class Limit:
         scope = "" if self.per is Per.QUEUE else f"per={self.per},"
         burst = "" if self.burst is None else f",burst={self.burst}"
         unit = ",unit=cost" if self.is_by_cost else ""
-        return f"{self.name}:{scope}" + (
-            f"busy={self.busy}{unit}" if self.rate is None else f"rate={self.rate}{burst}{unit}"
-        )
+        amount = f"busy={self.busy}" if self.rate is None else f"rate={self.rate}{burst}"
+        return f"{self.name}:{scope}{amount}{unit}"
 
     @property
     def is_by_cost(self) -> bool:

@@ -28,24 +28,25 @@ local c = before_claim(q, worker)
 before_lease(q, c)
 if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, 1, nonce) end
 
--- Notes that the item takes its key, busy or not, and is held no longer.
+-- Notes that the item takes its key, busy or not, and is held no longer. Returns the key, and its cost.
 local function take_its_key(envelope)
   -- include keys leave_held cost_of
   local key, place = key_of_item(envelope), place_of(envelope)
   if not key then return end
   local others = live_tokens(q, redis.call('HGET', q.base .. 'keys', key))
-  q.takers, q.others = {key, 1, cost_of(envelope)}, {[key] = #others > 0 and table.concat(others, ' ') or nil}
+  local cost = cost_of(envelope)
+  q.takers, q.others = {key, 1, cost}, {[key] = #others > 0 and table.concat(others, ' ') or nil}
   if place then leave_held(q, key, place) end
-  return key
+  return key, cost
 end
 
 -- Counts the item for the rates of its key.
-local function count_key(limits, key)
+local function count_key(limits, key, cost)
   -- include start_limits key_rates
   local key_rates = key_rates_of(q, in_force(q, limits), {})
   if not key_rates then return end
   key_rates.look({key})
-  key_rates.count(key, q.takers[3])
+  key_rates.count(key, cost)
   key_rates.write()
 end
 
@@ -75,14 +76,13 @@ else
   redis.call('ZREM', q.delayed, envelope)
   leave_delayed(q, client_of(envelope), envelope)
 end
-local key = q.has_keys and take_its_key(envelope)
+local key, cost
+if q.has_keys then key, cost = take_its_key(envelope) end
 if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
 note_size(q, #envelope)
 q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
 if c.limits then within_limits(q, c, 1) end
-if key and c.limits and has_key_limits(q, c.limits) then
-  count_key(c.limits, key)
-end
+if key and c.limits and has_key_limits(q, c.limits) then count_key(c.limits, key, cost) end
 end_park(q, worker)
 local name = client_of(envelope)
 if q.park then

@@ -117,6 +117,7 @@ local function end_old_pauses()
   -- include pauses pause
   return end_pauses(q, over)
 end
+
 -- Whether others of its key wait behind the item; now it is not in their way any more.
 local function had_gate(item)
   -- include keys leave_held

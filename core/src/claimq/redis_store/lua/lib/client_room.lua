@@ -15,19 +15,15 @@ local function client_room(q, text, cost)
     and redis.call('ZRANGE', q.clients, '0', whole(math.min(with_turns, SAMPLE) - 1)) or {}
   local levels = #names > 0 and redis.call('HMGET', q.base .. 'starts', unpack(names))
   local paused = q.pauses and paused_clients(q, names) or {}
-  local in_progress, fields = q.base .. 'in_progress', {}
-  for i, name in ipairs(names) do fields[i] = 'cost ' .. name end
-  local busy = most and #names > 0 and redis.call('HMGET', in_progress, unpack(names))
-  local costs = most_cost and #names > 0 and redis.call('HMGET', in_progress, unpack(fields))
+  local busy = most and #names > 0 and redis.call('HMGET', q.base .. 'in_progress', unpack(names))
+  local costs = most_cost and #names > 0 and costs_in_progress(q, names)
   for i, name in ipairs(names) do
     if name == '-' then clients = clients - 1
     elseif paused[name] then seen = seen + 1
     else
       local free = count_in(q, name)
       if busy then free = math.max(0, math.min(free, most - setting(busy[i], 0, 0, most))) end
-      if costs then
-        free = math.min(free, room_beside(setting(costs[i], 0, 0, LAST_NUMBER), cost, most_cost))
-      end
+      if costs then free = math.min(free, room_beside(costs[i], cost, most_cost)) end
       for _, rate in ipairs(rates) do
         read_level(q, rate, levels[i])
         free = math.min(free, math.max(math.floor(free_of(rate) / units_of(rate, cost)), 0))

@@ -32,8 +32,7 @@ local function new_costs(q, rates, most_cost, ending_cost)
       if at then costs.next_start = math.max(costs.next_start or 0, at) end
     end
     if most_cost and not in_progress then
-      local sum = setting(redis.call('HGET', q.base .. 'in_progress', 'cost -'), 0, 0, LAST_NUMBER)
-      in_progress = math.max(sum - (ending_cost and ending_cost() or 0), 0)
+      in_progress = math.max(costs_in_progress(q, {'-'})[1] - (ending_cost and ending_cost() or 0), 0)
     end
     costs.is_full = not fits_beside((in_progress or 0) + costs.sum, cost, most_cost)
     costs.stops = costs.is_full or costs.next_start

@@ -37,7 +37,7 @@ local function limits_now(q, text, held, cost)
   local names, clients = {}, 0
   for i = 1, #rates do names[i] = format_text(' %s %d', rates[i].name, rates[i].free) end
   if most_cost then
-    local sum = setting(redis.call('HGET', q.base .. 'in_progress', 'cost -'), 0, 0, LAST_NUMBER)
+    local sum = costs_in_progress(q, {'-'})[1]
     for name, bound in string.gmatch(text, '([%w-]+) queue busy (%d+) cost') do
       names[#names + 1] = format_text(' %s %d', name, room_beside(sum, cost, tonumber(bound)))
     end

@@ -68,8 +68,8 @@ local function let_next_go(q, keys)
         q.overtaken = q.overtaken or {}
         q.overtaken[#q.overtaken + 1] = key
       end
-      if start == math.huge then start = nil end  -- the end of another lets it go
-      if start and start > 0 then limited[#limited + 1], limited[#limited + 2] = whole(start), key
+      if start and start > 0 and start < math.huge then
+        limited[#limited + 1], limited[#limited + 2] = whole(start), key
       else others[#others + 1] = key end
       seen[key] = true
     end

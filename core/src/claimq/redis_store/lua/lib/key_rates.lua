@@ -20,12 +20,11 @@ end
 local function key_rates_of(q, limits, sums)
   local rates, _, most_cost = limits_of(limits, 'key')
   if #rates == 0 and not most_cost then return nil end
-  local levels, counted, key_rates = {}, {}, {sums = sums}
-  local cost_of_first = most_cost and new_cost_of_first(q)
+  local levels, counted, key_rates, has_costs = {}, {}, {sums = sums}, most_cost
   for i = 1, #rates do
-    rates[i].started = {}
-    if rates[i].is_by_cost and not cost_of_first then cost_of_first = new_cost_of_first(q) end
+    rates[i].started, has_costs = {}, has_costs or rates[i].is_by_cost
   end
+  local cost_of_first = has_costs and new_cost_of_first(q)
 
   -- Reads the levels of these keys.
   key_rates.look = function(keys)

@@ -107,7 +107,7 @@ local function new_park(q, text, worker)
       park.busy[name] = setting(busy, 0, 0, LAST_NUMBER)
       room = most - park.busy[name]
     end
-    park.costs[name] = most_cost and setting(cost, 0, 0, LAST_NUMBER)
+    park.costs[name] = cost
     for i = 1, #rates do
       local rate = rates[i]
       read_level(q, rate, levels)
@@ -128,16 +128,14 @@ local function new_park(q, text, worker)
 
   -- Reads the levels of these clients.
   park.look = function(clients)
-    local names, fields = {}, {}
+    local names = {}
     for _, name in ipairs(clients) do
-      if name ~= '-' and not park.rooms[name] then
-        names[#names + 1], fields[#fields + 1] = name, 'cost ' .. name
-      end
+      if name ~= '-' and not park.rooms[name] then names[#names + 1] = name end
     end
     if #names == 0 then return end
     local stored = #rates > 0 and redis.call('HMGET', key, unpack(names)) or {}
     local busy = most and redis.call('HMGET', in_progress, unpack(names)) or {}
-    local costs = most_cost and redis.call('HMGET', in_progress, unpack(fields)) or {}
+    local costs = most_cost and costs_in_progress(q, names) or {}
     local ends = q.pauses and paused_clients(q, names) or {}
     for i, name in ipairs(names) do read(name, stored[i], busy[i], costs[i], ends[name]) end
   end
@@ -237,7 +235,7 @@ local function new_park(q, text, worker)
       if started > 0 and most and counts then
         busy[#busy + 1], busy[#busy + 2] = name, whole(park.busy[name] + started)
       end
-      if started > 0 and most_cost and counts then
+      if started > 0 and park.costs[name] and counts then
         busy[#busy + 1], busy[#busy + 2] = 'cost ' .. name, whole(park.costs[name])
       end
       if started > 0 and #rates > 0 then

@@ -1,5 +1,5 @@
 -- Gives those of the clients that are parked (lib/park.lua) their turns back: the next claim looks at them. A
--- ring of another type has none. Returns how many had none.
+-- ring of another type has none. Returns how many were parked.
 local function return_turns(q, names)
   -- include slices tags entry_tags
   local scores, back = #names > 0 and redis.pcall('ZMSCORE', q.clients, unpack(names)) or {}, {}

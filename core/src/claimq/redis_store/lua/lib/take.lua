@@ -19,14 +19,14 @@ end
 -- also_late), and those whose key is busy, which are held.
 local function adopt(q, got, kept, also_late)
   -- include envelope place_of keys hold release
-  local metas, keys, costs, entries = {}, {}, {}, nil
+  local metas, keys, entries = {}, {}, nil
   for i, envelope in ipairs(got) do
     local meta, key, _ = false, q.has_keys and key_of_plain(envelope), nil
     if not (key or is_plain(envelope)) then
       _, _, _, meta = read_header(envelope)
       key = q.has_keys and meta and meta.options and meta.options.key
     end
-    metas[i], keys[i], costs[i] = meta, key or NO_KEY, meta and meta.options and meta.options.cost or 1
+    metas[i], keys[i] = meta, key or NO_KEY
   end
   entries = q.has_keys and #got > 0 and redis.call('HMGET', q.base .. 'keys', unpack(keys)) or {}
   if q.has_keys then q.keys, q.takers = q.keys or {}, q.takers or {} end
@@ -37,7 +37,8 @@ local function adopt(q, got, kept, also_late)
     if meta and time_left(meta, q.now) <= 0 and not also_late then
       q.past = q.past or {}
       q.past[#q.past + 1] = envelope
-    elseif key ~= NO_KEY and not take_key(q, key, entries[i], #kept + 1, envelope, costs[i]) then
+    elseif key ~= NO_KEY
+      and not take_key(q, key, entries[i], #kept + 1, envelope, meta and meta.options.cost or 1) then
       hold(q, key, envelope)
     else
       if meta == nil then

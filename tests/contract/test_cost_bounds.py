@@ -276,6 +276,23 @@ async def test_a_claim_that_is_lost_from_busy_holds_nothing_back(
     assert await started(queue) == "a6-2"
 
 
+@pytest.mark.parametrize("text", ["text", "-5", "9223372036854775807", "9" * 30])
+@PER
+async def test_a_sum_that_another_client_has_written_loses_no_item(
+    queue: ReliableQueue, server: Server, per: str, text: str
+) -> None:
+    await add(queue, bound(per), costs="a6-1 a6-2 b6-3 b6-4 b6-5")
+    await queue.done(await queue.claim(1, wait=0))  # the bound is counted
+    for _ in range(8):
+        server.call("HSET", "cq:{q}:in_progress", "cost -", text, "cost a", text, "cost b", text)
+        claims = await queue.claim(1, wait=0)
+        server.call("HSET", "cq:{q}:in_progress", "cost -", text, "cost a", text, "cost b", text)
+        await queue.done(claims)
+        await move_clock(queue, 30)
+        await queue.reap()
+    assert await lengths(queue) == (0, 0, 0, 0)
+
+
 @PER
 async def test_where_names_the_bound(queue: ReliableQueue, per: str) -> None:
     await add(queue, bound(per), costs="a6-1 a6-2 a4-3")

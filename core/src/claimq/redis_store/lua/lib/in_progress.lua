@@ -2,6 +2,14 @@
 -- are in progress, "cost CLIENT" what these cost, and "cost -" what all items in progress cost. start_limits,
 -- cost_of and client_of come first.
 
+-- Adds to a field. What another client has written there, and is no number, counts as 0.
+local function add_in_progress(q, field, more)
+  local key = q.base .. 'in_progress'
+  if type(redis.pcall('HINCRBY', key, field, whole(more))) ~= 'number' then
+    redis.call('HSET', key, field, whole(more))
+  end
+end
+
 -- The bounds among limits: most (items of a client), most_cost (of a client) and queue_cost. add() adds an
 -- item to `fields`.
 local function new_sums(limits)

@@ -73,7 +73,7 @@ local function new_park(q, text, worker)
       end
       last = name
     end
-    for field, sum in pairs(workers.fields) do redis.call('HINCRBY', in_progress, field, whole(sum)) end
+    for field, sum in pairs(workers.fields) do add_in_progress(q, field, sum) end
     counting = last ~= (names[#names] or last) and '=' .. last or ''
   end
 
@@ -253,9 +253,7 @@ local function new_park(q, text, worker)
       end
     end
     sliced(words, function(...) redis.call('HSET', key, ...) end)
-    if sums.queue_cost and counts and q.costs.sum > 0 then
-      redis.call('HINCRBY', in_progress, 'cost -', whole(q.costs.sum))
-    end
+    if sums.queue_cost and counts and q.costs.sum > 0 then add_in_progress(q, 'cost -', q.costs.sum) end
     sliced(busy, function(...) redis.call('HSET', in_progress, ...) end)
   end
 

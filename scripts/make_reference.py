@@ -116,7 +116,7 @@ def commands_page() -> str:
         f"## All commands\n\n{_options(program, set())}",
         "## Exit codes\n\n| code | meaning |\n| --- | --- |\n"
         + "\n".join(f"| {code} | {_cell(text)} |" for code, text in exit_codes())
-        + "\n\n`claimq check NAME` exits as a plugin of a monitoring system does, see its help.",
+        + "\n\n`claimq check` exits as a plugin of a monitoring system does, see its help.",
         _documents(),
     ]
     common: set[str | None] = {option.name for option in cli.params}

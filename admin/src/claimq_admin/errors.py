@@ -13,7 +13,7 @@ code means
 130  interrupted (Ctrl-C)
 ==== =========================================================================================
 
-`claimq check NAME` has the exit codes of monitoring plugins instead, see `claimq_cli.commands.checking.monitoring`.
+`claimq check` has the exit codes of monitoring plugins instead, see `claimq_cli.commands.checking.monitoring`.
 """
 
 from __future__ import annotations

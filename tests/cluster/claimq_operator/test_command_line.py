@@ -51,7 +51,7 @@ def test_queues_on_several_servers_are_shown_together(world: World) -> None:
     result(world, "enqueue", "videos", "a")
     shown = {one["queue"]: one["lengths"]["main"] for one in result(world, "status")["queues"]}
     assert shown == {"thumbs": 0, "videos": 1}
-    refused = world.claimq("check", "-n", world.namespace)
+    refused = world.claimq("web", "-n", world.namespace)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "use 2 servers; give the name of one" in refused.stderr
 

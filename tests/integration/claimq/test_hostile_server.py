@@ -20,7 +20,6 @@ from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.reads.queue_reads import first_matching
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
-from claimq_cli.commands.checking.server_report import server_report
 from claimq_kubernetes.port import QUEUES
 from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.website import Site
@@ -250,15 +249,3 @@ async def test_a_loop_of_the_command_line_or_the_page_is_ended(name: str) -> Non
             with pytest.raises(ReadTooLarge, match=r"the server returned replies for more than 0\.3 s"):
                 async with asyncio.timeout(PATIENCE):
                     await LOOPS[name](store.queue("q"))
-
-
-async def test_a_report_asks_for_the_list_of_queues_once() -> None:
-    asked: list[list[bytes]] = []
-
-    def index(words: list[bytes]) -> list[bytes]:
-        asked.append(words)
-        return []
-
-    async with hostile_server({"ZRANGE": index}) as url, claimq.connect(url) as store:
-        await server_report(store, tries_scripts=True)
-    assert len(asked) == 1

@@ -328,14 +328,6 @@ def test_an_interruption_is_not_counted(on: Claimq, queue_do: QueueDo) -> None:
     assert (item["crash_count"], item["interrupted_count"]) == (0, 1)
 
 
-def test_check_names_what_is_unsafe_about_the_server(on: Claimq, valkey: Server) -> None:
-    answer = on("check", "-o", "json")
-    assert answer.code == 1
-    assert (answer.json["flavour"], answer.json["mode"]) == ("valkey", "standalone")
-    assert "NoAppendOnly" in {one["code"] for one in answer.json["warnings"]}
-    assert "NoAppendOnly: appendonly is off" in on("check").out
-
-
 def test_a_server_that_is_away_is_an_error_within_seconds(claimq: Claimq) -> None:
     answer = claimq("status", "q", "--redis", "redis://127.0.0.1:1/0")
     assert (answer.code, answer.err.count("\n")) == (3, 1)

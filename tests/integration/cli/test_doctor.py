@@ -38,6 +38,7 @@ def test_a_healthy_server_and_queue_have_no_problem(on: Claimq, queue_do: QueueD
     assert checks["queue q: failed items"]["message"] == '1 item: 1 "no file #"'
     text = on("doctor").out
     assert "ok       server: reachable: valkey " in text
+    assert "NoAppendOnly: appendonly is off" in text
     assert "\n         fix: " in text
     assert "ok       queues on the server: 1 queue checked\nwarning  queue q: failed items: " in text
     assert "queue q: claims" not in text
@@ -54,8 +55,7 @@ def test_a_server_that_evicts_and_a_paused_queue_are_problems(on: Claimq, valkey
     assert (answer.code, answer.err) == (1, "")
     problems = [one for one in answer.json["checks"] if one["state"] == "problem"]
     assert [one["check"] for one in problems] == ["settings of the server", "queue q: claims"]
-    shown = {one["message"] for one in on("check", "-o", "json").json["warnings"]}
-    assert problems[0]["message"].removeprefix("EvictionPolicy: ") in shown
+    assert problems[0]["message"].startswith("EvictionPolicy: ")
     assert problems[1]["fix"] == "claimq resume q"
 
 
@@ -147,7 +147,5 @@ def test_a_server_that_cannot_run_the_scripts_is_a_problem(
     found = by_check(answer)["scripts on the server"]
     assert found["message"].startswith(refused)
     assert (found["state"], found["fix"]) == ("problem", "use a server of the table in docs/servers.md")
-    shown = claimq("--redis", server.url, "check")
-    assert (shown.code, refused in shown.out) == (1, True)
     monitored = claimq("--redis", server.url, "check", "q")
     assert (monitored.code, monitored.out.startswith(f"CRITICAL - {refused}")) == (2, True)

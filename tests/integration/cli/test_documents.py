@@ -41,7 +41,7 @@ def queue(valkey: Server) -> Iterator[Queue]:
         "queues", "status", "status q", "workers q", "clients q", "items q delayed", "items q busy",
         "items q main", "items q failed", "item show q main", "item show q failed",
         "items q failed --error no", "items q main --client ann", "failed removed q",
-        "policy q", "audit q", "item show q busy", "check", "doctor",
+        "policy q", "audit q", "item show q busy", "doctor",
     ],
 )  # fmt: skip
 def test_a_document_is_the_same_as_json_and_as_yaml(on: Claimq, queue: Queue, command: str) -> None:

@@ -32,15 +32,11 @@ def test_a_failed_snapshot_is_reported_with_what_it_stops(
     claimq: Claimq, start_server: ServerFactory
 ) -> None:
     server = start_server(options={"save": "3600 1"})
-    assert "SnapshotFailing" not in claimq("--redis", server.url, "check").out
+    assert problems(claimq("--redis", server.url, "doctor", "-o", "json")) == []
     (server.dir / "dump.rdb").mkdir()
     server.call("SET", "x", "1")
     server.call("BGSAVE")
     eventually_sync(lambda: "rdb_last_bgsave_status:err" in str(server.call("INFO", "persistence")))
-    shown = claimq("--redis", server.url, "check", "-o", "json")
-    warnings = {one["code"]: one["message"] for one in shown.json["warnings"]}
-    assert "the last snapshot (RDB) failed" in warnings["SnapshotFailing"]
-    assert "free its disk, or see its log" in warnings["WritesRefused"]
     (found,) = problems(claimq("--redis", server.url, "doctor", "-o", "json"))
     assert "a snapshot or its append-only file failed" in found["message"]
     assert "start the server" not in found["fix"]
@@ -49,7 +45,7 @@ def test_a_failed_snapshot_is_reported_with_what_it_stops(
 def test_a_server_at_its_maxclients_is_not_to_be_started(claimq: Claimq, start_server: ServerFactory) -> None:
     server = start_server(options={"maxclients": "5"})
     with all_connections_of(server):
-        for command in (["enqueue", "q", "a"], ["check"], ["queues"]):
+        for command in (["enqueue", "q", "a"], ["queues"]):
             answer = claimq("--redis", server.url, *command)
             assert (answer.code, "maxclients" in answer.err) == (3, True), answer
 
@@ -80,7 +76,6 @@ def test_a_renamed_command_of_the_scripts_is_named(
     server = start_server(options={"rename-command": f'{command} ""'})
     version = ".".join(map(str, server.version))
     named = f"the server cannot run claimq's scripts: valkey {version} has no command {command}; remove its rename"
-    assert named in claimq("--redis", server.url, "check").out
     found = problems(claimq("--redis", server.url, "doctor", "-o", "json"))
     assert found[0]["message"].startswith(named)
 
@@ -89,8 +84,9 @@ def test_a_user_of_one_queue_is_not_warned_of_scripts_on_others(claimq: Claimq, 
     valkey.call("ACL", "SETUSER", "limited", "on", ">p", "resetkeys", "~cq:{mine}:*", "+@all")
     url = valkey.url.replace("unix://", "unix://limited:p@")
     assert claimq("--redis", url, "enqueue", "mine", "a").code == 0
-    shown = claimq("--redis", url, "check")
-    assert ("ScriptsRefused" in shown.out, "NoAppendOnly" in shown.out) == (False, True)
+    answer = claimq("--redis", url, "doctor", "-o", "json")
+    assert problems(answer) == []
+    assert "NoAppendOnly" in answer.out
 
 
 def test_a_check_that_fails_for_another_reason_than_a_right_is_a_problem(on: Claimq, valkey: Server) -> None:
@@ -118,10 +114,9 @@ def test_a_failover_to_a_server_that_cannot_run_the_scripts_is_reported(
         replica.start()
     replicas = sentinel.servers[1:]
     eventually_sync(lambda: all("b'connected'" in str(one.call("ROLE")) for one in replicas))
-    assert "ScriptsRefused" not in claimq("--redis", sentinel.url, "check").out
+    assert problems(claimq("--redis", sentinel.url, "doctor", "-o", "json")) == []
     sentinel.fail_over()
     refused = "the server cannot run claimq's scripts: valkey "
-    assert refused in claimq("--redis", sentinel.url, "check").out
     monitored = claimq("--redis", sentinel.url, "check", "q")
     assert (monitored.code, monitored.out.startswith(f"CRITICAL - {refused}")) == (2, True), monitored
     found = problems(claimq("--redis", sentinel.url, "doctor", "-o", "json"))

@@ -19,7 +19,7 @@ def test_an_enqueue_that_no_replica_confirms_ends_with_3(claimq: Callable[..., A
         assert store.queue("q").length() == 1
 
 
-def test_check_reports_a_queue_whose_durability_the_server_refuses(
+def test_doctor_reports_a_queue_whose_durability_the_server_refuses(
     claimq: Callable[..., Any], valkey: Server
 ) -> None:
     with connect(settings=patient(valkey.url)) as store:
@@ -28,9 +28,9 @@ def test_check_reports_a_queue_whose_durability_the_server_refuses(
     refused = (
         "FsyncedRefused: durability fsynced of queue q is refused, and nothing can be enqueued: valkey 9."
     )
-    assert refused in claimq("check", "--redis", valkey.url).out
+    assert refused in claimq("doctor", "--redis", valkey.url).out
     answer = claimq("enqueue", "q", "mine", "--redis", valkey.url)
     assert answer.code != 0
     assert "durability fsynced is refused: this server" in answer.err
     assert claimq("policy", "q", "appendfsync_always=true", "--redis", valkey.url).code == 0
-    assert "FsyncedRefused" not in claimq("check", "--redis", valkey.url).out
+    assert "FsyncedRefused" not in claimq("doctor", "--redis", valkey.url).out

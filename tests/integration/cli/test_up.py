@@ -92,7 +92,7 @@ def test_other_commands_find_it_from_anywhere(
     assert claimq("status", "trial", "--data", str(tmp_path / ".claimq")).code == 0
     answer = claimq("status", "other")
     assert (answer.code, "has no queue other, only trial" in answer.err) == (1, True)
-    assert claimq("check").out.splitlines()[1] == "  no unsafe settings"
+    assert "settings of the server: no unsafe settings\n" in claimq("doctor").out
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -219,7 +219,7 @@ class RedisSpec:
         default=False,
     )
     appendfsync: Appendfsync = choice(
-        "The server's setting appendfsync, as an administrator has read it with `claimq check`: the queue's user "
+        "The server's setting appendfsync, as an administrator has read it with `claimq doctor`: the queue's user "
         "cannot read it (docs/acl.md). Declare Always only if no-appendfsync-on-rewrite is no. On every server of a "
         "cluster or behind Sentinel it must be the same.",
         Appendfsync.UNKNOWN,

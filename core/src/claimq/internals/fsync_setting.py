@@ -12,8 +12,8 @@ _PROVING = (8, 2)
 _VALUES = ("always", "everysec", "no")
 _UNKNOWN = ServerWarning(
     HIDDEN,
-    "appendfsync is unknown, since the user may not read it: have an administrator run `claimq check`, and declare the "
-    "value in spec.redis.appendfsync; it should be always",
+    "appendfsync is unknown, since the user may not read it: have an administrator run `claimq doctor`, and declare "
+    "the value in spec.redis.appendfsync; it should be always",
 )
 _PAUSES = ServerWarning(
     "FsyncPauses",

@@ -91,10 +91,10 @@ _SCRIPTS = {
     "unknown command 'EVAL": "it does not know EVAL or EVALSHA; remove their rename-command from its configuration",
     "Error compiling script": "it is too old, or neither Redis nor Valkey; use Redis 7.0 or Valkey 7.2 or later",
     "Unexpected engine": "it is too old, or neither Redis nor Valkey; use Redis 7.0 or Valkey 7.2 or later",
-    "nexpected flag": "it is neither Redis nor Valkey; `claimq check` names it",
-    "acl_check_cmd": "`claimq check` names it, and docs/servers.md a server that can",
-    "command called from script": "it does not know a command that they call; `claimq check` names the command",
-    "attempt to call": "`claimq check` names it, and docs/servers.md a server that can",
+    "nexpected flag": "it is neither Redis nor Valkey; `claimq doctor` names it",
+    "acl_check_cmd": "`claimq doctor` names it, and docs/servers.md a server that can",
+    "command called from script": "it does not know a command that they call; `claimq doctor` names the command",
+    "attempt to call": "`claimq doctor` names it, and docs/servers.md a server that can",
 }
 """Part of a reply to a script that the server cannot run -> what to do."""
 

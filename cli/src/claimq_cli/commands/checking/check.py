@@ -1,23 +1,20 @@
-"""`claimq check`: reports unsafe settings of the server, or checks one queue for a monitoring system."""
+"""`claimq check`: checks one queue for a monitoring system."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import click
 
-import claimq
 from claimq.errors import ScriptsRefused
 from claimq.internals.operations import internals
-from claimq_admin.errors import EXPECTED, NOT_DONE, USAGE, CommandError, lines_of, text_of
+from claimq_admin.errors import EXPECTED, USAGE, CommandError, lines_of, text_of
 from claimq_admin.reads.queue_reads import attention
 from claimq_cli.commands.checking.monitoring import Finding, Result, Thresholds, finding_of, measures_of
-from claimq_cli.commands.checking.server_report import server_report
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Command, Duration
-from claimq_cli.commands.options.queue_argument import optional_queue_argument
+from claimq_cli.commands.options.queue_argument import queue_argument
 from claimq_control.decide.standstill import held_back_note
 
 _NO_MAXMEMORY = (
@@ -32,36 +29,26 @@ _OPTIONS: dict[str, tuple[click.ParamType[Any], str]] = {
 
 
 class CheckCommand(click.Command):
-    """Reports a wrong command line of a check of a queue as UNKNOWN: the usual exit code 2 would mean CRITICAL."""
+    """Reports a wrong command line as UNKNOWN: the usual exit code 2 would mean CRITICAL."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """The context of the command; ends the command with UNKNOWN if its arguments are wrong."""
-        arguments = list(args)
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
-            if not self._names_a_queue(arguments):
-                raise
             text = " ".join(error.format_message().split())
             click.echo(Finding(Result.UNKNOWN, f"{text} (see `claimq check --help`)").line)
             raise click.exceptions.Exit(Result.UNKNOWN) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; ends it with UNKNOWN if the check of a queue cannot begin."""
+        """Runs the command; ends it with UNKNOWN if the check cannot begin."""
         try:
             return super().invoke(ctx)
         except EXPECTED as error:
-            if not ctx.params.get("name"):
-                raise
             click.echo(Finding(Result.UNKNOWN, "; ".join(lines_of(error))).line)
             raise click.exceptions.Exit(Result.UNKNOWN) from error
-
-    def _names_a_queue(self, args: list[str]) -> bool:
-        context = click.Context(self, resilient_parsing=True, ignore_unknown_options=True)
-        self.parse_args(context, args)
-        return not str(context.params.get("name") or "-").startswith("-")
 
 
 def _threshold_options(command: Command) -> Command:
@@ -73,28 +60,22 @@ def _threshold_options(command: Command) -> Command:
 
 
 @click.command(cls=CheckCommand)
-@optional_queue_argument
+@queue_argument
 @_threshold_options
 @with_context
-async def check(context: Context, /, name: str | None, **limits: float | None) -> int:
-    """Check the settings of the server, or a queue for monitoring.
+async def check(context: Context, /, name: str, **limits: float | None) -> int:
+    """Check a queue for a monitoring system; people use `claimq doctor`.
 
-    Without NAME, it reports the kind of the server and its unsafe settings; the exit code is 1 if there are any.
-
-    With NAME the output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
+    The output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
     Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no such queue, server out of reach, wrong options).
     A queue that makes no progress is at least a WARNING.
 
     \b
-    claimq check
     claimq check thumbnails --warn-length 1000 --crit-length 10000 --warn-age 1m --crit-age 10m
     claimq check thumbnails --warn-failed 0 --warn-memory 80 --crit-memory 95
 
-    With -o json: `{"flavour", "version", "mode", "warnings": [{"code", "message"}]}`; with NAME `{"queue",
-    "result", "text", "values": {"main", "busy", "delayed", "failed", "age", "memory"}}`.
+    With -o json: `{"queue", "result", "text", "values": {"main", "busy", "delayed", "failed", "age", "memory"}}`.
     """
-    if name is None and not any(limit is not None for limit in limits.values()):
-        return await _report(context)
     report = await _checked(context, name, limits)
     document = {
         "queue": name,
@@ -106,23 +87,10 @@ async def check(context: Context, /, name: str | None, **limits: float | None) -
     return report.result
 
 
-async def _report(context: Context) -> int:
-    async with claimq.connect(settings=(await context.chosen(None)).settings) as server:
-        report = await server_report(server, tries_scripts=True)
-    lines = [f"{report.flavour} {report.version}, {report.mode}"]
-    lines += [f"  {warning.code}: {warning.message}" for warning in report.warnings] or [
-        "  no unsafe settings"
-    ]
-    context.answers.give(asdict(report), *lines)
-    return NOT_DONE if report.warnings else 0
-
-
-async def _checked(context: Context, name: str | None, limits: Mapping[str, float | None]) -> Finding:
+async def _checked(context: Context, name: str, limits: Mapping[str, float | None]) -> Finding:
     """The result for a queue; UNKNOWN for every error, whose usual exit code would be another result."""
     try:
         thresholds = {option: _thresholds(option, limits) for option in _OPTIONS}
-        if name is None:
-            raise CommandError("the thresholds are for one queue; give its name too", USAGE)
         return await _measured(context, name, thresholds)
     except ScriptsRefused as error:  # no item can be enqueued, claimed or ended
         return Finding(Result.CRITICAL, text_of(error))

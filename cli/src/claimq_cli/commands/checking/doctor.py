@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import click
 
 import claimq
-from claimq.errors import RightMissing, ScriptsRefused
+from claimq.errors import ClaimqError, RightMissing, ScriptsRefused
+from claimq.internals.fsync_setting import with_refused
 from claimq.internals.operations import internals
 from claimq.model import State
 from claimq_admin.cluster.server_settings import ClusterQueue
@@ -34,7 +36,6 @@ from claimq_cli.commands.checking.diagnosis import (
     problem,
     warning,
 )
-from claimq_cli.commands.checking.server_report import server_report
 from claimq_cli.commands.options.context import Context, servers_of, with_context
 from claimq_cli.commands.options.queue_argument import optional_queue_argument
 from claimq_cli.commands.options.queue_names import check_exists
@@ -53,7 +54,7 @@ _PERMISSION = "ask for the permission that the message names"
 @optional_queue_argument
 @with_context
 async def doctor(context: Context, name: str | None) -> int:
-    """Look for what commonly stops queues from working.
+    """Look for what commonly stops queues from working; monitoring systems use `claimq check`.
 
     It prints for each check `ok`, `warning` or `problem`, what was found, and the fix. The exit code is 1 if there is a
     problem. It changes nothing.
@@ -238,7 +239,15 @@ async def _checked(check: str, checks: Awaitable[list[Check]]) -> list[Check]:
 
 
 async def _report(subject: str, server: claimq.Server) -> list[Check]:
-    return server_checks.report_checks(subject, await server_report(server))
+    """The server's settings; also those that the policy of a queue in the server's list needs, if the user may read
+    it."""
+    report = await server.report()
+    with suppress(ClaimqError):
+        for name in (await server.queues(only_existing=False))[:_MOST_QUEUES]:
+            policy = await server.queue(name).policy()
+            always = policy.appendfsync_always
+            report = with_refused(report, policy.durability, is_always=always, queue=f"queue {name}")
+    return server_checks.report_checks(subject, report)
 
 
 async def _scripts(subject: str, queue: claimq.ReliableQueue) -> list[Check]:

@@ -1,4 +1,4 @@
-"""Results of `claimq check NAME` in the form of a monitoring plugin (Nagios, Icinga): one line and an exit code."""
+"""Results of `claimq check` in the form of a monitoring plugin (Nagios, Icinga): one line and an exit code."""
 
 from __future__ import annotations
 

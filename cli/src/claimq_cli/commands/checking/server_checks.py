@@ -48,7 +48,7 @@ _FIXES = {
     "FsyncNotAlways": f"appendfsync always {_SETTING}CONFIG SET appendfsync always",
     "FsyncPauses": f"no-appendfsync-on-rewrite no {_SETTING}CONFIG SET no-appendfsync-on-rewrite no",
     "AsynchronousReplication": "spec.durability or the policy's durability, see docs/operations.md",
-    "SettingsHidden": "run `claimq check` as an administrator, and declare the value in spec.redis.appendfsync",
+    "SettingsHidden": "run `claimq doctor` as an administrator, and declare the value in spec.redis.appendfsync",
     "ClusterNotDeclared": "redis+cluster://host:port as the address, or spec.redis.cluster: true",
     "DeclarationWrong": "write the server's value into spec.redis.appendfsync",
     "OtherServer": "use a server of the table in docs/servers.md",
@@ -69,7 +69,7 @@ class ObservedQueue:
 
 
 def report_checks(subject: str, report: ServerReport) -> list[Check]:
-    """The server's version, and its unsafe settings as `claimq check` reports them."""
+    """The server's version, and its unsafe settings."""
     checks = [ok(subject, f"reachable: {report.flavour} {report.version}, {report.mode}")]
     if not report.warnings:
         return [*checks, ok(f"settings of the {subject}", "no unsafe settings")]

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from claimq.blocking import connect
 from testkit.plugin import ServerFactory
+from testkit.servers.patient import patient
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
@@ -37,6 +39,8 @@ def test_a_failed_snapshot_is_reported_with_what_it_stops(
     server.call("SET", "x", "1")
     server.call("BGSAVE")
     eventually_sync(lambda: "rdb_last_bgsave_status:err" in str(server.call("INFO", "persistence")))
+    with connect(settings=patient(server.url)) as store:
+        assert "SnapshotFailing" in {warning.code for warning in store.report().warnings}
     (found,) = problems(claimq("--redis", server.url, "doctor", "-o", "json"))
     assert "a snapshot or its append-only file failed" in found["message"]
     assert "start the server" not in found["fix"]

@@ -62,7 +62,8 @@ class Store:
         self._metrics = metrics
         self._server = self._connect()
         self._slots = slots
-        self._of_server = self._queue_of(self._server)
+        self.queue = self._queue_of(self._server)
+        """The queue over the present connection."""
         self._closing: set[asyncio.Task[None]] = set()
         self._responded_at: float | None = None
         self._last_error = ""
@@ -98,12 +99,12 @@ class Store:
         """Whether a verdict waits until the server's copies have it, by the policy when last read or by the last call
         that also claimed.
         """
-        return self._durable_done or next_claims(self._of_server).waits_for_copies
+        return self._durable_done or next_claims(self.queue).waits_for_copies
 
     @property
     def has_rate(self) -> bool:
         """Whether a limit of the queue was a rate at the last claim."""
-        return next_claims(self._of_server).has_rate
+        return next_claims(self.queue).has_rate
 
     def lease(self, lease_until: float | None, requested_at: float) -> float | None:
         """As :meth:`ServerClock.lease`: at most as long as that of the policy, and at least a second or, if that is
@@ -125,7 +126,7 @@ class Store:
         """Makes a call on the queue and records its result. Raises what the library raises."""
         server = self._server
         try:
-            reply = await what(self._of_server)
+            reply = await what(self.queue)
         except ClaimqError as error:
             self._note_error(error)
             if server is self._server and isinstance(error, StoreUnavailable):
@@ -205,7 +206,7 @@ class Store:
         """Opens the sockets for calls, verdicts and renewals before they are needed: a lease can then be renewed even
         if the server's name no longer resolves. The call tries whether the server can run the scripts."""
         try:
-            await internals(self._of_server).try_scripts()
+            await internals(self.queue).try_scripts()
             await self._server.ping(verdicts=True)
         except ScriptsRefused as error:
             if not self._refuses_scripts:
@@ -231,7 +232,7 @@ class Store:
             _log.warning(LogEvent("reconnect_failed", error=error))
             return
         old, self._server = self._server, new
-        self._of_server = self._queue_of(new)
+        self.queue = self._queue_of(new)
         self.generation += 1
         self._responding_since = None
         self._metrics.reconnects.inc()

@@ -50,11 +50,8 @@ class Moved(Store):
 
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(RedisSource({"CLAIMQ_REDIS_URL": "redis://nowhere"}), "queue", "worker", metrics)
-        self.first = Away()
+        self.queue = self.first = Away()
         self.responds = False
-
-    async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
-        return await what(self.first)
 
     def has_replaced(self, generation: int) -> bool:
         return self.responds

@@ -142,16 +142,15 @@ class Claimer:
     async def _call(self, count: int, wait: float | None) -> list[Claim]:
         """One claim call of the library."""
         seconds = DEFAULT if wait is None else wait
-        return await self._store.call(
-            lambda queue: self.settled_call(queue, count, queue.claim(count, wait=seconds))
-        )
+        call = self._store.call(lambda queue: queue.claim(count, wait=seconds))
+        return await self.settled_call(count, call)
 
-    async def settled_call(self, queue: QueuePart, count: int, call: Awaitable[T]) -> T:
-        """Makes a call on the queue that claims up to ``count`` items.
+    async def settled_call(self, count: int, call: Awaitable[T]) -> T:
+        """Makes a call on the store's queue that claims up to ``count`` items.
 
         If it ends without a reply, the slots of what it may have claimed stay in use until the server has answered.
         """
-        generation = self._store.generation
+        queue, generation = self._store.queue, self._store.generation
         try:
             return await call
         except (asyncio.CancelledError, StoreUnavailable) as error:

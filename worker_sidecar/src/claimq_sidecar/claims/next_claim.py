@@ -62,7 +62,7 @@ class NextClaim:
         """Ends the claims and claims the next items; returns the outcomes of the verdicts."""
         try:
             step = next_claims(queue).done_and_claim(self._tokens, self._most)
-            outcomes, claims = await self._claimer.settled_call(queue, self._most, step)
+            outcomes, claims = await self._claimer.settled_call(self._most, step)
         except NotReplicated as error:
             outcomes, claims = cast("tuple[list[Outcome], list[Claim]]", error.result)
             self._note(claims)

@@ -11,7 +11,7 @@ import pytest
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from claimq.worker import AsyncWorker, NewItem
+from claimq.worker import AsyncWorker
 from testkit.waiting import PATIENCE, eventually
 from testkit.workers.sidecars import Sidecar
 
@@ -22,19 +22,6 @@ pytestmark = pytest.mark.usefixtures("retries_at_once")
 async def worker(sidecar: Sidecar) -> AsyncIterator[AsyncWorker]:
     async with claimq.worker.connect_async(sidecar.socket) as made:
         yield made
-
-
-async def test_items_are_claimed_and_ended(worker: AsyncWorker, queue: BlockingQueue) -> None:
-    await worker.enqueue_many(["a", b"\xff", {"n": 1}, NewItem("d", id="own")])
-    a, b, c, d = await worker.claim(4, wait=0)
-    assert (a.text, b.payload, c.json(), d.id) == ("a", b"\xff", {"n": 1}, "own")
-    assert (await a.done(enqueue=["next"])).verdict == "done"
-    assert (await b.fail("no")).verdict == "requeued"
-    assert (await c.requeue(delay=60)).verdict == "delayed"
-    assert (await d.renew()).verdict == "renewed"
-    assert (await d.unclaim()).verdict == "unclaimed"
-    assert [item.payload for item in queue.peek(3)] == [b"d", b"next", b"\xff"]
-    assert worker.in_hand == []
 
 
 async def test_a_block_ends_in_done_or_fail(worker: AsyncWorker, queue: BlockingQueue) -> None:
@@ -119,29 +106,6 @@ async def test_signals_mean_what_they_meant_before_when_the_loop_is_over(
         async with item:
             os.kill(os.getpid(), signal.SIGINT)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-
-
-async def test_sigterm_ends_a_loop_that_waits(worker: AsyncWorker) -> None:
-    waiting = asyncio.ensure_future(anext(worker.items(wait=300), None))
-    await eventually(lambda: bool(worker._calls.stopping._waiting))
-    os.kill(os.getpid(), signal.SIGTERM)
-    async with asyncio.timeout(PATIENCE):
-        assert await waiting is None
-
-
-async def test_sigterm_ends_the_loop_after_the_item_in_hand(
-    worker: AsyncWorker, queue: BlockingQueue
-) -> None:
-    queue.enqueue_many(["a", "b", "c"])
-    seen: list[str] = []
-    async for item in worker.items(chunk=3):
-        async with item:
-            seen.append(item.text)
-            os.kill(os.getpid(), signal.SIGTERM)
-            await asyncio.sleep(0)
-            await eventually(lambda: worker._calls.stopping.is_asked)
-    assert seen == ["a"]
-    assert [item.payload for item in queue.peek(3)] == [b"b", b"c"]
 
 
 async def test_a_cancellation_while_items_go_back_leaves_no_session_open(

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,7 @@ import claimq.worker
 from claimq import Fail, Requeue
 from claimq.blocking import BlockingQueue
 from claimq.model import State
-from claimq.policy import Policy
 from claimq.worker import Item, ItemNotSettled, Worker
-from testkit.programs.processes import Process
 from testkit.queues.retries import retrying_at_once
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import Sidecar
@@ -211,30 +208,6 @@ def test_work_that_waits_for_something_cancelled_has_failed(sidecar: Sidecar, qu
 
     asyncio.run(work())
     assert counts(queue) == (1, 0, 0)
-
-
-EXITS = """
-import claimq.worker, sys
-with claimq.worker.connect() as worker:
-    for item in worker.items(wait=60):
-        with item:
-            sys.exit(3)
-"""
-
-
-def test_an_item_that_ends_every_program_ends_in_failed(
-    sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path
-) -> None:
-    queue.set_policy(Policy(requeue_limit=1))
-    queue.enqueue("poison")
-    for _ in range(2):
-        app = Process(
-            [sys.executable, "-c", EXITS],
-            log=tmp_path / "log",
-            env={"CLAIMQ_SOCKET": str(sidecar.socket)},
-        )
-        assert app.wait() == 3
-    assert queue.lengths()[State.FAILED] == 1
 
 
 Claims = Callable[[Sidecar], None]

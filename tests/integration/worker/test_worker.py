@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -15,28 +14,12 @@ import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
-from claimq.worker import EnqueuedItem, Item, NewItem, Refused, SidecarUnavailable, Worker
+from claimq.worker import EnqueuedItem, Item, Refused, SidecarUnavailable, Worker
 from claimq.worker.wire import ANSWER_SECONDS
-from testkit.programs.processes import Process
-from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.workers.sidecars import Sidecar, is_renewed
+from testkit.workers.sidecars import Sidecar
 
 pytestmark = pytest.mark.usefixtures("retries_at_once")
-
-
-def test_items_arrive_byte_for_byte_and_are_done(worker: Worker, queue: BlockingQueue) -> None:
-    queue.enqueue_many([b"\x00\xff", '{"a": 1.50}', "text"])
-    items = worker.claim(3, wait=0)
-    assert [item.payload for item in items] == [b"\x00\xff", b'{"a": 1.50}', b"text"]
-    assert (items[1].json(), items[2].text) == ({"a": 1.5}, "text")
-    with pytest.raises(claimq.worker.PayloadError, match="not JSON"):
-        items[2].json()
-    with pytest.raises(claimq.worker.PayloadError, match="not UTF-8"):
-        _ = items[0].text
-    assert [outcome.verdict for outcome in worker.done(items)] == ["done"] * 3
-    assert sum(queue.lengths().values()) == 0
-    assert worker.in_hand == []
 
 
 def test_a_full_queue_is_an_error_of_its_own_with_the_numbers(worker: Worker, queue: BlockingQueue) -> None:
@@ -82,24 +65,6 @@ def test_a_block_ends_in_done_or_fail(worker: Worker, queue: BlockingQueue) -> N
     assert (back[0].error_detail or "").endswith("in test_a_block_ends_in_done_or_fail")
 
 
-def test_a_payload_that_cannot_be_read_fails_its_item(worker: Worker, queue: BlockingQueue) -> None:
-    queue.enqueue_many(["not JSON", '"JSON"'])
-    for item in worker.items():
-        with item:
-            item.json()
-            worker.stop()
-    (back,) = queue.peek(9)
-    assert (back.last_error or "").startswith("PayloadError: the payload of item")
-
-
-def test_a_refused_follow_up_fails_its_item(worker: Worker, queue: BlockingQueue) -> None:
-    queue.enqueue_many(["a"])
-    (item,) = worker.claim(wait=0)
-    with item:
-        item.done(enqueue=[NewItem("b", id="\n")])
-    assert (queue.peek(9)[0].last_error or "").startswith("Refused: ")
-
-
 def test_types_and_errors_are_those_of_the_library(sidecar: Sidecar) -> None:
     shared = ("NewItem", "Outcome", "Enqueued", "PayloadError", "StoreUnavailable", "Verdict")
     assert all(getattr(claimq.worker, name) is getattr(claimq, name) for name in shared)
@@ -129,17 +94,6 @@ def test_an_interrupt_in_a_block_is_no_failure(worker: Worker, queue: BlockingQu
     assert (back.fail_count, back.crash_count, back.interrupted_count) == (0, 0, 1)
 
 
-def test_enqueue_and_followers(worker: Worker, queue: BlockingQueue) -> None:
-    done = worker.enqueue_many([b"\xff", "t", {"a": 1}, NewItem([1], id="own")])
-    assert (len(done.ids), done.length) == (4, 4)
-    assert worker.enqueue_many([NewItem([1], id="own")]).duplicates == ("own",)
-    with pytest.raises(TypeError, match="a payload is bytes, text, or a dict or list"):
-        worker.enqueue(3)
-    (item,) = worker.claim(wait=0)
-    item.done(enqueue=["next"])
-    assert [item.payload for item in queue.peek(9)] == [b"t", b'{"a":1}', b"[1]", b"next"]
-
-
 def test_enqueue_of_one_item_returns_what_the_library_returns(worker: Worker, queue: BlockingQueue) -> None:
     assert worker.enqueue([1], id="own", client="ann", delay=60) == EnqueuedItem("own", 0)
     assert worker.enqueue([1], id="own") == EnqueuedItem("own", 0, is_duplicate=True)
@@ -160,25 +114,6 @@ def test_a_refusal_says_what_is_wrong(worker: Worker) -> None:
     )
 
 
-def test_a_missing_socket_is_named_with_what_to_set(tmp_path: Path) -> None:
-    with pytest.raises(
-        SidecarUnavailable, match=r"there is no socket at .*nowhere; start the sidecar, or set CLAIMQ_SOCKET"
-    ):
-        claimq.worker.connect(tmp_path / "nowhere", within=0.2)
-    with pytest.raises(SidecarUnavailable, match="there is no socket"):
-        claimq.worker.connect(tmp_path / "nowhere", session=False, within=0.2)
-
-
-def test_a_client_waits_for_a_sidecar_that_starts_later(valkey: Server) -> None:
-    sidecar = Sidecar(valkey.url)
-    starting = threading.Timer(0.3, sidecar.start)
-    starting.start()
-    with claimq.worker.connect(sidecar.socket, within=PATIENCE) as worker:
-        assert worker.claim(wait=0) == []
-    starting.join()
-    sidecar.close()
-
-
 def test_leaving_gives_back_uncounted_and_an_exception_counts(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue("a")
     with claimq.worker.connect(sidecar.socket) as worker:
@@ -194,36 +129,6 @@ def test_leaving_gives_back_uncounted_and_an_exception_counts(sidecar: Sidecar, 
         work()
     eventually_sync(lambda: queue.length(State.MAIN) == 1)
     assert queue.peek(1)[0].crash_count == 1
-
-
-def test_a_sidecar_that_dies_and_comes_back_keeps_what_is_in_hand(
-    sidecar: Sidecar, worker: Worker, queue: BlockingQueue, brief: Policy
-) -> None:
-    queue.enqueue_many(["a", "b"])
-    (item,) = worker.claim(wait=0)
-    sidecar.kill9()
-    sidecar.start()
-    eventually_sync(lambda: sidecar.info["in_flight"] == 1, why="the new session took it over")
-    eventually_sync(lambda: is_renewed(queue, item.token, item.lease_until))
-    assert item.done().verdict == "done"
-    assert [one.text for one in worker.claim(wait=0)] == ["b"]
-
-
-def test_a_claim_lost_while_the_sidecar_was_away_has_that_outcome(
-    sidecar: Sidecar, worker: Worker, queue: BlockingQueue, hasty: Policy
-) -> None:
-    queue.enqueue("a")
-    (item,) = worker.claim(wait=0)
-    sidecar.kill9()
-
-    def expired() -> bool:
-        queue.reap()
-        return queue.length(State.MAIN) == 1
-
-    eventually_sync(expired)
-    sidecar.start()
-    eventually_sync(lambda: item.outcome is not None and item.outcome.is_lost)
-    assert item.done().is_lost
 
 
 def test_a_verdict_waits_for_a_sidecar_that_restarts(
@@ -261,55 +166,6 @@ def test_a_loop_waits_for_the_sidecar_as_long_as_its_patience(session: bool, sid
         next(worker.items(handle_signals=False))
     assert 0.5 <= time.monotonic() - began < ANSWER_SECONDS
     worker.close()
-
-
-def test_a_drain_ends_the_loop_after_the_item_in_hand(sidecar: Sidecar, queue: BlockingQueue) -> None:
-    queue.enqueue_many(["a", "b", "c"])
-    seen: list[str] = []
-    with claimq.worker.connect(sidecar.socket) as worker:
-        for item in worker.items(chunk=2, handle_signals=False):
-            with item:
-                seen.append(item.text)
-                sidecar.running.send(signal.SIGTERM)
-                eventually_sync(lambda: worker.draining)
-        assert worker.in_hand == []
-    assert seen == ["a"]
-    assert sidecar.running.wait() == 0
-    assert [(item.payload, item.crash_count) for item in queue.peek(3)] == [(b"b", 0), (b"c", 0)]
-
-
-def test_a_drain_ends_a_loop_that_waits(sidecar: Sidecar) -> None:
-    with claimq.worker.connect(sidecar.socket) as worker:
-        threading.Timer(0.2, sidecar.running.send, [signal.SIGTERM]).start()
-        assert list(worker.items(wait=60)) == []
-
-
-LOOP = """
-import claimq.worker, signal, sys, time
-with claimq.worker.connect() as worker:
-    for item in worker.items(wait=60):
-        with item:
-            print(item.text, flush=True)
-            until = time.monotonic() + 60
-            while signal.getsignal(signal.SIGTERM) != signal.SIG_DFL and time.monotonic() < until:
-                time.sleep(0.01)  # until the signal has been taken
-    print("ended", flush=True)
-"""
-
-
-@pytest.mark.parametrize("payloads", [[], ["a", "b"]])
-def test_sigterm_ends_a_program_after_the_item_in_hand(
-    sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path, payloads: list[str]
-) -> None:
-    queue.enqueue_many(payloads)
-    log = tmp_path / "log"
-    app = Process([sys.executable, "-c", LOOP], log=log, env={"CLAIMQ_SOCKET": str(sidecar.socket)})
-    eventually_sync(lambda: app.handles(signal.SIGTERM) and (not payloads or "a" in log.read_text()))
-    app.send(signal.SIGTERM)
-    assert app.wait() == 0
-    assert log.read_text().split() == [*payloads[:1], "ended"]
-    assert queue.lengths()[State.MAIN] == len(payloads[1:])
-    assert queue.length(State.BUSY) == 0
 
 
 def test_signals_mean_what_they_meant_before_when_the_loop_is_over(

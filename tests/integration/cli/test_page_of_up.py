@@ -80,7 +80,7 @@ def test_local_mode_shows_ready_workers_and_the_ends_of_processes(
     (app,) = up.until_pids("app", 1)
     os.kill(app, signal.SIGKILL)
 
-    said = f'Warning</th><td class="number">1</td><td class="text">trial-1: its app (pid {app}) was killed by SIGKILL'
+    said = f'">1</td><td class="text">trial-1: its app (pid {app}) was killed by SIGKILL'
     eventually_sync(lambda: said in get(f"{url}queues/trial"))
 
 

@@ -14,6 +14,22 @@ from testkit.servers.binaries import ServerMissing
 from testkit.waiting import PATIENCE
 
 PATIENCE_MS = PATIENCE * 1000
+_MISFITS = """() => {
+  if (document.documentElement.scrollWidth > innerWidth) return ["the page is wider than the window"];
+  if (!matchMedia("(max-width: 40rem)").matches) return [];
+  const boxes = [...document.querySelectorAll(".scroll:has(table), .lines")];
+  const wide = boxes.filter(box => box.scrollWidth > box.clientWidth);
+  const cells = [...document.querySelectorAll(".stack td.number, .stack td[data-label]")];
+  const nameless = cells.filter(cell => {
+    const heading = cell.closest("table").tHead.rows[0].cells[cell.cellIndex].textContent;
+    return getComputedStyle(cell, "::before").content !== `"${heading} "`;
+  });
+  return [
+    ...wide.map(box => `${box.ariaLabel} scrolls sideways`),
+    ...nameless.map(cell => `no heading: ${cell.outerHTML}`),
+  ];
+}"""
+"""On a phone each row of most tables is a block, and the headings of columns are not shown: cells name them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +71,12 @@ def launched(playwright: Playwright) -> Browser:
     )
 
 
-def inaccessible(tab: Page) -> list[str]:
+def unfit(tab: Page) -> list[str]:
+    """What is wrong with a page at the width of its window: its accessibility, and what a phone does not show."""
+    return [*_inaccessible(tab), *tab.evaluate(_MISFITS)]
+
+
+def _inaccessible(tab: Page) -> list[str]:
     """What axe-core finds wrong with the accessibility of a page: the rules, each with the first element."""
     tab.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
     found = tab.evaluate("axe.run({resultTypes: ['violations']})")

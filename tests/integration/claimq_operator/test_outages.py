@@ -21,10 +21,14 @@ from testkit.waiting import eventually
 BY_ITEMS = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
 
 
-def items_in_metrics(context: Context, state: str = "main") -> float:
-    begin = f'claimq_queue_items{{name="thumbs",namespace="media",state="{state}"}} '
-    lines = context.metrics.render().decode().splitlines()
-    return float(next(line for line in lines if line.startswith(begin)).removeprefix(begin))
+def items_in_metrics(context: Context) -> float:
+    return gauges(context, 'items{name="thumbs",namespace="media",state="main"}')[0]
+
+
+def gauges(context: Context, *series: str) -> list[float]:
+    """The values of series of the queue on one page of metrics; NaN before the first pass has ended."""
+    page = dict(line.rsplit(" ", 1) for line in context.metrics.render().decode().splitlines())
+    return [float(page.get(f"claimq_queue_{one}", "NaN")) for one in series]
 
 
 async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Server, tmp_path: Path) -> None:
@@ -38,6 +42,29 @@ async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Ser
         await queue.enqueue_many(map(str, range(60)))
         await eventually(lambda: items_in_metrics(context) == 80)
         assert replicas(api) == 2
+
+
+async def test_each_pass_checks_the_books_of_the_queue_that_it_reads(valkey: Server, tmp_path: Path) -> None:
+    api, pages = MemoryApi(), list[tuple[float, float]]()
+    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
+        queue = store.queue("media.thumbs", worker="producer")
+
+        def has(*page: float) -> bool:
+            labels = '{name="thumbs",namespace="media"}'
+            main = labels.replace("}", ',state="main"}')
+            items, unaccounted = gauges(context, f"items{main}", f"items_unaccounted{labels}")
+            pages.append((items, unaccounted))
+            return pages[-1] == page
+
+        await queue.enqueue_many(map(str, range(20)))
+        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
+        await eventually(lambda: replicas(api) == 2 and has(20, 0))
+        valkey.call("RPOP", "cq:{media.thumbs}:main", "3")  # as no program of claimq does
+        await eventually(lambda: has(17, 3))
+        valkey.call("HINCRBY", "cq:{media.thumbs}:stats", "flushed", "3")
+        await eventually(lambda: has(17, 0))
+    seen = list(dict.fromkeys(page for page in pages if page[0] >= 0))
+    assert seen == [(20, 0), (17, 3), (17, 0)], "no pass reports one without the other"
 
 
 class RefusesChanges(MemoryApi):

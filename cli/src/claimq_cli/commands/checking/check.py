@@ -64,10 +64,11 @@ def _threshold_options(command: Command) -> Command:
 @_threshold_options
 @with_context
 async def check(context: Context, /, name: str, **limits: float | None) -> int:
-    """Check a queue for a monitoring system; people use `claimq doctor`.
+    """Check the queue NAME for a monitoring system.
 
     The output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
     Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no such queue, server out of reach, wrong options).
+    People use `claimq doctor`.
     A queue that makes no progress is at least a WARNING.
 
     \b

@@ -54,10 +54,10 @@ _PERMISSION = "ask for the permission that the message names"
 @optional_queue_argument
 @with_context
 async def doctor(context: Context, name: str | None) -> int:
-    """Look for what commonly stops queues from working; monitoring systems use `claimq check`.
+    """Look for what commonly stops queues from working.
 
     It prints for each check `ok`, `warning` or `problem`, what was found, and the fix. The exit code is 1 if there is a
-    problem. It changes nothing.
+    problem. It changes nothing. Monitoring systems use `claimq check`.
 
     It checks the items and workers of the queue NAME; without it those of all queues (at most 100), of which it prints
     only what is not `ok`. With --namespace or --context it checks the

@@ -52,6 +52,13 @@ def test_it_changes_the_named_fields_and_no_others(q: Claimq, queue_do: QueueDo)
     assert (now.on_expiry, now.durable_done) == (library.OnExpiry.FAIL, True)
 
 
+def test_raising_the_largest_payload_says_what_large_items_cost(q: Claimq) -> None:
+    cost = "an item of 8 MiB blocks the server for up to 80 ms"
+    assert cost in q("policy", "q", "max_payload=8Mi").err
+    assert cost not in q("policy", "q", "requeue_limit=3").err
+    assert cost not in q("policy", "q", "max_payload=1Mi").err
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -131,7 +138,7 @@ def test_a_change_of_the_policy_may_come_before_the_first_item(on: Claimq, valke
     assert "thumbnail is a new queue; did you mean thumbnails?" in answer.err
     assert on("queues", "-o", "name").out == "thumbnail\nthumbnails\n"
     again = on("policy", "thumbnail", "max_payload=3Mi", "-o", "json")
-    assert (again.json["created"], again.err) == (False, "")
+    assert (again.json["created"], "new queue" in again.err) == (False, False)
     valkey.call("LPUSH", "old", "x" * 2_500_000)
     assert on("import", "thumbnail", "--from", "list:old").code == 0
 

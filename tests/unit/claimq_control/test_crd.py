@@ -214,6 +214,13 @@ def test_every_field_of_spec_and_status_has_a_description(path: str, schema: dic
         assert schema["description"] == ALL[path].describe()
 
 
+def test_the_largest_payload_says_what_large_items_cost() -> None:
+    assert (
+        "An item of 8 MiB blocks the server for up to 80 ms."
+        in dict(FIELDS)["spec.maxPayload"]["description"]
+    )
+
+
 def test_columns_and_the_scale_subresource_show_what_there_is() -> None:
     known = {path for path, _ in FIELDS}
     shown = [column["jsonPath"].removeprefix(".") for column in VERSION["additionalPrinterColumns"]]

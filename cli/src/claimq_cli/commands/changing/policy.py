@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from claimq.internals.owner import Owner, read_owner
-from claimq.policy import POLICY_FIELDS, PolicyChanges
+from claimq.policy import POLICY_FIELDS, Policy, PolicyChanges
 from claimq_admin.changes.policy_fields import read_changes, shown
 from claimq_admin.changes.queue_admin import QueueAdmin
 from claimq_admin.reads.owners import owner_text
@@ -51,6 +51,10 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
     context.answers.give_table(document, ["field", "value"], rows)
     if new_queue:
         terminal.say_error(f"{name} is a new queue{new_queue.hint}")
+    if "max_payload" in changed and now["max_payload"] > Policy().max_payload:
+        terminal.say_error(
+            "note: an item of 8 MiB blocks the server for up to 80 ms; smaller items block it for less"
+        )
     if changed and owner is not None and (parsed_owner := read_owner(owner)):
         terminal.say_error(owner_warning(name, parsed_owner))
 

@@ -18,6 +18,7 @@ from claimq.address.server_parts import SERVER_PARTS
 from claimq.redis_store.default_server import found_settings, settings_from
 from claimq.tasks import App
 from claimq_admin.errors import LocalModeError
+from claimq_local import discovery
 from claimq_local.state_directory import StateDirectory
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of another user")
@@ -81,6 +82,30 @@ async def test_tasks_are_not_put_into_a_local_mode_without_their_queue(held: Pat
             await enqueue
     left = [thread.name for thread in threading.enumerate() if thread not in before]
     assert "claimq" not in left
+
+
+async def test_no_item_goes_to_another_project_while_the_own_local_mode_starts(
+    here: Path, tmp_path: Path
+) -> None:
+    """The other one has a queue of the same name, and serves it already."""
+    other, own = StateDirectory(tmp_path / "other/.claimq"), StateDirectory(here / ".claimq")
+    other.hold()
+    other.state_file.write_text(json.dumps({"queues": {"q": URL}}))
+    discovery.announce(other)
+    assert found_settings({}).url == URL
+    own.hold()
+    task = App("q").task(print)
+    for enqueue in (
+        asyncio.to_thread(claimq.blocking.connect),
+        asyncio.to_thread(task.enqueue, "a"),
+        task.enqueue_async("a"),
+    ):
+        with pytest.raises(NoServer, match="still starting; try again in a moment"):
+            await enqueue
+    own.state_file.write_text(json.dumps({"queues": {"q": "redis://own/0"}}))
+    assert found_settings({}).url == "redis://own/0"
+    own.release()
+    other.release()
 
 
 def test_a_server_that_the_program_names_may_have_any_queue(held: Path) -> None:

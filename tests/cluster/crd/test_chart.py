@@ -67,7 +67,8 @@ def test_every_object_is_accepted_without_a_warning(strict: ApiServer, chart: Ch
 
 
 def test_kubectl_diff_shows_nothing_once_the_chart_is_applied(strict: ApiServer, chart: Chart) -> None:
-    values = ("networkPolicy.enabled=true", "valkey.enabled=true", "web.enabled=true", "crds.install=false")
+    parts = ("networkPolicy", "valkey", "web", "producers")
+    values = [f"{part}.enabled=true" for part in parts] + ["crds.install=false"]
     objects = [
         one for one in chart.objects(*values) if "helm.sh/hook" not in one["metadata"].get("annotations", {})
     ]

@@ -6,14 +6,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from claimq_control import scale_down
-from claimq_control.decide.conditions import View
+from claimq_control.decide.conditions import View, makes_no_progress
 from claimq_control.decide.observed import Observed
 from claimq_control.decide.status import build
 from claimq_control.fault import OWNED_BY_ANOTHER
 from claimq_control.manifest import QueueSpec
 from claimq_control.scale_down import Marks, Step
-from claimq_control.scaling import Decision, Estimates, Observation, ScalingState, decide, observe
+from claimq_control.scaling import (
+    NOT_AUTO,
+    Decision,
+    Estimates,
+    Observation,
+    ScalingRule,
+    ScalingState,
+    decide,
+    observe,
+)
 
+NO_PROGRESS_REASON = "the workers make no progress; see the condition Progressing"
+"""Replaces the arithmetic of a decision while workers hang: more workers are no cure."""
 CONTEST_SECONDS = 600.0
 """How long another owner of the number of workers is reported after it set the number last."""
 
@@ -70,6 +81,11 @@ def plan(observed: Observed, memory: Memory, *, now: float, clock: float) -> Pla
     wait = _wait(step)
     decision = replace(decision, reason=f"{decision.reason}{wait}")
     view = View(observed, decision, desired, "" if contest is None else contest.manager, wait)
+    if decision.rule not in NOT_AUTO and makes_no_progress(view):
+        decision = replace(
+            decision, rule=ScalingRule.NO_PROGRESS, reason=f"{NO_PROGRESS_REASON}{wait}", limit=None, needed=0
+        )
+        view = replace(view, decision=decision)
     if observed.resource.is_paused:
         view = View(observed, decision, current)
         return Plan(current, status=build(view, inputs, now=now), decision=decision, memory=memory)

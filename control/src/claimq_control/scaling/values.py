@@ -22,6 +22,8 @@ class ScalingRule(StrEnum):
     """The server is unreachable: the number is kept."""
     PAUSED = "Paused"
     """Claims are paused: workers are kept; one is started if there is none and items wait."""
+    NO_PROGRESS = "NoProgress"
+    """Workers hang: the number is what `targetAge` or a limit asks for, but more workers are no cure."""
     FROM_ZERO = "FromZero"
     """Items wait and no worker runs."""
     ITEMS_PER_REPLICA = "ItemsPerReplica"

@@ -8,6 +8,7 @@ from claimq.model import Snapshot, State, WorkerInfo
 from claimq_control.decide.conditions import View, all_conditions
 from claimq_control.decide.conditions.condition import Condition
 from claimq_control.decide.observed import Observed
+from claimq_control.decide.plan import NO_PROGRESS_REASON, Memory, plan
 from claimq_control.fault import Fault
 from claimq_control.workers import WorkerProblem
 from testkit.kubernetes.kubernetes_objects import pod_body, snapshot
@@ -97,3 +98,19 @@ def test_a_stuck_rollout_or_a_lack_of_workers_that_holds_up_no_item_is_progress(
     empty = with_workers(observed(replicas=1), problem=quota)
     assert found(empty, wanted=1)["WorkersAvailable"].status == "False"
     assert found(empty, wanted=1)["Progressing"].status == "True"
+
+
+def test_workers_that_hang_are_no_reason_for_more_workers(observed: Look) -> None:
+    scaling = {"maxReplicas": 1, "targetAge": "10s"}
+    crowded = replace(standing_still(**HELD), lengths={**standing_still().lengths, State.MAIN: 900})
+    look = observed(replicas=1, pods=[pod_body("a")], seen=crowded, scaling=scaling)
+    before = {"type": "ScalingLimited", "status": "True", "reason": "MaxReplicas", "message": "raise it"}
+    look = replace(look, resource=replace(look.resource, status={"conditions": [before]}))
+    planned = plan(look, Memory(), now=0.0, clock=0.0)
+    status = {one["type"]: one for one in planned.status["conditions"]}
+    assert status["Progressing"]["reason"] == "NoProgress"
+    limited = status["ScalingLimited"]
+    assert (limited["status"], limited["reason"]) == ("False", "NoProgress")
+    assert (planned.replicas, planned.status["scaling"]["rule"]) == (None, "NoProgress")
+    assert planned.status["scaling"]["reason"] == NO_PROGRESS_REASON
+    assert "needed" not in planned.status["scaling"]

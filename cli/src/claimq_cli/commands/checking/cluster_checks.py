@@ -61,7 +61,7 @@ _GOOD = {
     # Suspended and Unknown: the conditions Suspended and RedisReachable report them.
     "Suspended": ("NotSuspended", "Unknown"),
     "ScalingActive": ("Auto", "Manual", "External", "Suspended", "Unknown"),
-    "ScalingLimited": ("NotLimited", "Unknown"),
+    "ScalingLimited": ("NotLimited", "NoProgress", "Unknown"),
     "Progressing": ("Progressing", "PausedByHand", "ClosedByApp", "SpecSuspend"),
     "OperatorConflict": (),
     "PauseForgotten": (),

@@ -10,7 +10,7 @@ from claimq_control.decide.conditions.full import full
 from claimq_control.decide.conditions.noisy_neighbour import noisy_neighbour
 from claimq_control.decide.conditions.operator_conflict import operator_conflict
 from claimq_control.decide.conditions.pause_forgotten import pause_forgotten
-from claimq_control.decide.conditions.progressing import progressing
+from claimq_control.decide.conditions.progressing import NO_PROGRESS, progressing
 from claimq_control.decide.conditions.ready import ready
 from claimq_control.decide.conditions.redis_reachable import redis_reachable
 from claimq_control.decide.conditions.scaling_active import scaling_active
@@ -19,7 +19,7 @@ from claimq_control.decide.conditions.stalled import stalled
 from claimq_control.decide.conditions.suspended import suspended
 from claimq_control.decide.conditions.workers_available import workers_available
 
-__all__ = ["Condition", "View", "all_conditions", "with_transition_times"]
+__all__ = ["Condition", "View", "all_conditions", "makes_no_progress", "with_transition_times"]
 
 
 def all_conditions(view: View) -> tuple[Condition, ...]:
@@ -35,12 +35,18 @@ def all_conditions(view: View) -> tuple[Condition, ...]:
         workers,
         progress,
         scaling_active(view),
-        scaling_limited(view),
+        scaling_limited(view, progress),
         is_stalled,
         is_suspended,
         *(condition for condition in optional if condition is not None),
     )
     return tuple(condition.short() for condition in conditions)
+
+
+def makes_no_progress(view: View) -> bool:
+    """Whether items wait and nothing is claimed although workers are ready."""
+    progress = progressing(view, redis_reachable(view), workers_available(view), suspended(view))
+    return progress.reason == NO_PROGRESS
 
 
 def with_transition_times(

@@ -95,7 +95,7 @@ MEANINGS = {
     ),
     "ScalingLimited": Meaning(
         "True means that items wait longer than `targetAge`, whatever the operator decides, until fewer workers "
-        "are wanted. Otherwise `NotLimited`, or `Unknown`.",
+        "are wanted. Otherwise `NotLimited`, `NoProgress` (see Progressing), or `Unknown`.",
         {
             "MaxReplicas": "raise `scaling.maxReplicas` (the message has the number), or accept a longer "
             "`scaling.targetAge`",

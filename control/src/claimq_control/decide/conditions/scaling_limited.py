@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from claimq_control.decide.conditions.condition import FALSE, NOT_OBSERVED, TRUE, UNKNOWN, Condition, View
+from claimq_control.decide.conditions.progressing import NO_PROGRESS
 from claimq_control.manifest import ScalingSpec
 from claimq_control.scaling import Decision, Limit, ScalingRule
 from claimq_process.duration import format_duration
@@ -11,16 +12,19 @@ TYPE = "ScalingLimited"
 _OF_MAXIMUM = (Limit.MAX_REPLICAS.value, Limit.LONG_ITEMS.value)
 
 
-def scaling_limited(view: View) -> Condition:
+def scaling_limited(view: View, progress: Condition) -> Condition:
     """True while no decision can meet the target; the message has the number of workers needed.
 
     Unknown while the queue cannot be observed. At the maximum it stays True until fewer workers are wanted: a queue
-    near its limit reports it once.
+    near its limit reports it once. While workers hang, more of them are no cure: it is False.
     """
     decision, spec = view.decision, view.observed.resource.spec
     if decision is not None and decision.rule is ScalingRule.UNKNOWN:
         message = "the queue could not be observed; see RedisReachable"
         return Condition(TYPE, UNKNOWN, NOT_OBSERVED, message)
+    if progress.reason == NO_PROGRESS:
+        message = "the workers that there are make no progress; see Progressing"
+        return Condition(TYPE, FALSE, NO_PROGRESS, message)
     if decision is not None and spec is not None:
         if decision.limit is not None:
             return Condition(TYPE, TRUE, decision.limit.value, _message(decision, spec.scaling))

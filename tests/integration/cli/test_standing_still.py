@@ -30,7 +30,7 @@ def test_status_and_doctor_name_the_worker_the_item_and_the_command(
     assert sentence.endswith("; see its log, and if it hangs, replace it: claimq drain q w")
     assert on("status", "q").out.splitlines()[-1] == f"q: {sentence}"
     monitored = on("check", "q")
-    assert (monitored.code, monitored.out.startswith("WARNING - q: ")) == (1, True)
+    assert (monitored.code, monitored.out.startswith("CRITICAL - q: ")) == (2, True)
     assert f", {sentence} | " in monitored.out
     (check,) = (
         one
@@ -38,6 +38,18 @@ def test_status_and_doctor_name_the_worker_the_item_and_the_command(
         if one["check"] == "queue q: oldest item"
     )
     assert (check["state"], f"{check['message']}; {check['fix']}") == ("problem", sentence)
+
+
+def test_an_item_that_waits_has_the_same_sentence_as_its_reason(
+    on: Callable[..., Any], queue_do: Callable[..., Any]
+) -> None:
+    queue_do(hang)
+    sentence = on("status", "q", "-o", "json").json["attention"]
+    waits = on("item", "show", "q", "order-8", "-o", "json").json["waits"]
+    assert (waits["reason"], waits["text"]) == (
+        "no_worker",
+        f"no worker has asked for items lately: {sentence}",
+    )
 
 
 def test_both_workers_that_hang_are_named_with_their_commands(

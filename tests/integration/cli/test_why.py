@@ -101,7 +101,7 @@ def test_without_local_mode_and_without_kubectl_the_error_names_both(
 def test_a_queue_of_a_cluster_has_the_sentence_of_no_progress(
     claimq: Claimq, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sentence = "no progress: items wait; replace it: claimq --namespace media drain thumbs a.1"
+    sentence = "no progress: items wait; replace it: claimq -n media drain thumbs a.1"
     stuck = {"type": "Progressing", "status": "False", "reason": "NoProgress", "message": sentence}
     status = {"scaling": {"rule": "Target", "replicas": 2, "reason": "many items"}, "conditions": [stuck]}
     body = {"metadata": {"namespace": "media", "name": "thumbs"}, "status": status}

@@ -127,8 +127,8 @@ async def test_the_commands_on_a_page_name_the_namespace_and_the_object(
         await queue.pause()
         site = Site(queues, None, may_act=False)
         text = (await page_at(site, "/queues/media.thumbs"))[1]
-        assert "to end it now: claimq --namespace media resume thumbs<" in text
-        assert "<code>claimq --namespace media why thumbs</code>" in text
+        assert "to end it now: claimq -n media resume thumbs<" in text
+        assert "<code>claimq -n media why thumbs</code>" in text
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,12 @@ def test_the_numbers_of_a_decision_are_listed() -> None:
 
 def test_a_tiny_estimate_is_rounded() -> None:
     demand = {"arrivalsPerSecond": 7.49e-29, "arrivalsPerSecondError": 0.00012}
-    assert decision_rows({"demand": demand}) == [["arrivals per second", "0.0", "0.0001"]]
+    assert decision_rows({"demand": demand}) == [["arrivals per second", "0", "0.0001"]]
+
+
+def test_a_large_estimate_has_no_exponent() -> None:
+    demand = {"arrivalsPerSecond": 3866, "arrivalsPerSecondError": 12.345}
+    assert decision_rows({"demand": demand}) == [["arrivals per second", "3,866", "12.3"]]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +84,13 @@ def test_an_item_without_a_worker_has_the_sentences_of_conditions(
         == f"no worker is free{causes}"
     )
     assert waits_text(waiting(WaitReason.BEHIND, "behind 2 items"), decision) == "behind 2 items"
+
+
+def test_an_item_that_waits_for_workers_that_hang_has_their_sentence() -> None:
+    decision = with_conditions({}, [condition("Progressing", "NoProgress", "replace it", "False")])
+    waits = {reason: waits_text(waiting(reason, "it waits"), decision) for reason in WaitReason}
+    stuck = [reason for reason, text in waits.items() if text == "it waits: replace it"]
+    assert stuck == [WaitReason.NO_WORKER, WaitReason.BEHIND]
 
 
 def test_a_decision_has_the_sentence_of_a_queue_that_makes_no_progress() -> None:

@@ -94,6 +94,7 @@ def test_a_queue_without_status_or_with_an_old_one_has_no_operator() -> None:
         ({"Suspended": ("True", "ClosedByApp")}, "warning", "ClosedByApp", "claimq -n shop resume thumbs"),
         ({"Suspended": ("True", "SpecSuspend")}, "warning", "Spec", '\'{"spec":{"suspend":false}}\''),
         ({"ScalingActive": ("False", "Paused")}, "warning", "Paused", "claimq.dev/pause-reconcile-"),
+        ({"Progressing": ("False", "NoProgress")}, "problem", "NoProgress", "drain NAME WORKER"),
         ({"ScalingLimited": ("True", "MaxReplicas")}, "warning", "MaxReplicas", "claimq -n shop why thumbs"),
         ({"PauseForgotten": ("True", "PausedByHand")}, "warning", "PauseForgotten", "claimq -n shop resume thumbs"),
         ({"Full": ("True", "MaxWaiting")}, "warning", "Full", "claimq -n shop clients thumbs; add workers, or raise"),
@@ -108,6 +109,14 @@ def test_a_condition_that_is_not_good(
     assert one.state == state
     assert text in one.message
     assert fix in one.fix
+
+
+def test_the_fix_for_a_worker_that_hangs_is_the_command_of_the_message() -> None:
+    stuck = body({"Progressing": ("False", "NoProgress")})
+    drain = "if it hangs, replace it: claimq -n shop drain thumbs a; the same for b"
+    stuck["status"]["conditions"][-1]["message"] = f"no progress; {drain}"
+    (one,) = status_checks(stuck, COMMANDS)
+    assert (one.message, one.fix) == ("Progressing NoProgress: no progress", drain)
 
 
 def test_two_conditions_with_the_same_reason_are_one_problem() -> None:

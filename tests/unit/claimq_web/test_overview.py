@@ -132,16 +132,21 @@ def test_conditions_are_notes_that_begin_with_a_word_that_users_know(
     assert list(notes_of([], "", status)) == notes
 
 
+def test_conditions_come_before_other_notes() -> None:
+    stuck = {"conditions": [condition("Progressing", "False", "NoProgress")]}
+    assert notes_of(["failed items"], "held back", stuck) == ["no progress", "held back", "failed items"]
+
+
 def test_each_note_is_shown_once_and_a_longer_one_replaces_its_beginning() -> None:
     paused = [condition("Suspended", "True", "PausedByHand")]
     assert notes_of(["paused"], "paused", {"conditions": paused}) == ["paused"]
     forgotten = {"conditions": [*paused, condition("PauseForgotten", "True", "PausedByHand")]}
     assert notes_of(["paused", "failed items"], "paused", forgotten) == [
-        "failed items",
         "paused for over a day",
+        "failed items",
     ]
     still = {"conditions": [condition("Progressing", "False", "NoProgress")]}
-    assert notes_of(["no worker"], "no progress", still) == ["no worker", "no progress"]
+    assert notes_of(["no worker"], "no progress", still) == ["no progress", "no worker"]
 
 
 def test_queues_that_cannot_be_read_are_grouped_by_the_reason() -> None:

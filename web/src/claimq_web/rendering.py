@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from claimq_admin.escaping import safe
 from claimq_admin.text import age, instant, iso_instant, option_texts, payload
+from claimq_process.rounded import rounded
 from claimq_web import payload as payloads
 
 HERE = Path(__file__).parent
@@ -67,4 +68,4 @@ def no_queue(name: str) -> HTTPException:
 
 def rate(per_second: float) -> str:
     """A number of items per second, rounded."""
-    return f"{per_second:,.0f}/s" if per_second >= 100 else f"{round(per_second, 4):.3g}/s"
+    return f"{rounded(per_second)}/s"

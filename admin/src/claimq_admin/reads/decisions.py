@@ -11,7 +11,10 @@ from claimq_control.decide.conditions.progressing import NO_PROGRESS, TYPE
 from claimq_control.decide.pauses import CLOSED, PAUSED
 from claimq_kubernetes.port import part, parts
 from claimq_process.duration import readable_duration
+from claimq_process.rounded import rounded
 
+FOR_WORKERS: Final = (WaitReason.NO_WORKER, WaitReason.BEHIND)
+"""Why an item waits whose turn comes when a worker takes items."""
 _MOST: Final = 1e15
 _WORDS: Final = {
     ("Ready", "False"): "not ready",
@@ -96,9 +99,10 @@ def decision_of(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def waits_text(where: Where, decision: Mapping[str, Any]) -> str:
     """Why an item waits, and for one that no worker takes, why there is none. ``decision``: with its conditions."""
-    if where.reason is not WaitReason.NO_WORKER:
+    if where.reason not in FOR_WORKERS:
         return where.text
-    causes = [str(decision[name]) for name in ("unready", "limited") if decision.get(name)]
+    names = ("attention", "unready", "limited") if where.reason is WaitReason.NO_WORKER else ("attention",)
+    causes = [str(decision[name]) for name in names if decision.get(name)]
     return ": ".join([where.text, *(["; ".join(causes)] if causes else [])])
 
 
@@ -111,13 +115,8 @@ def decision_rows(decision: Mapping[str, Any]) -> list[list[str]]:
         rows.insert(1, ["age of the oldest item", readable_duration(inputs["oldestAge"]), ""])
     for name, text in _ESTIMATES.items():
         if name in demand and f"{name}Error" in demand:
-            rows.append([text, _rounded(demand[name]), _rounded(demand[f"{name}Error"])])
+            rows.append([text, rounded(demand[name]), rounded(demand[f"{name}Error"])])
     return rows + [[text, f"{demand[name]:,}", ""] for name, text in _RULES.items() if name in demand]
-
-
-def _rounded(number: float) -> str:
-    """An estimate without an exponent, however small it is."""
-    return f"{round(number, 4):,}"
 
 
 def _numbers(values: object) -> dict[str, float]:

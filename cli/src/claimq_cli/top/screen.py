@@ -75,7 +75,11 @@ def _queue(view: View, row: QueueRow, console: Console) -> RenderableType:
     note = attention(row.snapshot, lambda verb: f"{view.command} {verb} {row.name}")
     notes = [
         (note, "yellow"),
-        (reasons_text(view.reasons) and f"failed: {reasons_text(view.reasons)}", "red"),
+        (
+            view.reasons
+            and f"failed: {reasons_text(view.reasons)}; all: {view.command} failed reasons {row.name}",
+            "red",
+        ),
     ]
     title += [[Text(figure) for figure in figures], *([_text(*pair)] for pair in notes if pair[0])]
     table = (_CLAIM_COLUMNS, [_claim_cells(claim, now) for claim in view.claims])

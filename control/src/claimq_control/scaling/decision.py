@@ -12,6 +12,7 @@ from claimq_control.scaling.explanation import explained
 from claimq_control.scaling.limits import Wish, down, idle_after, noted, up, window, within_bounds, workers
 from claimq_control.scaling.values import Decision, Limit, Observation, ScalingRule, ScalingState
 from claimq_process.duration import format_duration, readable_duration
+from claimq_process.rounded import rounded
 
 LONGEST_GAP = 60.0
 """If more seconds than this lie between two decisions, the state of the first is not used."""
@@ -195,7 +196,7 @@ def _for_target(spec: ScalingSpec, observation: Observation, estimates: Estimate
     if need.more and estimates.doubt >= _DOUBTED:
         takes += f" (maybe {readable_duration(need.service * estimates.doubt)}: that was learned long ago)"
     reason = (
-        f"{_items(observation)}{old}; {round(need.rate, 4):.3g} arrive per second, an item takes {takes}: "
+        f"{_items(observation)}{old}; {rounded(need.rate)} arrive per second, an item takes {takes}: "
         f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
     )
     if need.is_limited:

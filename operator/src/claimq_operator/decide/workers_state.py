@@ -49,7 +49,7 @@ def workers_state(
         first_worker="; there are no workers, and an HPA does not scale up from zero: start the first one with "
         f"`{command}`",
         queue=resource.name,
-        program=f"claimq --namespace {namespace}",
+        program=f"claimq -n {namespace}",
         left_out=objects.left_out,
         refusal=objects.refusal or refusal,
         conflict=_conflict(namespace, standing_by),

@@ -13,6 +13,8 @@ from claimq_operator.reconcile.context import Context
 from claimq_operator.telemetry.event_recorder import counted
 
 _MAX_CAUSES = 3
+_FAILED_SECONDS = 60.0
+"""The time between two Events about failed items of a queue."""
 
 
 @dataclass(slots=True)
@@ -20,6 +22,8 @@ class EventState:
     """Values of one queue that the last Events reported."""
 
     failed: int | None = None
+    failed_at: float | None = None
+    """When the last Event about failed items was emitted, by the server's clock."""
     scaled_to: int | None = None
 
 
@@ -70,14 +74,18 @@ def claims_returned(released: tuple[ReleasedClaims, ...]) -> list[Change]:
 
 
 def items_failed(observed: Observed, state: EventState) -> list[Change]:
-    """The number of items that went to failed since the previous pass."""
+    """The number of items that went to failed since the previous Event about that: at most one a minute."""
     spec = observed.resource.spec
     if observed.snapshot is None or spec is None:
         return []
-    now, before = observed.snapshot.counters["failed"], state.failed
-    state.failed = now
-    if before is None or now <= before:
+    now, before, at = observed.snapshot.counters["failed"], state.failed, observed.snapshot.now
+    if before is None or now < before:  # the first pass, or another queue of this name
+        state.failed = now
         return []
+    is_recent = state.failed_at is not None and 0 <= at - state.failed_at < _FAILED_SECONDS
+    if now == before or is_recent:
+        return []
+    state.failed, state.failed_at = now, at
     command = f"{observed.workers.command('items')} failed"
     message = f"{counted(now - before, 'item')} moved to failed; list them with `{command}`"
     return [Change("ItemsFailed", message, warning=True)]

@@ -258,3 +258,11 @@ def test_an_error_of_the_server_is_shown_instead_of_the_keys() -> None:
     assert lines(on)[-1].strip() == "q quit   ↑↓ select   enter open   s sort   / filter"
     on.note = "no answer"
     assert lines(on)[-1] == "no answer"
+
+
+def test_an_opened_queue_with_failed_items_names_the_command_for_their_reasons() -> None:
+    on = view(row("q", snapshot(failed=4)), opened="q", command="claimq -n shop", reasons={"Timeout": 4})
+    shown = next(line for line in lines(on) if line.startswith("failed: "))
+    assert shown == 'failed: 4 "Timeout"; all: claimq -n shop failed reasons q'
+    on.reasons = {}
+    assert not any("failed reasons" in line for line in lines(on))

@@ -235,7 +235,7 @@ def test_a_queue_that_its_app_has_closed_is_ready_with_a_reason_of_its_own(obser
     conditions = found(observed(seen=snapshot(paused=True, pauses=(pause,))))
     assert conditions["Suspended"].message == (
         "the queue is closed by its app in pod-1 since 1970-01-01T00:00:00Z until 1970-01-01T00:01:00Z (quota); "
-        "resume it with `claimq --namespace media resume thumbs`"
+        "resume it with `claimq -n media resume thumbs`"
     )
     for type_ in ("Suspended", "Progressing", "Ready"):
         assert (conditions[type_].status, conditions[type_].reason) == ("True", "ClosedByApp")
@@ -245,7 +245,7 @@ def test_a_pause_is_reported_with_who_when_why_and_until_when(observed: Look) ->
     look = observed(seen=snapshot(paused=True, pauses=(Pause(0.0, 3600.0, "ann@host", "new\nschema"),)))
     assert found(look)["Suspended"].message == (
         "the queue is paused by ann@host since 1970-01-01T00:00:00Z until 1970-01-01T01:00:00Z (new schema); "
-        "resume it with `claimq --namespace media resume thumbs`"
+        "resume it with `claimq -n media resume thumbs`"
     )
 
 
@@ -268,7 +268,7 @@ def test_a_pause_without_an_end_is_forgotten_after_a_day(
         assert conditions["PauseForgotten"].reason == "PausedByHand"
         message = conditions["PauseForgotten"].message
         assert "the queue is paused since 1970" in message
-        assert "`claimq --namespace media pause thumbs --for 8h`" in message
+        assert "`claimq -n media pause thumbs --for 8h`" in message
 
 
 def test_a_queue_that_is_suspended_or_paused_on_purpose_is_ready(observed: Look) -> None:

@@ -27,7 +27,7 @@ def test_it_names_the_client_and_the_commands(observed: Look) -> None:
     assert condition.message.startswith(
         "client acme has 100% of the slots and 100% of the time, while 2 others wait"
     )
-    assert "claimq --namespace media limits thumbs set each-client:per=client,busy=2" in condition.message
+    assert "claimq -n media limits thumbs set each-client:per=client,busy=2" in condition.message
 
 
 @pytest.mark.parametrize(("since", "stays"), [(941.0, True), (940.0, False), (1001.0, False)])

@@ -38,7 +38,7 @@ def test_a_worker_that_hangs_with_an_item_stops_progress_and_is_named(observed: 
     progressing, ready = (found(look, wanted=1)[kind] for kind in ("Progressing", "Ready"))
     assert (progressing.status, progressing.reason) == ("False", "NoProgress")
     assert "a.1 has held the item order-7 since 1970-01-12T13:46:40Z" in progressing.message
-    assert progressing.message.endswith("claimq --namespace media drain thumbs a.1")
+    assert progressing.message.endswith("claimq -n media drain thumbs a.1")
     assert (ready.status, ready.reason, ready.message) == ("True", "NoProgress", progressing.message)
 
 

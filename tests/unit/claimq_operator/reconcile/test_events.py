@@ -85,6 +85,22 @@ def test_failed_items_are_counted_since_the_previous_pass(observed: Look) -> Non
     assert notes[0].message.startswith("2 items moved to failed; ")
 
 
+def test_failed_items_are_one_event_a_minute_with_their_sum(observed: Look) -> None:
+    state, sums = EventState(), list[str]()
+    for now, failed in ((0.0, 0), (1.0, 3), (2.0, 5), (60.9, 9), (61.0, 10), (61.5, 11), (500.0, 11)):
+        notes = items_failed(observed(seen=snapshot(now=now, counters={"failed": failed})), state)
+        sums += [note.message.partition(" ")[0] for note in notes]
+    assert sums == ["3", "7", "1"]
+
+
+def test_a_queue_that_was_created_again_counts_its_failed_items_from_there(observed: Look) -> None:
+    state, sums = EventState(), list[str]()
+    for now, failed in ((0.0, 50), (1.0, 0), (2.0, 4)):
+        notes = items_failed(observed(seen=snapshot(now=now, counters={"failed": failed})), state)
+        sums += [note.message.partition(" ")[0] for note in notes]
+    assert sums == ["4"]
+
+
 def test_a_limit_causes_one_event_when_it_is_reached() -> None:
     free, at_limit = (
         conditions(ScalingLimited=("False", "NotLimited")),

@@ -152,11 +152,11 @@ def warnings_of(sample: Sample, target: float | None, live_workers: int) -> Sequ
 
 
 def notes_of(warnings: Sequence[str], note: str, status: Mapping[str, Any]) -> Sequence[str]:
-    """The notes on a queue in the list: its warnings, the note of its sample, and the words for the conditions of its
-    ReliableQueue, some with the reason. A longer note replaces its own beginning."""
-    notes = [*warnings, note, "suspended" if status.get("suspend") else ""]
-    for word, condition in noted(status.get("conditions") or ()).items():
-        notes.append(f"{word}: {condition.get('reason')}" if word in _WITH_REASON else word)
+    """The notes on a queue in the list: the words for the conditions of its ReliableQueue, some with the reason, the
+    note of its sample, and its warnings. A longer note replaces its own beginning."""
+    words = noted(status.get("conditions") or ())
+    notes = [f"{word}: {words[word].get('reason')}" if word in _WITH_REASON else word for word in words]
+    notes += [note, "suspended" if status.get("suspend") else "", *warnings]
     return [
         text
         for text in dict.fromkeys(filter(None, notes))

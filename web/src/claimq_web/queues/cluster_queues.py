@@ -86,7 +86,7 @@ class _Known:
 def command_of(name: str, verb: str) -> str:
     """The command of a user about a queue, with the namespace of its ReliableQueue and the name there."""
     namespace, _, object_name = name.partition(".")
-    return f"claimq --namespace {namespace} {verb} {object_name}"
+    return f"claimq -n {namespace} {verb} {object_name}"
 
 
 class ClusterQueues:

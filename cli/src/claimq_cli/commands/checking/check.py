@@ -15,7 +15,7 @@ from claimq_cli.commands.checking.monitoring import Finding, Result, Thresholds,
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Command, Duration
 from claimq_cli.commands.options.queue_argument import queue_argument
-from claimq_control.decide.standstill import held_back_note
+from claimq_control.decide.standstill import held_back_note, standstill
 
 _NO_MAXMEMORY = (
     "memory unknown: the server has no maxmemory, so set it or omit --warn-memory and --crit-memory"
@@ -69,7 +69,7 @@ async def check(context: Context, /, name: str, **limits: float | None) -> int:
     The output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
     Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no such queue, server out of reach, wrong options).
     People use `claimq doctor`.
-    A queue that makes no progress is at least a WARNING.
+    A queue that makes no progress is CRITICAL.
 
     \b
     claimq check thumbnails --warn-length 1000 --crit-length 10000 --warn-age 1m --crit-age 10m
@@ -113,7 +113,9 @@ async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresh
         snapshot = await queue.snapshot()
         if thresholds["memory"].are_set:
             share = await queue.memory_share()
-    words = attention(snapshot, context.commands_about(name))
+    command = context.commands_about(name)
+    stuck = standstill(snapshot, command("drain"))
+    words = "" if stuck else attention(snapshot, command)
     pauses_end = bool(snapshot.pauses) and all(pause.until for pause in snapshot.pauses)
     is_intended = pauses_end or words == held_back_note(snapshot)
     return finding_of(
@@ -122,4 +124,5 @@ async def _measured(context: Context, name: str, thresholds: Mapping[str, Thresh
         notes=[words] if words and is_intended else ["paused"] if snapshot.paused and not words else [],
         missing=_NO_MAXMEMORY if thresholds["memory"].are_set and share is None else "",
         attention="" if is_intended else words,
+        stuck=stuck,
     )

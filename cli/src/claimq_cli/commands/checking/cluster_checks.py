@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from claimq_admin.text import age, count
 from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, warning
 from claimq_control.decide.conditions.meanings import fix_of
+from claimq_control.decide.conditions.progressing import NO_PROGRESS
 from claimq_kubernetes.port import part, parts
 from claimq_process.names import (
     API_VERSION,
@@ -69,7 +70,10 @@ _GOOD = {
     "NoisyNeighbour": (),
 }
 """The reasons of each condition that need no action. Ready has the reason of another condition, so it is left out."""
-_STOPS = {("Stalled", "True"), ("RedisReachable", "False"), ("WorkersAvailable", "False")}
+_STOPS = {
+    ("Stalled", "True"),
+    *((kind, "False") for kind in ("RedisReachable", "WorkersAvailable", "Progressing")),
+}
 _STARTING = "Starting"
 _FIXES = {
     "PausedByHand": "{claimq} resume {name}",
@@ -146,9 +150,12 @@ def _condition_check(name: str, condition: Json, commands: Commands) -> Check:
         name=name,
         anchor=kind.lower(),
     )
+    message = condition.get("message", "")
+    if reason == NO_PROGRESS and "; " in message:
+        message, fix = message.split("; ", 1)
     stops = (kind, condition["status"]) in _STOPS and reason != _STARTING
     make = problem if stops else warning
-    return make(f"ReliableQueue {name}", f"{kind} {reason}: {condition.get('message', '')}", fix)
+    return make(f"ReliableQueue {name}", f"{kind} {reason}: {message}", fix)
 
 
 def pod_checks(pods: Iterable[Json], now: float, commands: Commands) -> list[Check]:

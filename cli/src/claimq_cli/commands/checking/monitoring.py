@@ -143,13 +143,14 @@ def finding_of(
     notes: Iterable[str] = (),
     missing: str = "",
     attention: str = "",
+    stuck: str = "",
 ) -> Finding:
     """The worst result of all measures. ``missing`` names what could not be measured, which is UNKNOWN; ``attention``
-    is a WARNING."""
+    is a WARNING; ``stuck``, that the queue makes no progress, is CRITICAL."""
     results = {measure.result for measure in measures} | ({Result.UNKNOWN} if missing else {Result.OK})
-    results |= {Result.WARNING} if attention else set()
+    results |= ({Result.WARNING} if attention else set()) | ({Result.CRITICAL} if stuck else set())
     worst = next(candidate for candidate in WORST_FIRST if candidate in results)
-    words = [*(measure.text for measure in measures), *notes, missing, attention]
+    words = [*(measure.text for measure in measures), *notes, missing, attention, stuck]
     return Finding(worst, f"{queue}: {', '.join(filter(None, words))}", measures)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from claimq.waiting.reasons import WaitReason
 from claimq_admin.changes.item_actions import ItemChange
 from claimq_admin.errors import NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
-from claimq_admin.reads.decisions import waits_text
+from claimq_admin.reads.decisions import FOR_WORKERS, waits_text
 from claimq_cli.commands.changing.failed_changes import change_items
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import Duration
 from claimq_cli.commands.options.queue_argument import QueueArgument, queue_argument
 from claimq_cli.commands.reading.item_details import described
 from claimq_cli.commands.reading.item_selection import Selection, item_selection
+from claimq_control.decide.standstill import standstill
 
 
 @click.group()
@@ -46,10 +46,14 @@ async def show(context: Context, name: str, id: str, everywhere: bool) -> None: 
     """
     async with context.queue(name) as queue:
         where = await queue.where(id, everywhere=everywhere)
+        waits_for_workers = where is not None and where.reason in FOR_WORKERS
+        stuck = (
+            standstill(await queue.snapshot(), f"{context.command} drain {name}") if waits_for_workers else ""
+        )
     if where is None:
         raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
-    needs_cause = where.reason is WaitReason.NO_WORKER
-    text = waits_text(where, await context.decision(name) if needs_cause else {})
+    decision = {"attention": stuck, **await context.decision(name)} if waits_for_workers else {}
+    text = waits_text(where, decision)
     context.answers.give({"queue": name, **documents.where(where, text)}, *described(where, text))
 
 

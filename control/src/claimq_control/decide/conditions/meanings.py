@@ -126,11 +126,12 @@ MEANINGS = {
     ),
     "Progressing": Meaning(
         "False while the server cannot be used, or while items wait for workers that cannot start or for a rollout "
-        "that is stuck, with the reason of that condition.",
+        "that is stuck, with the reason of that condition. `NoProgress`: items wait, workers are ready, and nothing "
+        "was claimed for a minute, or for the longest that an item took lately (ten minutes before the first item has "
+        "ended).",
         {
-            "NoProgress": "items wait, workers are ready, and nothing was claimed for a minute, or for the longest "
-            "that an item took lately (ten minutes before the first item has ended); "
-            "the message names the worker, the item and the command that replaces the worker",
+            "NoProgress": "replace the worker that the message names: `claimq -n NAMESPACE drain NAME WORKER`; if the "
+            "next one stops at the same item, set `processingTimeout`",
         },
     ),
     "Suspended": Meaning(

@@ -193,7 +193,9 @@ def test_status_counts_only_workers_that_live(on: Claimq, queue_do: QueueDo, val
     found = on("status", "q", "-o", "json").json
     assert sorted(one["worker"] for one in found["workers"]) == ["w", "waits"]
     listed = on("workers", "q", "-o", "json").json["workers"]
-    assert {one["worker"] for one in listed} >= {"w", "waits", "gone"}
+    assert {one["worker"]: one["is_live"] for one in listed} == {"w": True, "waits": True, "gone": False}
+    states = {row.split()[0]: row.split()[-1] for row in on("workers", "q").out.splitlines()[2:]}
+    assert states == {"w": "live", "waits": "live", "gone": "ended"}
 
 
 def test_status_without_a_name_needs_a_queue_that_is_known(on: Claimq) -> None:

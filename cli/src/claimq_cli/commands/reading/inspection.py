@@ -13,7 +13,7 @@ from claimq.waiting.texts import pause_text
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import needs_attention
-from claimq_admin.reads.queue_reads import attention, has_problem, local_conditions, workers_of
+from claimq_admin.reads.queue_reads import attention, has_problem, live_workers, local_conditions, workers_of
 from claimq_admin.similar_names import in_order
 from claimq_admin.text import age, count, instant, reasons_text, workers_text
 from claimq_cli.commands.options.context import Context, with_context
@@ -100,6 +100,8 @@ def _waiting_for_keys(answers: Sequence[tuple[str, Snapshot, list[WorkerInfo]]])
 @with_context
 async def queues(context: Context) -> None:
     """List the known queues of the server.
+
+    `claimq status` shows which of them are paused or make no progress.
 
     The operator, `claimq up` and the commands that change a queue add its name to the list if their user is allowed to.
 
@@ -195,20 +197,30 @@ async def clients(context: Context, name: str, client: str | None, number: int) 
 async def workers(context: Context, name: str) -> None:
     """List the workers of the queue NAME.
 
-    Those that hold claims or were seen within the last hour. Commands and web pages that act on items have names that
-    begin with "by-hand.", and are listed only while they hold one.
+    Those that hold claims or were seen within the last hour; "ended" are those without claims that have not asked for
+    items for 20 seconds. Commands and web pages that act on items have names that begin with "by-hand.", and are listed
+    only while they hold one.
 
     \b
     claimq workers thumbnails
 
-    With -o json: `{"queue", "workers": [{"worker", "busy", "last_seen_at"}]}`.
+    With -o json: `{"queue", "workers": [{"worker", "busy", "last_seen_at", "is_live"}]}`.
     """
     async with context.queue(name) as queue:
         workers = await workers_of(queue)
+        live = live_workers(workers, (await queue.snapshot()).now)
     context.answers.give_table(
-        {"queue": name, "workers": [asdict(worker) for worker in workers]},
-        ["worker", ">busy", "last seen"],
-        [[worker.worker, f"{worker.busy:,}", instant(worker.last_seen_at)] for worker in workers],
+        {"queue": name, "workers": [{**asdict(worker), "is_live": worker in live} for worker in workers]},
+        ["worker", ">busy", "last seen", "state"],
+        [
+            [
+                worker.worker,
+                f"{worker.busy:,}",
+                instant(worker.last_seen_at),
+                "live" if worker in live else "ended",
+            ]
+            for worker in workers
+        ],
         nothing=f"{name}: no worker within the last hour",
         each="workers",
     )

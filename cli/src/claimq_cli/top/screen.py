@@ -73,14 +73,9 @@ def _queue(view: View, row: QueueRow, console: Console) -> RenderableType:
         f"workers {row.workers_text}",
     ]
     note = attention(row.snapshot, lambda verb: f"{view.command} {verb} {row.name}")
-    notes = [
-        (note, "yellow"),
-        (
-            view.reasons
-            and f"failed: {reasons_text(view.reasons)}; all: {view.command} failed reasons {row.name}",
-            "red",
-        ),
-    ]
+    command = f"{view.command} failed reasons {row.name}"
+    failed = f"failed: {reasons_text(view.reasons)}; all: {command}" if view.reasons else ""
+    notes = [(note, "yellow"), (failed, "red")]
     title += [[Text(figure) for figure in figures], *([_text(*pair)] for pair in notes if pair[0])]
     table = (_CLAIM_COLUMNS, [_claim_cells(claim, now) for claim in view.claims])
     return _screen(view, console, title, table, keys=keys)

@@ -7,7 +7,7 @@ from typing import Any
 from claimq import arguments
 from claimq.errors import NotReplicated
 from claimq.model import Claim, Outcome
-from claimq.queue.claiming import Claiming
+from claimq.queue.claiming import Claimed, Claiming, Wait
 from claimq.queue.queue_part import QueuePart, with_operations_of
 from claimq.queue.settling import Settling, outcomes_of
 from claimq.queue.token_groups import BATCH, Claims, TokenGroups
@@ -32,6 +32,11 @@ class NextClaims(Claiming, Settling):
     def has_rate(self) -> bool:
         """Whether a limit of the queue was a rate when the connection claimed last: nothing should be claimed ahead."""
         return self._connection.rated.get(self._keys.main, False)
+
+    async def claim_after(self, last: Claimed | None, count: int, wait: Wait) -> Claimed:
+        """As :meth:`claim`, with all that the reply says. ``last``: what a claim has just found that may be continued;
+        this one then begins with a wait. None: it asks first."""
+        return await self._claim(count, wait, after=last)
 
     async def done_and_claim(self, claims: Claims, count: int = 1) -> tuple[list[Outcome], list[Claim]]:
         """Ends claims as :meth:`done` does, and in the same atomic step claims up to ``count`` items as :meth:`claim`

@@ -63,6 +63,12 @@ class Claimed:
     poll: float = IDLE_POLL
     has_rate: bool = False
 
+    @property
+    def may_be_continued(self) -> bool:
+        """Whether a claim right after this one may begin with a wait: what it would find leaves a wake token."""
+        is_due_later = self.next_due_in is None or self.next_due_in > 2 * self.poll
+        return is_due_later and not (self.claims or self.again or self.is_held_back)
+
 
 class Claiming(QueuePart):
     """Moves items from main to busy."""
@@ -91,8 +97,11 @@ class Claiming(QueuePart):
             self._connection.slots[self._keys.main, self.worker] = arguments.count("slots", slots, least=1)
         return (await self._claim(count, wait)).claims
 
-    async def _claim(self, count: int | Callable[[], int], wait: Wait) -> Claimed:
-        """``count``: how many items, or what returns this number before each call; at 0 the claim ends."""
+    async def _claim(
+        self, count: int | Callable[[], int], wait: Wait, *, after: Claimed | None = None
+    ) -> Claimed:
+        """``count``: how many items, or what returns this number before each call; at 0 the claim ends. ``after``: what
+        a claim has just found that may be continued; this one then begins with a wait."""
         size_of = count if callable(count) else partial(arguments.count, "count", count, least=1, most=BATCH)
         limit = None if wait is DEFAULT else optional_seconds("wait", wait)
         started = time.monotonic()
@@ -102,7 +111,7 @@ class Claiming(QueuePart):
             waits: float | None = None
             if wait is not DEFAULT:
                 waits = math.inf if limit is None else started + limit - time.monotonic() - (pause or 0.0)
-            claimed = await self._claim_once(size, pause, waits)
+            claimed, after = after or await self._claim_once(size, pause, waits), None
             if claimed.claims:
                 return claimed
             longest = claimed.wait if wait is DEFAULT else limit

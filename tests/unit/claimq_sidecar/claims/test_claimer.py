@@ -11,6 +11,7 @@ from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
 from claimq.consuming.engine.slots import Slots
 from claimq.errors import StoreUnavailable
 from claimq.model import Claim, Item, Outcome, Verdict
+from claimq.queue.claiming import Claimed
 from claimq.redis_store.connection import Connection
 from claimq.redis_store.lost_claims import LostClaims
 from claimq.reliable_queue import ReliableQueue
@@ -27,18 +28,25 @@ from testkit.skipping_loop import run_skipping
 T = TypeVar("T")
 
 
+class Silence(Connection):
+    """A connection to a server that does not respond."""
+
+    async def run(self, *words: object, **options: object) -> object:
+        del words, options
+        raise StoreUnavailable("away")
+
+
 class Away(ReliableQueue):
     """A queue whose server does not respond to claims, and settles them when `known` is set."""
 
     def __init__(self) -> None:
-        connection = Connection()
+        connection = Silence()
         connection.lost_claims = cast("LostClaims", self)
         super().__init__(connection, "queue", "worker")
         self.known = asyncio.Event()
 
-    async def claim(self, count: int = 1, *, wait: object = None, slots: int | None = None) -> list[Claim]:
-        del count, wait, slots
-        raise StoreUnavailable("away")
+    def recover(self, lost: object, *, in_outage: bool) -> None:
+        del lost, in_outage
 
     async def recovered(self, main_key: str) -> None:
         del main_key
@@ -146,15 +154,13 @@ class Answering(Store):
         self.unclaimed: list[str] = []
 
     async def call(self, what: Callable[[ReliableQueue], Awaitable[T]]) -> T:
-        return await what(cast("ReliableQueue", self))
-
-    async def claim(self, count: int, *, wait: float) -> list[Claim]:
-        del count
-        await asyncio.sleep(wait)
+        if not self.replies:
+            return await what(cast("ReliableQueue", self))
         reply = self.replies.pop(0)
         if not self.replies:
+            await asyncio.sleep(5.0)
             self.last_reply.set()
-        return reply
+        return cast("T", Claimed(reply))
 
     async def unclaim(self, tokens: list[str], **_: object) -> list[Outcome]:
         self.unclaimed += tokens

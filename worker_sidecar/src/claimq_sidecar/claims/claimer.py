@@ -13,6 +13,7 @@ from claimq.concurrency.background_work import in_background
 from claimq.concurrency.notify import unless
 from claimq.consuming.engine.slots import Slots
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
+from claimq.internals.next_claims import next_claims
 from claimq.internals.operations import internals
 from claimq.model import Claim, Item
 from claimq.queue.claiming import DEFAULT
@@ -20,6 +21,7 @@ from claimq.queue.queue_part import QueuePart
 from claimq_process.log_lines import LogEvent
 from claimq_sidecar.claims.calls import LONGEST_WAIT, ClaimRequest, default_wait
 from claimq_sidecar.claims.give_backs import GiveBacks
+from claimq_sidecar.claims.last_claim import LastClaim
 from claimq_sidecar.memory import CLAIM_FACTOR, REPLY_FACTOR, Budget, Share
 from claimq_sidecar.store import Store
 
@@ -59,16 +61,21 @@ class Claimer:
         """Whether a call has ended without a reply, so that its claims are unknown."""
         return bool(self._unknown)
 
-    async def claim(self, request: ClaimRequest, share: Share, *stops: asyncio.Event) -> list[Claim]:
+    async def claim(
+        self, request: ClaimRequest, share: Share, *stops: asyncio.Event, last: LastClaim | None = None
+    ) -> list[Claim]:
         """Claims, and waits as long as the request says. If one of the events is set, it returns an empty list.
 
+        ``last``: what the connection's last claim found. If it has just waited in vain, this one goes on with its wait.
         Items that it claimed and cannot deliver go back to the queue. Raises StoreUnavailable or StoreMisused, also
         before the wait is over.
         """
-        claims = await self._claim_many(request.most, 0.0, share)
-        if claims or request.wait == 0:
-            return claims
-        waiting = asyncio.ensure_future(self._wait(request, share))
+        last = last or LastClaim()
+        if request.wait == 0 or not last.is_fresh:
+            claims = await self._claim_many(request.most, 0.0, share, last)
+            if claims or request.wait == 0:
+                return claims
+        waiting = asyncio.ensure_future(self._wait(request, share, last))
         try:
             finished = await unless(waiting, *stops)
         except asyncio.CancelledError:
@@ -84,25 +91,26 @@ class Claimer:
             return []
         return claims
 
-    async def _wait(self, request: ClaimRequest, share: Share) -> list[Claim]:
+    async def _wait(self, request: ClaimRequest, share: Share, last: LastClaim) -> list[Claim]:
         if request.wait is None and default_wait(self._store.claim_wait) == LONGEST_WAIT:
             request = replace(request, wait=LONGEST_WAIT)  # the policy's wait is as long, or longer
         if request.wait is None:
             async with self._slots:
-                return await self._claim_many(request.most, None, share)
+                return await self._claim_many(request.most, None, share, last)
         loop = asyncio.get_running_loop()
         timeout_at = loop.time() + request.wait
         try:
             async with asyncio.timeout_at(timeout_at):
                 await self._slots.acquire()
         except TimeoutError:
-            return await self._claim_many(request.most, 0.0, share)
+            return await self._claim_many(request.most, 0.0, share, last)
         try:
-            return await self._claim_many(request.most, max(timeout_at - loop.time(), 0.0), share)
+            wait = max(timeout_at - loop.time(), 0.0)
+            return await self._claim_many(request.most, wait, share, last)
         finally:
             self._slots.release()
 
-    async def _claim_many(self, most: int, wait: float | None, share: Share) -> list[Claim]:
+    async def _claim_many(self, most: int, wait: float | None, share: Share, last: LastClaim) -> list[Claim]:
         """Calls the server until it has ``most`` items, the queue is empty, or the response is large enough.
 
         Returns an empty list if there is no memory for the payloads because other claims use it.
@@ -116,7 +124,7 @@ class Claimer:
         if not await share.take(budget, self._call_bytes() * CLAIM_FACTOR, within):
             return []
         requested = min(most, self._batch_size())
-        claims = await self._call(requested, wait)
+        claims = await self._call(requested, wait, last)
         size = self._note_sizes(claims)
         share.shrink(size * REPLY_FACTOR)
         try:
@@ -124,7 +132,7 @@ class Claimer:
                 if not await share.take(self._room, self._call_bytes() * CLAIM_FACTOR, 0.0):
                     break
                 more = min(most - len(claims), self._batch_size())
-                batch = await self._call(more, 0.0)
+                batch = await self._call(more, 0.0, last)
                 if batch and batch[0].item.crash_count:  # the app gets such an item alone
                     self.give_back(batch, cause="alone")
                     break
@@ -139,11 +147,14 @@ class Claimer:
             raise
         return claims
 
-    async def _call(self, count: int, wait: float | None) -> list[Claim]:
+    async def _call(self, count: int, wait: float | None, last: LastClaim) -> list[Claim]:
         """One claim call of the library."""
         seconds = DEFAULT if wait is None else wait
-        call = self._store.call(lambda queue: queue.claim(count, wait=seconds))
-        return await self.settled_call(count, call)
+        after = None if wait == 0 else last.take()
+        call = self._store.call(lambda queue: next_claims(queue).claim_after(after, count, seconds))
+        claimed = await self.settled_call(count, call)
+        last.note(claimed)
+        return claimed.claims
 
     async def settled_call(self, count: int, call: Awaitable[T]) -> T:
         """Makes a call on the store's queue that claims up to ``count`` items.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from claimq_sidecar.claims.last_claim import LastClaim
+
 
 class Connection:
     """One connection of the app to the sidecar.
@@ -21,6 +23,7 @@ class Connection:
         self.handed: tuple[str, ...] = ()
         self.on_unread: Callable[[tuple[str, ...]], None] | None = None
         self.pid = 0
+        self.last_claim = LastClaim()
         self.set_send_buffer: Callable[[int], None] = lambda _: None
 
     def hand(self, tokens: tuple[str, ...], on_unread: Callable[[tuple[str, ...]], None]) -> None:

@@ -106,7 +106,8 @@ class Sidecar:
         slots = self.concurrency.request(request.most)
         try:
             allowed = await self._wait_for_slots(slots, request, *stops)
-            claims = [] if allowed is None else await self._claimer.claim(allowed, share, *stops)
+            last = connection.last_claim
+            claims = [] if allowed is None else await self._claimer.claim(allowed, share, *stops, last=last)
             return self._deliver(claims, session, connection, *more_stops)
         finally:
             self.concurrency.finish(slots)

@@ -26,7 +26,7 @@ from claimq_sidecar.http.responses import (
     next_body,
     outcomes_of,
 )
-from claimq_sidecar.http.router import App, Exchange, Handler
+from claimq_sidecar.http.router import CLAIM_PATH, App, Exchange, Handler
 from claimq_sidecar.memory import Allowance, Bodies, Budget
 
 
@@ -46,7 +46,7 @@ class AppApi:
         allowance = Allowance(self._sidecar.settings.memory)
         sessions = OpenSessions(self._sidecar, Budget(allowance.lines), Budget(allowance.send_buffers))
         routes: dict[str, dict[str, Handler]] = {
-            "/v1/claim": {"POST": self._claim},
+            CLAIM_PATH: {"POST": self._claim},
             **verdicts,
             "/v1/renew": {"POST": self._renew},
             "/v1/next": {"POST": self._next},

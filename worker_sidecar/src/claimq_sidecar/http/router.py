@@ -26,6 +26,7 @@ from claimq_sidecar.metrics import Metrics
 
 BODY_SECONDS = 60.0
 """How long a body may take to arrive."""
+CLAIM_PATH = "/v1/claim"
 ROOM_SECONDS = 10.0
 """How long a body waits for memory before it is read."""
 Scope = Mapping[str, Any]
@@ -62,6 +63,8 @@ class Exchange:
         self.path: str = scope["path"]
         self.method: str = scope["method"]
         self.connection: Connection = scope.get(KEY) or Connection()
+        if self.path != CLAIM_PATH:
+            self.connection.last_claim.forget()
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._length = self.header("content-length")
         self.status = 0

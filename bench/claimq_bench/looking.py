@@ -27,7 +27,7 @@ from claimq_bench.counting_proxy import CountingProxy
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, must
 from claimq_cli.commands.options.sources import Source
-from claimq_cli.commands.reading.top import read_once
+from claimq_cli.commands.reading.top import MOST_QUEUES, read_once
 from claimq_cli.top.view import View
 from claimq_web.curves.samples import Samples
 from claimq_web.queues.queue_pages import READ
@@ -151,7 +151,9 @@ LOOKS_AT_SERVER: dict[str, Look] = {
     "top": _top(""),
     "page list of queues": _list_of_queues,
 }
-"""For these, round trips and bytes count for each 1,000 queues, and the server's time for each 100 rows."""
+"""For these, round trips and bytes count for each 1,000 queues shown, and the server's time for each 100."""
+MOST_ROWS = {"top": MOST_QUEUES}
+"""Looks at the server that do not show all of its queues."""
 LOOKS_AT_WORKING_QUEUES: dict[str, Look] = {
     "status, working": _command("status"),
     "top, working": _top(""),
@@ -275,14 +277,15 @@ async def _measure(
     to: Report, bed: Bed, proxy: CountingProxy, looks: dict[str, Look], *, rows: int = _PAGE
 ) -> dict[str, Cost]:
     costs: dict[str, Cost] = {}
-    pages = -(-rows // 1000)
     idle = await _idle_share(bed)
     for name, look in looks.items():
+        shown = min(rows, MOST_ROWS.get(name, rows))
+        pages = -(-shown // 1000)
         runs = [await _cost(bed, proxy, look, idle)]
         while len(runs) < _RUNS and runs[0].calls < _TOO_MANY:
             runs.append(await _cost(bed, proxy, look, idle))
         cost = Cost(runs[-1].calls, runs[-1].bytes, min(run.server_ms for run in runs))
-        counted = Cost(-(-cost.calls // pages), cost.bytes // pages, cost.server_ms * _PAGE / rows)
+        counted = Cost(-(-cost.calls // pages), cost.bytes // pages, cost.server_ms * _PAGE / shown)
         over = "" if _is_within(counted) else "  over the bar"
         to.note(f"{name:<30}{cost.calls:>12,}{cost.bytes:>14,}{cost.server_ms:>11.2f}{over}")
         costs[name] = counted

@@ -26,7 +26,7 @@ from claimq_cli.commands.options.sources import Source
 from claimq_cli.top.screen import frame
 from claimq_cli.top.view import QueueRow, View, keys_in
 
-_MOST_QUEUES = 1000
+MOST_QUEUES = 1000
 _AT_ONCE = 20
 _SHOWN_CLAIMS = 100
 
@@ -101,7 +101,7 @@ async def read_once(view: View, sources: Sequence[Source]) -> None:
             if view.opened:
                 names = [view.opened] if is_one or view.opened in source.known else []
             else:
-                names = await source.first_names(_MOST_QUEUES)
+                names = await source.first_names(MOST_QUEUES)
                 if is_one:
                     view.rows = {
                         queue_name: view.rows.get(queue_name, QueueRow(queue_name)) for queue_name in names

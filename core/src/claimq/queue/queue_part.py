@@ -173,7 +173,9 @@ def seconds_until(due: bytes | str, now: int) -> float | None:
 
 
 def read_hold(reply: Any, now: int) -> Hold:
-    """What holds back all items, as the scripts return it. ``now``: in ms."""
+    """What holds back all items, as the scripts return it; empty if nothing does. ``now``: in ms."""
+    if not reply:
+        return Hold(paused=False, pauses=(), limits=None)
     suspended, raw_pauses, startable, next_start, limits = reply
     pauses = tuple(read_pauses(raw_pauses, now))
     that_hold, temporary = limits_at(limits.decode("ascii", "replace"), now / 1000)

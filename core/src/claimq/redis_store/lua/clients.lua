@@ -10,8 +10,12 @@
 
 local q = open(KEYS[1], {})
 local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {count_in(q, '-')}
-for _, client in ipairs(ARGV[3] and {ARGV[3]} or redis.call('ZRANGE', q.clients, whole(skip),
-  whole(skip + count - 1), 'REV')) do
-  reply[#reply + 1], reply[#reply + 2] = client, count_in(q, client)
+local names = ARGV[3] and {ARGV[3]}
+  or redis.call('ZRANGE', q.clients, whole(skip), whole(skip + count - 1), 'REV')
+local prefix, is_flat = q.main .. ':', not q.has_levels
+for i = 1, #names do  -- in short: there may be 1,000
+  local name = names[i]
+  reply[2 * i] = name
+  reply[2 * i + 1] = is_flat and name ~= '-' and redis.call('LLEN', prefix .. name) or count_in(q, name)
 end
 return reply

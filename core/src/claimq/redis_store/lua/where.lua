@@ -93,7 +93,8 @@ local function kept()
   -- include kept_from
   return kept_from(q, client_of(envelope), held)
 end
-local back = held_back(q, held, parts, cost)
+local config = redis.call('HMGET', q.config, 'suspended', 'pauses', 'limits')
+local back = held_back(q, held, config, parts, cost)
 
 -- The limit at which its client or its key is, until when, and "client" or "key".
 local function limit_of_part(limits)

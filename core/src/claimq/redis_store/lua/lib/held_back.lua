@@ -3,7 +3,8 @@
 -- how many clients have items, what an item costs, and the name of each rate, bound on costs and limit per
 -- client and how many that lets start; when the limits let the next one start if none does (ms, or ""); the
 -- limits as config has them.
--- `held`: items in progress. parts: which pauses, if not all.
+-- `held`: items in progress. config: its fields suspended, pauses and limits. parts: which pauses, if not
+-- all.
 
 -- The pauses, or those of `parts`, each with its items: of a client in main, of a key those that are held.
 local function pauses_of(q, parts)
@@ -55,8 +56,7 @@ local function limits_now(q, text, held, cost)
   return format_text('%d %d %.3f', room, clients, cost) .. table.concat(names), at and whole(at) or ''
 end
 
-local function held_back(q, held, parts, cost)
-  local config = redis.call('HMGET', q.base .. 'config', 'suspended', 'pauses', 'limits')
+local function held_back(q, held, config, parts, cost)
   local next_end, clients = next_pause_end(config[2])
   if clients > 0 then q.pauses = clients end
   local text, startable, next_start = config[3] or '', '', ''

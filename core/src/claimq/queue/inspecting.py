@@ -345,7 +345,8 @@ def read_snapshot(reply: Any) -> Snapshot:
     oldest_claim, oldest_item = (raw.decode("utf-8", "replace") for raw in reply[11:13])
     hold, words = read_hold(reply[9], now), reply[17].decode("utf-8", "replace").split("\0")
     stats = dict(zip(words[::2], words[1::2], strict=False))
-    moved = max(counter(stats.get("number")) // 1000, counter(stats.get("longest_at")))
+    longest, _, ended_at = (stats.get("longest") or "").partition(" ")  # lua/lib/longest.lua
+    moved = max(counter(stats.get("number")) // 1000, counter(ended_at))
     return Snapshot(
         now=now / 1000,
         seq=counter(stats.get("seq")),
@@ -357,7 +358,7 @@ def read_snapshot(reply: Any) -> Snapshot:
         pauses=hold.pauses,
         due_soon=number_of_reply(reply[10]),
         moved_at=min(moved, now) / 1000 if moved else None,
-        longest=counter(stats.get("longest")) / 1000,
+        longest=counter(longest) / 1000,
         oldest_claim=oldest_claim,
         oldest_item=oldest_item,
         key_busy=number_of_reply(reply[13]),

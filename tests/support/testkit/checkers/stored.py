@@ -26,7 +26,7 @@ _BOOKKEEPING = {
     "seq", "clock_offset", "seen_at", "grace_until", "grace_from", "client_items", "repair_call",
     "number", "server", "server_since", "largest", "incarnation", "policy_remove", "policy_remove_all",
     "policy_requeue", "bound", "limits", "limits_waiter", "levels", "keys", "repair_held", "repair_bytes",
-    "longest", "longest_at", "turns", "repair_share", "reserve", "mean_cost", "repair_starts",
+    "longest", "turns", "repair_share", "reserve", "mean_cost", "repair_starts",
 }  # fmt: skip
 """What stats holds besides the counters."""
 LAST_MS = 8 * 10**12

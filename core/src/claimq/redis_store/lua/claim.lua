@@ -47,8 +47,9 @@ end
 
 -- Whether nothing waits in main, and nothing but a pause of the queue may hold items back.
 local function is_empty()
-  return not (c.limits or q.limits or q.pauses) and (not q.has_keys or q.has_keys == '1')
-    and redis.call('LLEN', q.main) == 0 and redis.call('ZCARD', q.clients) == 0 and q.client_items == 0
+  q.in_main = redis.call('LLEN', q.main)
+  return q.in_main == 0 and not (c.limits or q.limits or q.pauses) and (not q.has_keys or q.has_keys == '1')
+    and redis.call('ZCARD', q.clients) == 0 and q.client_items == 0
     and not (q.has_levels and count_in_levels() > 0)
 end
 

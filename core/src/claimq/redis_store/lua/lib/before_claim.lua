@@ -1,8 +1,7 @@
 -- What a claim knows before it looks for items: the record c. Reads only.
 local function before_claim(q, worker)
   local config = redis.call('HMGET', q.config, 'pauses', 'busy_expiry_ms', 'claim_wait_timeout_ms',
-    'suspended', 'limits', 'fairness_by', 'fairness_weights',
-    'fairness_reserve')
+    'suspended', 'limits')
   local next_end, clients, key_end = next_pause_end(config[1])
   local ends, is_by_app
   if next_end then ends, is_by_app = paused_until(q, 'queue') end
@@ -24,13 +23,18 @@ local function before_claim(q, worker)
     end
   end
   local last_seen = redis.call('ZSCORE', q.workers, worker)
-  q.fairness = config[6] == 'count' and 'count' or config[7] or ''
+  local has_clients, by, weights, reserve = q.turns or q.client_items > 0, 'count', nil, nil
+  if has_clients then
+    by, weights, reserve = unpack(redis.call('HMGET', q.config, 'fairness_by', 'fairness_weights',
+      'fairness_reserve'))
+  end
+  q.fairness = by == 'count' and 'count' or weights or ''
   local limits = config[5] and config[5] ~= '' and config[5]
   -- names this data on this server process; "" before its first claim
   q.incarnation = q.new_incarnation or q.stored_incarnation or ''
   return {
     worker = worker, paused = config[4] == '1' or ends, is_closed = is_by_app and config[4] ~= '1',
-    expiry = config[2], wait = config[3], kept = config[8], limits = limits, due = due,
+    expiry = config[2], wait = config[3], kept = reserve, limits = limits, due = due,
     overdue = is_overdue and 1 or 0,
     rate_flag = limits and string.find(limits, ' rate ', 1, true) and 4 or 0,  -- for OVERDUE of a reply
     is_late = not last_seen or q.now - tonumber(last_seen) >= 5000,

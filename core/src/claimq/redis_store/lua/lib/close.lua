@@ -39,8 +39,7 @@ local function close(q, counts)
     end
   end
   if q.longest then
-    known[#known + 1] = 'longest'; known[#known + 1] = whole(q.longest)
-    known[#known + 1] = 'longest_at'; known[#known + 1] = whole(q.now)
+    known[#known + 1] = 'longest'; known[#known + 1] = whole(q.longest) .. ' ' .. whole(q.now)
   end
   if q.has_starts then known[#known + 1] = 'limits'; known[#known + 1] = q.limits end
   if q.settle_turns then q.settle_turns() end

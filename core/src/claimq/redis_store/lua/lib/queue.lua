@@ -44,10 +44,10 @@ end
 local function new_queue(main_key, base)
   local stats = base .. 'stats'
   local seq, clock_offset, seen_at, server, incarnation, client_items, largest, levels, keys, enqueued,
-    claimed, done, number, longest, longest_at, limits, bound, turns, reserve
+    claimed, done, number, longest, limits, bound, turns, reserve
     = unpack(redis.call('HMGET', stats, 'seq', 'clock_offset', 'seen_at', 'server', 'incarnation',
     'client_items', 'largest', 'levels', 'keys', 'enqueued', 'claimed', 'done', 'number', 'longest',
-    'longest_at', 'limits', 'bound', 'turns', 'reserve'))
+    'limits', 'bound', 'turns', 'reserve'))
   local time = redis.call('TIME')
   return {
     main = main_key,                  -- list: items without a client, newest left, oldest right
@@ -93,8 +93,7 @@ local function new_queue(main_key, base)
     turns = turns,                    -- of clients by processing time: "AT MEAN" (lib/shares)
     stored_reserve = reserve,         -- which slots are kept free for quiet clients (lib/reserve)
     weighs = bound and bound ~= '1',  -- whether bytes are counted (lib/weights)
-    stored_longest = longest,         -- the longest that a claim took lately until it ended (ms)
-    stored_longest_at = longest_at,   -- when that claim ended (ms)
+    stored_longest = longest,         -- the longest that a claim took lately, and when it ended (lib/longest)
     totals = {                        -- counters that close() writes without reading them again
       enqueued = tonumber(enqueued) or 0,
       claimed = tonumber(claimed) or 0,
@@ -120,6 +119,7 @@ local function new_queue(main_key, base)
     -- last_tag: the highest tag of the ring (lib/tags)
     -- has_parked: whether clients are parked (lib/tags, lib/park)
     -- park: limits and pauses of clients, while there are some (lib/lease)
+    -- in_main: items in the list `main`, until this call changes it (claim, lib/take)
     -- pauses: how many clients are paused, if any is (lib/before_claim, lib/held_back)
     -- has_paused_keys: whether keys are paused (lib/before_claim)
     -- fairness: the policy: "count", or by time, with the weights of clients (lib/before_claim)

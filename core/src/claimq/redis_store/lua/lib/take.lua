@@ -243,7 +243,8 @@ local function take_in_turns(q, want, ring, in_main)
 end
 
 local function take(q, want)
-  local ring, in_main, got = redis.call('ZCARD', q.clients), redis.call('LLEN', q.main), nil
+  local ring, in_main, got = redis.call('ZCARD', q.clients), q.in_main or redis.call('LLEN', q.main), nil
+  q.in_main = nil
   if q.has_levels then in_main = in_main + in_levels(q, '-') end
   q.are_plain = true
   if ring == 0 and not (q.claimer and q.turns or q.park and q.park.is_counted) then
@@ -304,9 +305,10 @@ local function recount(q, envelopes)
   recount_order(q, envelopes)
 end
 
--- Lets held items of keys go, and sets q.key_rates.
+-- Lets held items of keys go into main, and sets q.key_rates.
 local function limit_keys(q, c, want)
   -- include start_limits key_limits key_rates
+  q.in_main = nil
   local text = c.limits and in_force(q, c.limits) or ''
   check_lists(q, want)
   if let_keys_go(q, text) > 0 then q.waiting = q.waiting or 0 end  -- close() counts these

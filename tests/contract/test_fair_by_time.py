@@ -120,6 +120,55 @@ async def test_each_end_of_a_claim_counts_the_time_that_it_took(
         assert share(server, client)["base"] - before[client] == 2 * 5000 * MILLISECOND
 
 
+async def test_turns_of_one_claim_are_in_the_order_of_tags(queue: Queue) -> None:
+    await fill(queue, "ann", "bob", "cid")
+    for claim, milliseconds in zip(await queue.claim(3, wait=0), (1000, 1300, 1400), strict=True):
+        clock_of(queue).move("q", milliseconds)
+        await queue.done(claim)
+    items = texts(await queue.claim(9, wait=0))
+    assert items == ["ann1", "ann2", "bob1", "ann3", "cid1", "ann4", "bob2", "ann5", "ann6"]
+
+
+async def test_each_of_many_clients_is_charged_for_its_own_items(server: Server, queue: Queue) -> None:
+    names = ["n" * length for length in range(1, 31)]
+    await fill(queue, *names, count=3)
+    claims = await queue.claim(90, wait=0)
+    bases, took = {name: share(server, name)["base"] for name in names}, dict.fromkeys(names, 0)
+    for number, claim in enumerate(claims[1::2] + claims[::2], 1):
+        clock_of(queue).move("q", 1000)
+        took[claim.item.client or ""] += 1000 * number * MILLISECOND
+        await queue.done(claim)
+    assert {share(server, name)["count"] for name in names} == {0}
+    assert {name: share(server, name)["base"] - bases[name] for name in names} == took
+
+
+async def test_an_end_puts_a_client_that_owes_time_behind_others_at_once(
+    server: Server, queue: Queue
+) -> None:
+    await fill(queue, "ann", "bob", count=2)
+    for claim in await queue.claim(2, wait=0):
+        clock_of(queue).move("q", 5000)
+        await queue.done(claim)
+    bases = {client: share(server, client)["base"] for client in ("ann", "bob")}
+    assert bases["bob"] >= 10_000 * MILLISECOND > bases["ann"] >= 5000 * MILLISECOND
+    for client in ("ann", "bob"):
+        assert server.call("ZSCORE", "cq:{q}:clients", client) == b"%d" % bases[client]
+
+
+async def test_an_end_gives_no_turn_to_a_client_that_has_none(server: Server, queue: Queue) -> None:
+    await fill(queue, "ann", count=1)
+    await fill(queue, "bob", count=2)
+    claims = await queue.claim(2, wait=0)
+    await queue.pause(client="bob")
+    assert await queue.claim(9, wait=0) == []
+    paused_at = server.call("ZSCORE", "cq:{q}:clients", "bob")
+    clock_of(queue).move("q", 5000)
+    await queue.done(claims)
+    assert server.call("ZSCORE", "cq:{q}:clients", "ann") is None
+    assert server.call("ZSCORE", "cq:{q}:clients", "bob") == paused_at
+    assert await queue.claim(9, wait=0) == []
+
+
 async def test_what_comes_back_before_it_began_counts_no_time(server: Server, queue: Queue) -> None:
     await fill(queue, "ann", "bob")
     claims = await queue.claim(4, wait=0)
@@ -165,7 +214,7 @@ async def test_by_count_clients_take_an_item_each_and_nothing_is_stored(server: 
     await queue.update_policy(fairness_by="count")
     assert keys_of_turns(server) == 0
     await queue.done(claims[1:])
-    assert texts(await queue.claim(4, wait=0)) == ["ann1", "bob1", "ann2", "bob2"]
+    assert texts(await queue.claim(4, wait=0)) == ["bob1", "ann1", "bob2", "ann2"]
     assert keys_of_turns(server) == 0
 
 
@@ -245,15 +294,16 @@ async def test_a_claim_corrects_the_tags_of_few_clients_that_owe_time(queue: Rel
         await queue.done(claims)
 
     await fill(queue, "ann", "bob", count=1)
-    await end(await queue.claim(2, wait=0), 10_000)
+    of_bob, of_ann = sorted(await queue.claim(2, wait=0), key=lambda claim: claim.item.client, reverse=True)
+    await end([of_bob], 10_000)
     names = [f"c{number}" for number in range(4500)]
     for start in range(0, len(names), 500):
-        await fill(queue, *names[start : start + 500], count=2)
+        await fill(queue, *names[start : start + 500], count=3)
     claims: list[Claim] = []
-    while len(claims) < len(names):
+    while len(claims) < 2 * len(names):
         claims += await queue.claim(500, wait=0)
-    assert len({claim.item.client for claim in claims}) == len(names)
-    await end(claims, 25_000)
+    assert {claim.item.client for claim in claims} == set(names)
+    await end([of_ann], 10_000_000)  # the mean of all clients grows, and with it what each has had
     lane, known = queue._connection.lanes.take(), queue._connection.incarnations["cq:{q}:main"]
     reply = await queue._connection.run("claim", ["cq:{q}:main"], [*lane, "w1", 1, "nonce-12", known])
     assert reply[0] == b"AGAIN"

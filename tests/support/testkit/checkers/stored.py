@@ -236,11 +236,12 @@ def _wrong_shares(stored: Stored) -> Iterator[str]:
     nonces = {call.split(" ")[2] for _, call in stored.claims}
     clients = dict[str, list[str]]()
     for nonce, text in stored.turns.items():
-        counts, _, codes = text.partition("\n")
-        words = counts.split(" ")[2:]
+        numbers, _, rest = text.partition("\n")
+        _, count, width = map(int, numbers.split(" "))
+        places = [int(rest[at * width : (at + 1) * width] or "0") for at in range(count)]
+        words = rest[count * width :].split(" ")[1:]
         names = words[::2]
-        of_items = [int(codes[at : at + 3]) - 1 for at in range(0, len(codes), 3)]
-        clients[nonce] = [names[at] for at in of_items] if codes else names * int(words[1])
+        clients[nonce] = [rest[count * width + place :].split(" ")[1] for place in places]
         if nonce in nonces and [str(Counter(clients[nonce])[name]) for name in names] != words[1::2]:
             yield f"the claim {nonce} counts {words}, and has the items of {clients[nonce]}"
     busy: Counter[str] = Counter()

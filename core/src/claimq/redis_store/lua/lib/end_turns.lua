@@ -3,7 +3,7 @@
 
 -- Returns a function that notes the end of claims (tokens, distinct), and one that close() calls.
 local function new_turn_ends(q)
-  -- include shares reserve
+  -- include slices shares reserve
   local entries, counts, times, names = {}, {}, {}, {}
   local function add(name, count, took)
     if not counts[name] then counts[name], times[name], names[#names + 1] = 0, 0, name end
@@ -12,11 +12,12 @@ local function new_turn_ends(q)
   local function entry_of(nonce)
     if entries[nonce] == nil then
       local text = redis.pcall('HGET', q.base .. 'turns', nonce)
-      local first, count, clients, at = string.match(type(text) == 'string' and text or '',
-        '^(%d+) (%d+) ([^\n]+)\n()')
-      first = number_in(first, 1, LAST_NUMBER)
-      entries[nonce] = first > 0 and {first = first, count = tonumber(count), clients = clients, at = at,
-        text = text, took = math.max(0, q.now - math.floor(first / 1000))} or false
+      local first, count, width, at = string.match(type(text) == 'string' and text or '',
+        '^(%d+) (%d+) (%d)\n()')
+      first, count = number_in(first, 1, LAST_NUMBER), number_in(count, 1, CALL_ITEMS)
+      entries[nonce] = first > 0 and count > 0 and {first = first, count = count, width = tonumber(width),
+        text = text, at = at, clients_at = at + count * width,
+        took = math.max(0, q.now - math.floor(first / 1000))} or false
     end
     return entries[nonce]
   end
@@ -27,38 +28,34 @@ local function new_turn_ends(q)
     end
     return true
   end
-  local function add_one(entry, token)
-    if not entry.names then
-      entry.names = {}
-      for name in string.gmatch(entry.clients, '(%S+) %d+') do entry.names[#entry.names + 1] = name end
-    end
-    local number = (tonumber(string.match(token, '^.*/(%d+)')) or 0) - entry.first
-    local at = entry.at + 3 * number
-    local place = tonumber(string.sub(entry.text, at, at + 2)) or number + 1
-    local name = entry.names[place] or entry.names[1]
+  local function add_one(entry, number)
+    local at = entry.at + entry.width * (number - entry.first)
+    local place = tonumber(string.sub(entry.text, at, at + entry.width - 1)) or 0
+    local name = string.match(entry.text, '^ (%S+) %d', entry.clients_at + place)
     if name then add(name, 1, entry.took) end
   end
 
   local function note(tokens)
-    local nonce = string.match(tokens[1] or '', '/%d+%.([^/]*)$')
+    local at, nonce = string.match(tokens[1] or '', '^.*/()%d+%.([^/]*)$')
     local entry = nonce and entry_of(nonce)
     if entry and is_whole(entry, nonce, tokens) then
-      for name, count in string.gmatch(entry.clients, '(%S+) (%d+)') do
+      for name, count in string.gmatch(string.sub(entry.text, entry.clients_at), ' (%S+) (%d+)') do
         count = tonumber(count)
         add(name, count, count * entry.took)
       end
       return
     end
     for i = 1, #tokens do
-      nonce = string.match(tokens[i], '/%d+%.([^/]*)$')
+      local number, nonce = string.match(tokens[i], '^(%d+)%.([^/]*)$', at)
       entry = nonce and entry_of(nonce)
-      if entry then add_one(entry, tokens[i]) end
+      if entry then add_one(entry, tonumber(number)) end
     end
   end
 
-  -- Writes the time that the ended items took into the shares.
+  -- Writes the time that the ended items took into the shares. A client of the ring that owes time goes behind
+  -- others at once, so that claims find clients that have a turn.
   local function settle_turns()
-    local turn = turn_of(q)
+    local turn, later = turn_of(q), {}
     local rate = (q.reserve or read_reserve(q)).rate
     read_shares(q, names)
     for _, name in ipairs(names) do
@@ -77,8 +74,13 @@ local function new_turn_ends(q)
           turn.mean = turn.mean > 0 and mean + (turn.mean - mean) * kept or mean
         end
         share.is_changed = true
+        local tag = tag_of(q, share)
+        if tag > share.tag then
+          later[#later + 1], later[#later + 2], share.tag = whole(tag), name, tag
+        end
       end
     end
+    sliced(later, function(...) redis.pcall('ZADD', q.clients, 'XX', 'GT', ...) end)
   end
   return note, settle_turns
 end

@@ -1,6 +1,6 @@
--- The hash `turns` has the clients of the items of a claim call, under its nonce: "FIRST COUNT", client and
--- number of its items for each, and behind a line break three digits for each item: which of the clients.
--- There are no digits for a single client, nor where each item has a client of its own, in that order.
+-- The hash `turns` has the clients of the items of a claim call, under its nonce: "FIRST COUNT WIDTH", a line
+-- break, WIDTH digits for each item, and then for each client a space, its name and the number of its items.
+-- The digits are how many bytes stand between them and the client of the item. WIDTH is 0 for a single client.
 
 -- Corrects what the call has counted: `envelopes` are handed out, and not all that it took.
 local function recount_order(q, envelopes)
@@ -18,19 +18,22 @@ local function recount_order(q, envelopes)
 end
 
 local function write_order(q, nonce)
-  local order, codes, places, words = q.order, {}, {}, {}
+  local order, counts, places, names, words, bytes = q.order, {}, {}, {}, {}, 0
   for i = 1, #order do
     local name = order[i]
-    local place = places[name]
-    if not place then
-      place = #words / 2 + 1
-      places[name], words[2 * place - 1], words[2 * place] = place, name, 0
-    end
-    words[2 * place], codes[i] = words[2 * place] + 1, place
+    if not counts[name] then counts[name], names[#names + 1] = 0, name end
+    counts[name] = counts[name] + 1
   end
-  local text = format_text('%d %d ', q.first, #order) .. table.concat(words, ' ') .. '\n'
-  if #words > 2 and #words < 2 * #order then
-    text = text .. format_text(string.rep('%03d', #order), unpack(codes))
+  for i = 1, #names do
+    local name = names[i]
+    words[i] = ' ' .. name .. ' ' .. counts[name]
+    places[name], bytes = bytes, bytes + #words[i]
   end
-  redis.pcall('HSET', q.base .. 'turns', nonce, text)
+  local width = #names > 1 and #whole(bytes) or 0
+  local text = {format_text('%d %d %d\n', q.first, #order, width)}
+  if width > 0 then
+    for i = 1, #order do order[i] = places[order[i]] end
+    text[2] = format_text(string.rep('%0' .. width .. 'd', #order), unpack(order))
+  end
+  redis.pcall('HSET', q.base .. 'turns', nonce, table.concat(text) .. table.concat(words))
 end

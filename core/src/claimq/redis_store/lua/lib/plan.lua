@@ -1,20 +1,24 @@
 -- Takes plain items of several clients by processing time. It plans all turns before it takes an item, so it
 -- cuts each list once. The plan reads two items of each client: enough where a client has one turn.
 
--- Puts a client behind those that come before it.
+-- Puts a client behind those that come before it. A new one is often the first, one after its turn the last.
 local function line_up(line, entry)
-  local at = #line
-  while at >= line.first and line[at].position > entry.position do
+  local at, first = line.last, line.first
+  if at >= first and line[first].position > entry.position then
+    line.first, line[first - 1] = first - 1, entry
+    return
+  end
+  while at >= first and line[at].position > entry.position do
     line[at + 1], at = line[at], at - 1
   end
-  line[at + 1] = entry
+  line[at + 1], line.last = entry, line.last + 1
 end
 
 -- The turns in order, up to `want`, the clients that were looked at, and the tag of the last turn; nil if a
 -- client has no list, or has the items without a client, which may be bare payloads. page: clients and tags;
 -- is_cut: the ring has more.
 local function plan_turns(q, want, page, is_cut, started)
-  local names, tags, line, turns, entries = {}, {}, {first = 1}, {}, {}
+  local names, tags, line, turns, entries = {}, {}, {first = 1, last = 0}, {}, {}
   for i = 1, #page / 2 do names[i], tags[i] = page[2 * i - 1], tonumber(page[2 * i]) end
   read_shares(q, names)
   local last, at = tags[#tags], q.turn.at

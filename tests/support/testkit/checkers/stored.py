@@ -239,10 +239,9 @@ def _wrong_shares(stored: Stored) -> Iterator[str]:
         numbers, _, rest = text.partition("\n")
         _, count, width = map(int, numbers.split(" "))
         places = [int(rest[at * width : (at + 1) * width] or "0") for at in range(count)]
-        words = rest[count * width :].split(" ")[1:]
-        names = words[::2]
-        clients[nonce] = [rest[count * width + place :].split(" ")[1] for place in places]
-        if nonce in nonces and [str(Counter(clients[nonce])[name]) for name in names] != words[1::2]:
+        names = rest[count * width :]
+        words, clients[nonce] = names.split(" ")[1:], [names[place:].split(" ")[1] for place in places]
+        if nonce in nonces and [str(Counter(clients[nonce])[name]) for name in words[::2]] != words[1::2]:
             yield f"the claim {nonce} counts {words}, and has the items of {clients[nonce]}"
     busy: Counter[str] = Counter()
     for token, item in stored.busy.items():

@@ -52,8 +52,8 @@ local function new_turn_ends(q)
     end
   end
 
-  -- Writes the time that the ended items took into the shares. A client of the ring that owes time goes behind
-  -- others at once, so that claims find clients that have a turn.
+  -- Writes the time that the ended items took into the shares. A client of the ring that owes time goes
+  -- behind others at once, so that claims find clients that have a turn.
   local function settle_turns()
     local turn, later = turn_of(q), {}
     local rate = (q.reserve or read_reserve(q)).rate

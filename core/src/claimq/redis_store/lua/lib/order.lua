@@ -1,6 +1,7 @@
 -- The hash `turns` has the clients of the items of a claim call, under its nonce: "FIRST COUNT WIDTH", a line
--- break, WIDTH digits for each item, and then for each client a space, its name and the number of its items.
--- The digits are how many bytes stand between them and the client of the item. WIDTH is 0 for a single client.
+-- break, WIDTH digits for each item, and a text with a space, the name and the number of items of each
+-- client. The digits say at which byte of the text the client of the item stands. For a single client WIDTH
+-- is 0.
 
 -- Corrects what the call has counted: `envelopes` are handed out, and not all that it took.
 local function recount_order(q, envelopes)

@@ -114,3 +114,13 @@ def test_workers_that_hang_are_no_reason_for_more_workers(observed: Look) -> Non
     assert (planned.replicas, planned.status["scaling"]["rule"]) == (None, "NoProgress")
     assert planned.status["scaling"]["reason"] == NO_PROGRESS_REASON
     assert "needed" not in planned.status["scaling"]
+
+
+def test_a_pause_is_no_reason_for_more_workers(observed: Look) -> None:
+    scaling = {"maxReplicas": 1, "targetAge": "10s"}
+    paused = standing_still(**HELD, paused=True)
+    look = observed(replicas=1, pods=[pod_body("a")], seen=paused, scaling=scaling)
+    before = {"type": "ScalingLimited", "status": "True", "reason": "MaxReplicas", "message": "raise it"}
+    look = replace(look, resource=replace(look.resource, status={"conditions": [before]}))
+    conditions = plan(look, Memory(), now=0.0, clock=0.0).status["conditions"]
+    assert [one["status"] for one in conditions if one["type"] == "ScalingLimited"] == ["False"]

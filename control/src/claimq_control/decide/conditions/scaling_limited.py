@@ -16,7 +16,7 @@ def scaling_limited(view: View, progress: Condition) -> Condition:
     """True while no decision can meet the target; the message has the number of workers needed.
 
     Unknown while the queue cannot be observed. At the maximum it stays True until fewer workers are wanted: a queue
-    near its limit reports it once. While workers hang, more of them are no cure: it is False.
+    near its limit reports it once. While workers hang or the queue is paused, more of them are no cure: it is False.
     """
     decision, spec = view.decision, view.observed.resource.spec
     if decision is not None and decision.rule is ScalingRule.UNKNOWN:
@@ -28,7 +28,10 @@ def scaling_limited(view: View, progress: Condition) -> Condition:
     if decision is not None and spec is not None:
         if decision.limit is not None:
             return Condition(TYPE, TRUE, decision.limit.value, _message(decision, spec.scaling))
-        if decision.replicas == spec.scaling.max_replicas and (before := _limited_before(view)) is not None:
+        is_at_most = (
+            decision.replicas == spec.scaling.max_replicas and decision.rule is not ScalingRule.PAUSED
+        )
+        if is_at_most and (before := _limited_before(view)) is not None:
             return before
     return Condition(
         TYPE, FALSE, "NotLimited", "no limit keeps the number of workers below the number needed"

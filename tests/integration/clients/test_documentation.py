@@ -17,14 +17,14 @@ from testkit.workers.client_drivers import NODE, NPM
 from testkit.workers.sidecars import Sidecar
 
 NODE_PROGRAM = """
-const claimq = require('claimq')
+IMPORT
 const work = async (text) => console.log('worked on', text)
-const main = async () => { SHOWN }
-main()
+SHOWN
 """
 GO_PROGRAM = """
 package main
-import ("context"; "fmt"; claimq "claimq.dev/go")
+import ("context"; "fmt")
+IMPORT
 func work(payload []byte) error { fmt.Println("worked on", string(payload)); return nil }
 func main() {
     ctx := context.Background()
@@ -44,7 +44,7 @@ def go(source: Path) -> Command:
 
 @pytest.mark.parametrize(
     ("language", "program", "build"),
-    [("Node.js", NODE_PROGRAM, node), ("Go; the errors", GO_PROGRAM, go)],
+    [("Node.js", NODE_PROGRAM, node), ("Go; errors", GO_PROGRAM, go)],
     ids=["node", "go"],
 )
 def test_the_loop_of_the_documentation_ends_an_item(
@@ -57,8 +57,9 @@ def test_the_loop_of_the_documentation_ends_an_item(
 ) -> None:
     page = (ROOT / "docs" / "languages.md").read_text()
     (shown,) = re.findall(rf"^In {language}.*\n\n((?:    .*\n)+)", page, re.MULTILINE)
-    source = tmp_path / ("main.go" if build is go else "main.js")
-    source.write_text(program.replace("SHOWN", textwrap.dedent(shown)))
+    first, loop = textwrap.dedent(shown).split("\n", 1)
+    source = tmp_path / ("main.go" if build is go else "main.mjs")
+    source.write_text(program.replace("IMPORT", first).replace("SHOWN", loop))
     queue.enqueue("cat.png")
     log = tmp_path / "program.log"
     started = Process(build(source), log=log, env={"CLAIMQ_SOCKET": str(sidecar.socket)})

@@ -1,6 +1,7 @@
 """The mail example: its web application, and its workers behind a sidecar and without one, which are killed."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -95,12 +96,19 @@ def accepts_connections(path: Path) -> bool:
     return False
 
 
-def test_the_web_application_enqueues_a_task_for_each_request(valkey: Server, tmp_path: Path) -> None:
-    socket = tmp_path / "web"
-    command = [sys.executable, "-m", "uvicorn", "web:web", "--uds", str(socket), "--no-access-log"]
+def test_the_web_application_of_the_page_enqueues_a_task_for_each_request(
+    valkey: Server, tmp_path: Path
+) -> None:
+    """docs/howto/fastapi.md: both of its commands run as they stand there."""
+    web_command, worker_command = re.findall(
+        r"(?m)^    (.*)", (ROOT / "docs" / "howto" / "fastapi.md").read_text()
+    )
+    socket, outbox = tmp_path / "web", tmp_path / "outbox"
+    command = [sys.executable, "-m", *web_command.split(), "--uds", str(socket), "--no-access-log"]
+    env = {"CLAIMQ_REDIS_URL": valkey.url, "MAIL_OUTBOX": str(outbox), "PYTHONPATH": str(EXAMPLE)}
     with (
         claimq.blocking.connect(settings=patient(valkey.url)) as server,
-        Process(command, log=tmp_path / "log", env={"CLAIMQ_REDIS_URL": valkey.url}, cwd=EXAMPLE) as web,
+        Process(command, log=tmp_path / "log", env=env, cwd=EXAMPLE) as web,
     ):
         eventually_sync(lambda: accepts_connections(socket))
         connection = UnixConnection(socket)
@@ -117,5 +125,10 @@ def test_the_web_application_enqueues_a_task_for_each_request(valkey: Server, tm
         assert_enqueued(
             server.queue("mail"), {"task": "send_mail", "args": ["ann@example.com", "Welcome!"], "kwargs": {}}
         )
+        command = [sys.executable, *worker_command.split()[1:]]
+        with Process(command, log=tmp_path / "worker.log", env=env, cwd=EXAMPLE) as worker:
+            eventually_sync(lambda: server.queue("mail").stats()["done"] == 1, needs=[worker])
+            assert worker.terminate() == 0
+        assert whole_lines(outbox) == [f"{item} ann@example.com: Welcome!"]
         web.terminate()
         assert "Application shutdown complete" in (tmp_path / "log").read_text()

@@ -1,6 +1,7 @@
 """`claimq doctor` on a real server."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 from claimq.policy import Policy
 from testkit.plugin import ServerFactory
 from testkit.programs.ports import free_port
+from testkit.repository.tree import ROOT
 from testkit.servers.server import DURABLE, Server
 
 Claimq = Callable[..., Any]
@@ -57,6 +59,31 @@ def test_a_server_that_evicts_and_a_paused_queue_are_problems(on: Claimq, valkey
     assert [one["check"] for one in problems] == ["settings of the server", "queue q: claims"]
     assert problems[0]["message"].startswith("EvictionPolicy: ")
     assert problems[1]["fix"] == "claimq resume q"
+
+
+def test_a_server_with_the_settings_of_the_page_on_production_has_no_problem(
+    on: Claimq, valkey: Server
+) -> None:
+    page = (ROOT / "docs" / "howto" / "production.md").read_text()
+    settings = dict(re.findall(r"`(appendonly|appendfsync|maxmemory-policy) (\S+)`", page))
+    assert "`claimq doctor`" in page
+
+    def problems() -> list[str]:
+        checks = on("doctor", "-o", "json").json["checks"]
+        settings = [one for one in checks if one["check"] == "settings of the server"]
+        return [one["message"] for one in settings if one["state"] != "ok"]
+
+    for name, value in settings.items():
+        valkey.call("CONFIG", "SET", name, value)
+    assert problems() == []
+    for name, worse in {
+        "appendonly": "no",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "allkeys-lru",
+    }.items():
+        valkey.call("CONFIG", "SET", name, worse)
+        assert len(problems()) == 1, name
+        valkey.call("CONFIG", "SET", name, settings[name])
 
 
 def test_without_a_name_the_problems_of_all_queues_are_found(on: Claimq, valkey: Server) -> None:

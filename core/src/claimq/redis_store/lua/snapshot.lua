@@ -16,7 +16,7 @@
 --   the lists of 64 clients where limits hold per client, and those of paused clients; for neighbours 64
 --   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients; while
 --   items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
--- include limits queue look keeper levels
+-- include limits queue look keeper levels hold_config
 
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
 local LONG_MS, LONG_BYTES, MOST_HOLDERS = 60000, 65536, 100
@@ -81,8 +81,8 @@ if ARGV[2] == 'workers' then
   -- include workers
   workers = workers_from(q.base, '0', '999', held_by)
 end
-local config, holds = redis.call('HMGET', q.base .. 'config', 'suspended', 'pauses', 'limits'), ''
-if config[1] == '1' or (config[2] or '') ~= '' or (config[3] or '') ~= '' then
+local config, holds = hold_config(q), ''
+if config then
   -- include paused held_back
   holds = held_back(q, held, config)
 end

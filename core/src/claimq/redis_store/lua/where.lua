@@ -6,13 +6,13 @@
 --   an item of main that is sought by 5, when it entered main (ms, or "": as its id was enqueued)
 -- Replies: {"OK", now, envelope, due (ms, or ""), items of its level that are before it (all of
 --   them for a delayed one) and how many there are, all items of main, items in progress, what holds back the
---   items as in lib/held_back.lua, the limit at which its client or key is and until when (ms; both may be
---   ""), "client" or "key", workers that were seen within 20 s, 1 if one of them waits for an item, token of
---   a claim that has the item's key (or "": it is free), id of its item if no item had over 64 KiB (or ""),
---   how many free slots are kept from its client}; {"MOVED"}: it is not within 100 places of the position, or
---   was not found by the instant
+--   items as in lib/held_back.lua ("": nothing), the limit at which its client or key is and until when (ms;
+--   both may be ""), "client" or "key", workers that were seen within 20 s, 1 if one of them waits for an
+--   item, token of a claim that has the item's key (or "": it is free), id of its item if no item had over 64
+--   KiB (or ""), how many free slots are kept from its client}; {"MOVED"}: it is not within 100 places of the
+--   position, or was not found by the instant
 -- Cost: as finding the item by its place; by an instant, that of O(log n) places
--- include limits queue id_check keeper levels client_of paused held_back
+-- include limits queue id_check keeper levels client_of hold_config
 
 local SMALL_BYTES = 65536
 local q = open(KEYS[1], {})
@@ -72,48 +72,46 @@ local function holder_of(key)
   return token, string.match(held, '^cq1[ !](%S+)') or '', #live, sum
 end
 
+local of_client = client_of(envelope)
 local meta, level = {}, nil
 if q.has_keys or q.has_levels then meta, level = meta_of() end
-local function cost_of_it()
-  -- include cost_of
-  return cost_of(envelope)
-end
-local cost = cost_of_it()
 local due = ''
 if state ~= 'main' then
-  length = redis.call('LLEN', list_of(q, client_of(envelope), level))
+  length = redis.call('LLEN', list_of(q, of_client, level))
   before, due = length, redis.call('ZSCORE', q.delayed, envelope)
 end
 local key = meta.options and meta.options.key
 local token, holder, of_key, key_cost = '', '', 0, 0
 if q.has_keys then token, holder, of_key, key_cost = holder_of(key) end
-local parts = {'queue', 'client ' .. client_of(envelope), key and 'key ' .. key}
 local held = busy_count(q)
 local function kept()
   -- include kept_from
-  return kept_from(q, client_of(envelope), held)
+  return kept_from(q, of_client, held)
 end
-local config = redis.call('HMGET', q.config, 'suspended', 'pauses', 'limits')
-local back = held_back(q, held, config, parts, cost)
 
--- The limit at which its client or its key is, until when, and "client" or "key".
-local function limit_of_part(limits)
+-- What holds back the items, with the pauses that are about this one, the limit at which its client or its
+-- key is, until when, and "client" or "key".
+local function holds(config)
+  -- include paused held_back cost_of
+  local cost = cost_of(envelope)
+  local back = held_back(q, held, config, {'queue', 'client ' .. of_client, key and 'key ' .. key}, cost)
+  if back[5] == '' then return back, '', '', '' end
   -- include start_limits client_room
-  local client, limit, at = client_of(envelope), '', ''
-  limits = in_force(q, limits)
-  if client ~= '-' then
-    local in_progress = redis.call('HMGET', q.base .. 'in_progress', client, 'cost ' .. client)
+  local limits, limit, at = in_force(q, back[5]), '', ''
+  if of_client ~= '-' then
+    local in_progress = redis.call('HMGET', q.base .. 'in_progress', of_client, 'cost ' .. of_client)
     local busy, sum = setting(in_progress[1], 0, 0, LAST_NUMBER), setting(in_progress[2], 0, 0, LAST_NUMBER)
-    limit, at = limit_at(q, limits, 'client', busy, sum, client, 0, cost)
+    limit, at = limit_at(q, limits, 'client', busy, sum, of_client, 0, cost)
   end
-  if limit ~= '' or not key then return limit, at, 'client' end
+  if limit ~= '' or not key then return back, limit, at, 'client' end
   local before_it = tonumber(due) and redis.call('ZLEXCOUNT', q.base .. 'held', '[' .. key .. ' ',
     '(' .. key .. format_text(' %016d', due)) or 0
   limit, at = limit_at(q, limits, 'key', of_key, key_cost, 'key ' .. key, before_it, cost)
-  return limit, at, 'key'
+  return back, limit, at, 'key'
 end
-local limit, limited_until, limit_of = '', '', ''
-if back[5] ~= '' then limit, limited_until, limit_of = limit_of_part(back[5]) end
+local back, limit, limited_until, limit_of = '', '', '', ''
+local config = hold_config(q)
+if config then back, limit, limited_until, limit_of = holds(config) end
 return {'OK', whole(q.now), envelope, due, before, length, count_in(q, '-') + q.client_items, held,
   back, limit, limited_until, limit_of,
   redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf'),

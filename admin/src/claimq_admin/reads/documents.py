@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from math import isfinite
@@ -32,6 +32,11 @@ from claimq_process.json_levels import levels_of
 
 Json = dict[str, Any]
 _LEVELS = 100
+
+
+def workers_of(workers: Sequence[WorkerInfo], live: Sequence[WorkerInfo]) -> list[Json]:
+    """``live``: those of the workers that have not ended (``queue_reads.live_workers``)."""
+    return [{**asdict(worker), "is_live": worker in live} for worker in workers]
 
 
 def payload_of(raw: bytes) -> Json:

@@ -210,7 +210,7 @@ async def workers(context: Context, name: str) -> None:
         workers = await workers_of(queue)
         live = live_workers(workers, (await queue.snapshot()).now)
     context.answers.give_table(
-        {"queue": name, "workers": [{**asdict(worker), "is_live": worker in live} for worker in workers]},
+        {"queue": name, "workers": documents.workers_of(workers, live)},
         ["worker", ">busy", "last seen", "state"],
         [
             [

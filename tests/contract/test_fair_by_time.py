@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from claimq import Claim, NewItem, ReliableQueue
+from claimq import Claim, NewItem, ReliableQueue, Verdict
 from claimq.internals.next_claims import next_claims
 from testkit.queues.frozen_clock import FrozenClock
 from testkit.queues.looking import texts
@@ -286,6 +286,22 @@ async def test_a_share_that_another_client_has_changed_counts_as_none(server: Se
         await queue.done(claims)
         assert all(0 <= number < 2**52 for number in share(server, "ann").values())
         await queue.flush()
+
+
+@pytest.mark.parametrize(
+    "rest", ["", " ann", " ann x bob 1", "-9-9", "nan", "inf", "0x", "99999999 ann 1 bob 1", "\0" * 40]
+)
+async def test_clients_of_a_claim_that_another_program_has_written_end_with_it(
+    server: Server, queue: Queue, rest: str
+) -> None:
+    await fill(queue, "ann", "bob")
+    for width in "0359":
+        claims = await queue.claim(2, wait=0)
+        first, _, nonce = claims[0].token.rpartition("/")[2].partition(".")
+        server.call("HSET", "cq:{q}:turns", nonce, f"{first} 2 {width}\n{rest}")
+        for claim in claims:
+            assert [outcome.verdict for outcome in await queue.done(claim)] == [Verdict.DONE]
+    assert len(await queue.claim(20, wait=0)) == 12
 
 
 async def test_a_claim_corrects_the_tags_of_few_clients_that_owe_time(queue: ReliableQueue) -> None:

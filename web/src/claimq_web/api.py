@@ -18,7 +18,7 @@ from claimq.model import State
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import waits_text
-from claimq_admin.reads.queue_reads import items_within_bytes, live_workers, status_of, workers_of
+from claimq_admin.reads.queue_reads import items_within_bytes, status_of, workers_and_live
 from claimq_admin.selection.selected_items import SelectedItems
 from claimq_web.changes.runs import Run
 from claimq_web.queues.queues import Json
@@ -38,9 +38,7 @@ async def _status(queue: claimq.ReliableQueue, *_: object) -> Json:
 
 
 async def _workers(queue: claimq.ReliableQueue, *_: object) -> Json:
-    workers = await workers_of(queue)
-    live = live_workers(workers, (await queue.snapshot()).now)
-    return {"workers": documents.workers_of(workers, live)}
+    return {"workers": documents.workers_of(*await workers_and_live(queue))}
 
 
 async def _clients(queue: claimq.ReliableQueue, *_: object) -> Json:

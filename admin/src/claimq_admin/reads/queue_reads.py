@@ -60,6 +60,12 @@ def live_workers(workers: list[WorkerInfo], now: float) -> list[WorkerInfo]:
     return [worker for worker in workers if worker.busy or worker.last_seen_at > now - LIVE_SECONDS]
 
 
+async def workers_and_live(queue: claimq.ReliableQueue) -> tuple[list[WorkerInfo], list[WorkerInfo]]:
+    """The workers of :func:`workers_of`, and those of them that have not ended."""
+    workers = await workers_of(queue)
+    return workers, live_workers(workers, (await queue.snapshot()).now)
+
+
 def attention(snapshot: Snapshot, command: Callable[[str], str]) -> str:
     """What a user should know about a queue beside its numbers, as a sentence; empty if there is nothing.
     ``command``: makes the user's command of a verb, such as ``resume``."""

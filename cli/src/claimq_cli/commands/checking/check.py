@@ -68,8 +68,7 @@ async def check(context: Context, /, name: str, **limits: float | None) -> int:
 
     The output is one line, `RESULT - text | performance data`, and the exit code is that of a plugin of
     Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (no such queue, server out of reach, wrong options).
-    People use `claimq doctor`.
-    A queue that makes no progress is CRITICAL.
+    People use `claimq doctor`. A queue that makes no progress is CRITICAL.
 
     \b
     claimq check thumbnails --warn-length 1000 --crit-length 10000 --warn-age 1m --crit-age 10m

@@ -13,7 +13,7 @@ from claimq.waiting.texts import pause_text
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import needs_attention
-from claimq_admin.reads.queue_reads import attention, has_problem, live_workers, local_conditions, workers_of
+from claimq_admin.reads.queue_reads import attention, has_problem, local_conditions, workers_and_live
 from claimq_admin.similar_names import in_order
 from claimq_admin.text import age, count, instant, reasons_text, workers_text
 from claimq_cli.commands.options.context import Context, with_context
@@ -207,8 +207,7 @@ async def workers(context: Context, name: str) -> None:
     With -o json: `{"queue", "workers": [{"worker", "busy", "last_seen_at", "is_live"}]}`.
     """
     async with context.queue(name) as queue:
-        workers = await workers_of(queue)
-        live = live_workers(workers, (await queue.snapshot()).now)
+        workers, live = await workers_and_live(queue)
     context.answers.give_table(
         {"queue": name, "workers": documents.workers_of(workers, live)},
         ["worker", ">busy", "last seen", "state"],

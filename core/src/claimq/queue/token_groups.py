@@ -13,7 +13,7 @@ from claimq.tokens import common_worker, make_token, worker_of
 BATCH = 1000
 """Items or claims that one script call may handle, so that none blocks the server for long."""
 MOVES = 100
-"""Items that one script call moves to another state at most (CALL_MOVES in ``lua/lib/queue.lua``)."""
+"""Items that one script call moves to another state at most (CALL_MOVES in ``lua/lib/limits.lua``)."""
 
 _EXAMPLE = make_token("worker-1", 1795232291850000, "q3Zt-9aB")
 

@@ -40,9 +40,9 @@ def with_inner(text: str) -> str:
 
 def test_an_include_stands_for_the_text_of_its_parts() -> None:
     lines = own_text("withdraw").splitlines(keepends=True)
-    assert "-- include limits queue call\n" in lines
-    at = lines.index("-- include limits queue call\n")
-    lines[at] = part("limits") + part("queue") + part("call")
+    assert "-- include limits numbers clock queue call\n" in lines
+    at = lines.index("-- include limits numbers clock queue call\n")
+    lines[at] = "".join(map(part, ("limits", "numbers", "clock", "queue", "call")))
     assert script("withdraw").text == "".join(lines)
 
 

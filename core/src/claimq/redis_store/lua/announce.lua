@@ -7,7 +7,7 @@
 -- Replies: {"OK", 1 if the server has the subscription}; without it nothing is noted. Sending it again is
 --   harmless by nature.
 -- Cost: O(log processes)
--- include limits queue types touch channel
+-- include limits numbers clock queue types touch channel
 
 local q = open(KEYS[1], {'HSET', 'ZADD', 'ZREM'})
 local instance, worker = ARGV[1], ARGV[2]

@@ -24,7 +24,7 @@
 --   knows is lost, and with it what withdrew this call; nothing is claimed. A caller that still waits for the
 --   reply makes a new call with this incarnation. {"STALE"}; errors: NOPERM, WRONGTYPE
 -- Cost: O(COUNT log busy), whatever waits
--- include limits queue counts count_and_slots touch expired call paused before_claim
+-- include limits numbers clock queue counts count_and_slots touch expired call paused before_claim
 
 local q = open(KEYS[1], {'HSET', 'ZADD'})
 local worker, nonce = ARGV[4], ARGV[6]

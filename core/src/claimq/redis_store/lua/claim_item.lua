@@ -11,9 +11,10 @@
 --   list. With MOVED and FAR nothing is written.
 -- Cost: finding and removing it from its list: O(places to the nearer end), at most 100,000; O(log delayed)
 --   in delayed
--- include limits queue types sizes slices read_within read_oldest id_check keeper touch close wake expired
--- include call stored delay weigh_out leave_delayed levels oldest forget read_waiting tags lengths
--- include settle_client write_keys client_of place_of paused before_claim lease found_near
+-- include limits numbers clock queue has_key_limits types sizes slices read_within read_oldest id_check
+-- include keeper touch close wake expired call stored delay weigh_out leave_delayed levels oldest forget
+-- include read_waiting tags lengths settle_client write_keys client_of place_of paused before_claim lease
+-- include found_near
 
 local FAR = 100000
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'PEXPIRE', 'ZADD',

@@ -6,9 +6,9 @@
 --   comes alone, also if it has no items
 -- Replies: {number of items without a client, client or "-", number of its items, ...}
 -- Cost: O(clients skipped and returned)
--- include limits queue counts levels
+-- include limits numbers clock look counts levels
 
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local skip, count, reply = tonumber(ARGV[1]), count_of(ARGV[2], 1), {count_in(q, '-')}
 local names = ARGV[3] and {ARGV[3]}
   or redis.call('ZRANGE', q.clients, whole(skip), whole(skip + count - 1), 'REV')

@@ -9,7 +9,7 @@
 --   `count` without the field `age` that it needs; {"MANY", limits}: it would have more than 8 limits with
 --   the temporary ones; with these nothing was set
 -- Cost: O(fields); the first bound on the bytes that wait reads the sample of lib/set_bound.lua
--- include limits queue counts
+-- include limits numbers clock queue counts
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HSET'})
 if #ARGV % 2 == 1 then error({err = 'ERR give fields and values'}) end

@@ -9,7 +9,7 @@
 -- Cost: O(workers + clients + items in busy and failed). It leaves out more than 10,000 clients, and a
 --   worker's or all failed items beyond 5,000, and looks at the first 1,000 workers and places of failed
 --   items.
--- include limits queue keeper levels tags claim_calls client_of
+-- include limits numbers clock queue keeper levels tags claim_calls client_of
 
 local MOST, MOST_ITEMS, MOST_CLIENTS, SHOWN = 1000, 5000, 10000, 10
 local q, reply, shown, looked = open(KEYS[1], {}), {}, {}, 0

@@ -8,7 +8,7 @@
 --   1 if another call is needed: until then the policy and the counters stay. {"HELD" or "OTHER", "MAIN BUSY
 --   DELAYED FAILED 0"}: how many there are; nothing has changed. {"STALE"}
 -- Cost: as flush
--- include limits queue types keeper touch close call levels flush
+-- include limits numbers clock queue types keeper touch close call levels flush
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'PEXPIRE', 'UNLINK', 'ZREM'})
 local again = kept_reply(q)

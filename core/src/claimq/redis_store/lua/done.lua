@@ -7,8 +7,8 @@
 --   "|replicated:N" or "|fsynced:N" if the caller must wait for that; {"STALE"}. If all are lost nothing is
 --   written.
 -- Cost: O(claims log busy); at most 8 MiB of items, or the item that reaches that
--- include limits queue types counts touch close wake call durability claims longest end_turns end_held
--- include verdicts free_keys
+-- include limits numbers clock queue types counts touch close wake call durability claims longest end_turns
+-- include end_held verdicts free_keys
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZREM'})
 local again = kept_reply(q)

@@ -9,9 +9,9 @@
 --   done reply. COUNT is 0 if nothing waits, the queue is paused, a verdict is "later", or claim would reply
 --   AGAIN. {"LOST", incarnation} as for claim: no claim has ended. {"STALE"}; errors: NOPERM, WRONGTYPE.
 -- Cost: as done and claim together
--- include limits queue types counts count_and_slots sizes slices keeper touch close wake expired call
--- include durability stored delay levels claims longest end_turns end_held verdicts free_keys write_keys
--- include paused before_claim lease weigh_out take
+-- include limits numbers clock queue types counts count_and_slots sizes slices keeper touch close wake
+-- include expired call durability stored delay levels claims longest end_turns end_held verdicts free_keys
+-- include write_keys paused before_claim lease weigh_out take
 
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
   'ZADD', 'ZREM'})

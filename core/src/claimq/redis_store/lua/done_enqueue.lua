@@ -9,8 +9,8 @@
 --   WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(claims log busy + items); at most 8 MiB of claimed items, or the item that reaches that, and 250
 --   groups of followers, or all of one claim
--- include limits queue types counts sizes slices touch close wake call durability levels tags entry_tags
--- include lengths main claims find_held end_turns end_claims longest verdicts free_keys enqueue
+-- include limits numbers clock queue types counts sizes slices touch close wake call durability levels tags
+-- include entry_tags lengths main claims find_held end_turns end_claims longest verdicts free_keys enqueue
 
 local FOLLOWER_GROUPS = 250
 

@@ -9,9 +9,9 @@
 --   are removed before it; MORE is 1 if that call may find more; a page ends after 2 MiB), then FAILED_AT,
 --   FIELD, ENVELOPE of each that is chosen}
 -- Cost: O(log failed + chunk)
--- include limits queue counts sizes stored envelope failed
+-- include limits numbers clock look counts sizes stored envelope failed
 
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local until_ms = math.min(tonumber(ARGV[1]) or q.now, q.now - tonumber(ARGV[2]))
 local least, from, skip, reply, chosen, looked = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), {''}, 0, 0
 local stored, chunk = q.base .. 'failed:items', count_of(ARGV[6], 1)

@@ -4,9 +4,9 @@
 -- ARGV: none
 -- Replies: {number of failed items, REASON, COUNT, ...}; lib/reasons.lua says what a reason is
 -- Cost: O(reasons), at most 201 of them
--- include limits queue
+-- include limits numbers clock look
 
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local reply = {redis.call('ZCARD', q.base .. 'failed')}
 local reasons = redis.call('HGETALL', q.base .. 'failed:reasons')
 for i = 1, #reasons, 2 do

@@ -8,9 +8,10 @@
 --   {"NEXT", clients that are done, skip in the one after them}: it stops after 2 MiB. Busy and delayed are
 --   searched like the items of one client.
 -- Cost: O(count + clients), and finding them in a list of main, which counts as bytes of the 2 MiB
--- include limits queue counts sizes read_within read_oldest id_check keeper levels unknown read_waiting
+-- include limits numbers clock look counts sizes read_within read_oldest id_check keeper levels unknown
+-- include read_waiting
 
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local id, state, skip, count = ARGV[1], ARGV[2], tonumber(ARGV[3]), count_of(ARGV[4], 1)
 local is_it, clients = new_id_check(id), {unpack(ARGV, 5)}
 if state == 'busy' then

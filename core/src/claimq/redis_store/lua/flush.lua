@@ -7,7 +7,7 @@
 --   1 if another call is needed; {"STALE"}
 -- Cost: at most 1,000 claims, 500 clients and 8 MiB that the server frees at once; it frees the rest in the
 --   background
--- include limits queue types keeper touch close call levels flush unknown
+-- include limits numbers clock queue types keeper touch close call levels flush unknown
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'PEXPIRE', 'UNLINK', 'ZREM'})
 local again = kept_reply(q)

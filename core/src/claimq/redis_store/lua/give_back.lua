@@ -11,9 +11,9 @@
 --   another call) for each claim; {"STALE"}. If all are lost nothing is written.
 -- Cost: O(claims log n), at most 100 items or 2 MiB (1 MiB to delayed); for the head also reading up to 1,000
 --   items (2 MiB) that were given back before
--- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
--- include levels oldest enter_level tags entry_tags lengths main expect_entry claims find_held end_turns
--- include end_claims longest removed shape reasons put_failed place_of head free_keys settle
+-- include limits numbers clock queue types counts sizes check_text slices touch close wake call stored delay
+-- include envelope levels oldest enter_level tags entry_tags lengths main expect_entry claims find_held
+-- include end_turns end_claims longest removed shape reasons put_failed place_of head free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
 local again = kept_reply(q)

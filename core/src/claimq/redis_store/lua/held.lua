@@ -5,10 +5,10 @@
 -- Replies: {cursor ("0": no more), token...}
 -- Cost: O(tokens): all of them if the worker holds at most 5,000; else about 1,000, or 2 MiB of their items
 --   where HSCAN reads them too
--- include limits queue sizes scan
+-- include limits numbers clock look sizes scan
 
 local ALL_AT_ONCE = 5000
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local busy = q.base .. 'busy:' .. ARGV[1]
 local reply = {'0'}
 local function add(token) reply[#reply + 1] = token end

@@ -6,10 +6,10 @@
 -- Replies: {0|1 whether another call may find more, 1 and 2 of that call, then for each: token, end of the
 --   lease in ms, envelope or outline, when it was claimed in ms}
 -- Cost: O(count log busy + tokens of the calls, ended or not: at most 2,000); ends after 2 MiB
--- include limits queue counts sizes outline
+-- include limits numbers clock look counts sizes outline
 
 local CALLS, TOKENS = 1000, 2000
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local rank, skip, count = tonumber(ARGV[1]), tonumber(ARGV[2]), count_of(ARGV[3], 1)
 local outline, reply, held, looked = new_outline(ARGV[4], ARGV[5]), {1, '', ''}, {}, 0
 local calls = redis.call('ZRANGE', q.base .. 'claims', whole(rank), whole(rank + CALLS - 1), 'WITHSCORES')

@@ -9,7 +9,7 @@
 --   changed. The owner is "CLUSTER NAMESPACE NAME UID NUMBER"; the number grows with each change of owner, so
 --   a permission to take over holds once.
 -- Cost: O(1)
--- include limits queue
+-- include limits numbers clock queue
 
 local q = open(KEYS[1], {'HSET'})
 local known = redis.call('HGET', q.config, 'owner')

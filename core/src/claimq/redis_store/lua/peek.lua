@@ -8,9 +8,10 @@
 --   outlines}
 -- Cost: O(count), and O(skip) among many clients. Ends after 2 MiB, to which finding items in their lists
 --   adds.
--- include limits queue counts sizes read_within read_oldest keeper levels unknown read_waiting outline
+-- include limits numbers clock look counts sizes read_within read_oldest keeper levels unknown read_waiting
+-- include outline
 
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local skip, count, outline = tonumber(ARGV[1]), count_of(ARGV[2], 1), new_outline(ARGV[3], ARGV[4])
 local ring_size, reply = redis.call('ZCARD', q.clients), {1}
 if ARGV[5] or ring_size == 0 then

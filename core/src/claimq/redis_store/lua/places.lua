@@ -7,9 +7,10 @@
 -- Replies: {0|1 whether it stopped at 2 MiB, for each client a list of envelopes or outlines: as many as
 --   there are}; the clients behind the one where it stopped are missing
 -- Cost: O(clients + items), and finding the items in their lists, which counts as bytes of the 2 MiB
--- include limits queue counts sizes read_within read_oldest keeper levels unknown read_waiting outline
+-- include limits numbers clock look counts sizes read_within read_oldest keeper levels unknown read_waiting
+-- include outline
 
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local outline, total, reply = new_outline(ARGV[1], ARGV[2]), 0, {0}
 local largest = {[true] = largest_in(q, '-'), [false] = largest_in(q, '')}
 for at = 3, #ARGV, 3 do

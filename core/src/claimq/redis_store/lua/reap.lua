@@ -9,9 +9,10 @@
 --   is more)
 -- Replies: {"OK", now, due, orphans, more 0|1, then TOKEN, ID, VERDICT for each expired claim}
 -- Cost: O(limit log n + claims of the workers of up to 100 processes that are gone, 5,000 at most)
--- include limits queue types counts sizes slices touch close wake expired stored delay weigh_out
--- include leave_delayed envelope levels oldest enter_level tags entry_tags lengths main expect_entry
--- include end_turns end_claims removed shape reasons put_failed place_of head free_keys settle paused
+-- include limits numbers clock queue has_key_limits types counts sizes slices touch close wake expired stored
+-- include delay weigh_out leave_delayed envelope levels oldest enter_level tags entry_tags lengths main
+-- include expect_entry end_turns end_claims removed shape reasons put_failed place_of head free_keys settle
+-- include paused
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local limit = math.min(count_of(ARGV[1], 1), CALL_MOVES)

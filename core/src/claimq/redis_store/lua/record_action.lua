@@ -7,7 +7,7 @@
 --   newest left. `added` keeps the last 1,000. `audit` keeps the last 1,000, and those of the last 30 days up
 --   to 10,000: what is added pushes out nothing that was removed or changed.
 -- Cost: O(1)
--- include limits queue types call
+-- include limits numbers clock queue types call
 
 local ENTRIES, MOST_ENTRIES, AUDIT_BYTES, KEPT_MS = 1000, 10000, 4096, 2592000000  -- 30 days
 local q = open(KEYS[1], {'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE'})

@@ -8,9 +8,9 @@
 --   LOOKED_AT: how many tokens were looked at, the last ones of an interrupted worker and the first ones of a
 --   crashed one; there was no room for the others
 -- Cost: O(tokens log n); for the head also reading up to 1,000 items (2 MiB) that were given back before
--- include limits queue types counts sizes check_text slices touch close wake call stored delay envelope
--- include levels oldest enter_level tags entry_tags lengths main expect_entry end_turns end_claims removed
--- include shape reasons put_failed place_of head free_keys settle
+-- include limits numbers clock queue types counts sizes check_text slices touch close wake call stored delay
+-- include envelope levels oldest enter_level tags entry_tags lengths main expect_entry end_turns end_claims
+-- include removed shape reasons put_failed place_of head free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPUSH', 'ZADD', 'ZREM'})
 local again = kept_reply(q)

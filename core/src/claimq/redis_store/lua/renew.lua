@@ -5,7 +5,7 @@
 -- Replies: {"OK", "LEASE_END VERDICT..."}: renewed or lost for each claim. Sending it again is harmless by
 --   nature.
 -- Cost: O(claims log busy)
--- include limits queue types counts slices touch close claims find_held
+-- include limits numbers clock queue types counts slices touch close claims find_held
 
 local q = open(KEYS[1], {'HINCRBY', 'HSET', 'ZADD'})
 local groups = read_claims(q, 1)

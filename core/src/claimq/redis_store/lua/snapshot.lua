@@ -16,11 +16,13 @@
 --   the lists of 64 clients where limits hold per client, and those of paused clients; for neighbours 64
 --   items in progress, 2 MiB of them and the one that reaches that, and the scores of 128 clients; while
 --   items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
--- include limits queue look keeper levels hold_config
+-- include limits numbers clock look has_key_limits keeper levels hold_config
 
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
 local LONG_MS, LONG_BYTES, MOST_HOLDERS = 60000, 65536, 100
-local q, stats, last_claim = look_at(KEYS[1])
+local stored, stats = redis.call('HGETALL', string.sub(KEYS[1], 1, -5) .. 'stats'), {}
+for i = 1, #stored, 2 do stats[stored[i]] = stored[i + 1] end
+local q = look_at(KEYS[1], stats)
 local held, in_progress = busy_count(q), ''
 if (ARGV[2] == 'neighbours' or ARGV[2] == 'alone') and held > 0 and q.client_items > 0 then
   -- include sizes stored oldest neighbours
@@ -32,11 +34,13 @@ if ARGV[2] == 'alone' then return {q.now, held, in_progress} end
 local function first_score(key, size)
   return size > 0 and redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] or ''
 end
-local in_main, since = count_in(q, '-'), first_score(q.heads, q.client_items)
+local in_main, since = count_in(q, '-'), first_score(q.base .. 'heads', q.client_items)
 if in_main > 0 then
-  -- include sizes stored oldest
-  local oldest = enqueued_at(oldest_of(q, '-') or '')
-  if oldest and (since == '' or tonumber(oldest) < tonumber(since)) then since = oldest end
+  -- include stored
+  for _, list in ipairs(lists_of(q, '-')) do
+    local at = enqueued_at(redis.call('LINDEX', list, '-1') or '')
+    if at and (since == '' or tonumber(at) < tonumber(since)) then since = at end
+  end
 end
 local busy_since, oldest_claim, oldest_item, holders, workers, held_by = '', '', '', '', '', nil
 if held > 0 then
@@ -50,7 +54,7 @@ if held > 0 then
     oldest_item = string.match(envelope or '', '^cq1[ !](%S+)') or ''
   end
   -- While items wait and none was claimed for long, all workers that have items have had them for as long.
-  if in_main + q.client_items > 0 and q.now - last_claim / 1000 > LONG_MS then
+  if in_main + q.client_items > 0 and q.now - number_in(stats.number, 0, LAST_NUMBER) / 1000 > LONG_MS then
     holders = {}
     for _, name in ipairs(redis.call('ZRANGE', q.base .. 'workers', '0', '999')) do
       if #holders < MOST_HOLDERS and redis.call('HLEN', q.base .. 'busy:' .. name) > 0 then
@@ -88,4 +92,4 @@ if config then
 end
 return {q.now, in_main + q.client_items, held, delayed_count, failed_count, since, busy_since, failed, due,
   holds, soon, oldest_claim, oldest_item, for_keys, in_progress, holders, workers,
-  table.concat(stats, '\0')}
+  table.concat(stored, '\0')}

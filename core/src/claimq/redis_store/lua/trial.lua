@@ -6,7 +6,7 @@
 -- Replies: {"OK"}; {"UNKNOWN", COMMAND...}: the server does not know these commands; errors: NOPERM,
 --   WRONGTYPE
 -- Cost: O(1)
--- include limits queue
+-- include limits numbers clock queue
 
 local base, unknown, probes = string.sub(KEYS[1], 1, -5), {}, {}
 for _, write in ipairs({

@@ -12,10 +12,10 @@
 --   KiB (or ""), how many free slots are kept from its client}; {"MOVED"}: it is not within 100 places of the
 --   position, or was not found by the instant
 -- Cost: as finding the item by its place; by an instant, that of O(log n) places
--- include limits queue id_check keeper levels client_of hold_config
+-- include limits numbers clock look id_check keeper levels client_of hold_config
 
 local SMALL_BYTES = 65536
-local q = open(KEYS[1], {})
+local q = look_at(KEYS[1])
 local state, client = ARGV[2], ARGV[3]
 
 -- The item of main that entered it at this instant, its place in its list, and the length of that. Without an
@@ -25,7 +25,7 @@ local function sought(id, at)
   local ids, later = q.base .. 'ids', nil
   local score = redis.call('ZSCORE', ids, id)
   if score then
-    local window = setting(redis.call('HGET', q.config, 'id_window_ms'), 3600000, 1000, 31622400000)
+    local window = setting(redis.call('HGET', q.base .. 'config', 'id_window_ms'), 3600000, 1000, 31622400000)
     local enqueued = score + 1 - window  -- and the place in the call
     if not at or at == math.floor(enqueued) then
       at, later = enqueued, redis.call('ZCOUNT', ids, '(' .. score, '+inf')
@@ -114,6 +114,6 @@ local config = hold_config(q)
 if config then back, limit, limited_until, limit_of = holds(config) end
 return {'OK', whole(q.now), envelope, due, before, length, count_in(q, '-') + q.client_items, held,
   back, limit, limited_until, limit_of,
-  redis.call('ZCOUNT', q.workers, whole(q.now - 20000), '+inf'),
+  redis.call('ZCOUNT', q.base .. 'workers', whole(q.now - 20000), '+inf'),
   redis.call('LLEN', q.base .. 'wake') == 0 and 1 or 0, token, holder,
   q.stored_reserve and kept() or 0}

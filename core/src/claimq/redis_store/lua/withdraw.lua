@@ -5,7 +5,7 @@
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 number of the call to withdraw
 -- Replies: {"OK", the reply of that call, or "" if it has not run}, {"STALE"}
 -- Cost: O(1)
--- include limits queue call
+-- include limits numbers clock queue call
 
 local q = open(KEYS[1], {'HSET', 'PEXPIRE'})
 local again = kept_reply(q)

@@ -2,7 +2,7 @@
 -- only.
 local function kept_from(q, name, held)
   -- include share_numbers reserve
-  local config = redis.call('HMGET', q.config, 'fairness_by', 'fairness_reserve')
+  local config = redis.call('HMGET', q.base .. 'config', 'fairness_by', 'fairness_reserve')
   local reserve = read_reserve(q)
   local free, kept = reserve.slots - held, kept_slots(reserve.slots, setting(config[2], 0.1, 0, 0.5))
   if config[1] == 'count' or not is_kept(q, reserve.quiet_at) or free < 1 or free > kept then return 0 end

@@ -49,7 +49,7 @@ local function neighbours(q, held)
   read_last(q)
   local waiting, reply = turns(q), {0}
   local tags = redis.call('ZMSCORE', q.clients, unpack(names))
-  local heads = redis.call('ZMSCORE', q.heads, unpack(names))
+  local heads = redis.call('ZMSCORE', q.base .. 'heads', unpack(names))
   for i, name in ipairs(names) do
     local has_turn, since = tags[i] and tonumber(tags[i]) < PARKED, heads[i]
     if name == '-' then

@@ -1,10 +1,6 @@
 -- A queue opened by one of its keys: its names, the server's clock, its sequence number. Reads only.
 
--- What a script stores or sends is text. A number that it passes on is written by the server, as 1e+8 by
--- Redis 7.2.4, and Lua prints a number with a loss of digits from 1e14 on; such a text in a field or an index
--- is refused later. So whole() writes every number, and fraction() a score that has a fraction.
-local format_text = string.format
-local function whole(number) return format_text('%d', number) end
+-- Writes a score that has a fraction (lib/numbers.lua).
 local function fraction(number) return format_text('%.17g', number) end
 
 -- Refuses the call of a user who may not run a command on the keys of the queue. The probe is about the
@@ -23,22 +19,8 @@ local function check_writes(base, commands)
   for i = 1, #commands do check_permission(base, commands[i], base, base) end
 end
 
--- A number of the config, which any client may have set: the default if it is none, and within its bounds
--- (claimq/policy.py has the same).
-local function setting(text, default, least, most)
-  local value = tonumber(text)
-  if not value or value ~= value then return default end
-  return math.max(least, math.min(value, most))
-end
 local LONGEST_LEASE_MS = 604800000
 local function lease_ms(text) return math.floor(setting(text, 30000, 1, LONGEST_LEASE_MS)) end
-
--- A number of stats, which any client may have set: 0 if it is out of these bounds. Most are 0, which takes
--- no conversion.
-local function number_in(text, least, most)
-  local number = text and text ~= '0' and tonumber(text)
-  return number and number >= least and number <= most and number or 0
-end
 
 -- The record q: one queue, in one call, with all of its fields (tests/arch/test_queue_record.py).
 local function new_queue(main_key, base)
@@ -103,7 +85,7 @@ local function new_queue(main_key, base)
     -- Fields that a call sets as it goes, and the files that set them:
     -- grace_from, grace_until: a new period of grace, in ms (lib/queue)
     -- server_since: since when another server process serves the queue, in ms (lib/queue)
-    -- stepped: whether the fields of the clock are written (lib/queue)
+    -- stepped: whether the fields of the clock are written (lib/clock, lib/queue)
     -- new_incarnation: name of the queue's data, where it changes (lib/queue, lib/lease)
     -- incarnation: name of the data on this server process; "" before a claim (lib/before_claim, lib/lease)
     -- calls, refreshed: key of the kept replies (hash), when its expiry was put off last, as text (lib/call)
@@ -177,31 +159,10 @@ local function new_queue(main_key, base)
   }
 end
 
--- Whether limits per key hold, or have held: `limits` of the policy may have some.
-local function has_key_limits(q, limits)
-  return q.has_keys and (q.has_keys ~= '1' or limits and string.find(limits, ' key ', 1, true))
-end
-
--- The share of each second by which an offset shrinks, until it is 0 (docs/decisions/clock-and-ages.md).
-local SLEW = 0.1
 -- No call touched the queue for longer: the server was down, or its clock was stepped.
 local GAP_MS = 5000
 -- The longest period of grace.
 local GRACE_MS = 10000
-
--- Sets the queue's clock from the server's, which q.now has.
-local function read_clock(q)
-  q.now = q.now + q.offset
-  -- The queue's clock is ahead of the server's: it loses that slowly.
-  if q.offset > 0 and q.seen_at > 0 and q.now > q.seen_at then
-    local slewed = math.min(q.offset, math.floor((q.now - q.seen_at) * SLEW))
-    q.offset, q.now = q.offset - slewed, q.now - slewed
-  end
-  -- The clock went back: go on from the last instant seen, so that no lease lasts longer.
-  if q.now < q.seen_at then
-    q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true
-  end
-end
 
 -- Opens a queue by its main key for a script that writes with these commands.
 local function open(main_key, writes)

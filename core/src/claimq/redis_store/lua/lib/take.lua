@@ -317,6 +317,7 @@ end
 
 -- Takes items from main, unless the queue is paused, and notes that the worker was seen.
 local function take_for(q, c, count)
+  -- include has_key_limits
   q.first = next_number(q)
   q.last = q.first + count - 1
   if q.has_keys then has_room(q, CALL_BYTES / 2) end  -- an item that is held takes twice as long

@@ -6,5 +6,6 @@ local function expect_hash(key) redis.call('HLEN', key) end
 
 -- Those of limits per key, where some hold.
 local function expect_key_limits(q, limits)
+  -- include has_key_limits
   if has_key_limits(q, limits) then expect_zset(q.base .. 'limited'); expect_hash(q.base .. 'starts') end
 end

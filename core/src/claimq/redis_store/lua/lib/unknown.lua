@@ -5,11 +5,13 @@
 local function unknown_in_main(q)
   local failed = redis.pcall('ZCARD', q.base .. 'failed')
   if type(failed) == 'table' then return nil end  -- claims go on there
-  local totals, held = q.totals, busy_count(q) + redis.call('ZCARD', q.delayed) + failed
-  local counts = redis.call('HMGET', q.stats, 'adopted', 'dropped', 'failed_removed', 'flushed')
-  local removed = totals.done + (tonumber(counts[2]) or 0) + (tonumber(counts[3])
-    or 0) + (tonumber(counts[4]) or 0)
-  return count_in(q, '-') + q.client_items - (totals.enqueued + (tonumber(counts[1]) or 0) - removed - held)
+  local counts = redis.call('HMGET', q.base .. 'stats', 'enqueued', 'adopted', 'done', 'dropped',
+    'failed_removed', 'flushed')
+  local entered, left = 0, 0
+  for i = 1, 2 do entered = entered + (tonumber(counts[i]) or 0) end
+  for i = 3, 6 do left = left + (tonumber(counts[i]) or 0) end
+  local held = busy_count(q) + redis.call('ZCARD', q.delayed) + failed
+  return count_in(q, '-') + q.client_items - (entered - left - held)
 end
 
 -- A size that no item of a list of main exceeds; nil if there may be bare payloads.

@@ -164,7 +164,7 @@ async def test_a_sweep_of_large_items_is_bounded_and_says_that_there_is_more(lar
 
 async def test_failed_large_items_are_sent_back_and_removed_page_by_page(large: ReliableQueue) -> None:
     await large.fail(await claim_all(large), "no", permanent=True)
-    _, words = await call(large, "requeue_failed", "", "", 0, "", "-inf", 0, 1000)
+    _, words = await call(large, "requeue_failed", "", 0, "", "-inf", 0, 1000)
     assert (words.split()[0], words.split()[5]) == (b"4", b"1")
     assert await large.requeue_failed() == COUNT - MOST
     await large.fail(await claim_all(large), "no", permanent=True)
@@ -216,7 +216,7 @@ async def test_releases_and_sweeps_move_a_bounded_number_in_a_call(queue: Reliab
 async def test_calls_on_failed_items_move_a_bounded_number(queue: ReliableQueue) -> None:
     await queue.enqueue_many(["x"] * 500)
     await queue.fail(await queue.claim(500, wait=0), "no", permanent=True)
-    _, words = await call(queue, "requeue_failed", "", "", 0, "", "-inf", 0, 1000)
+    _, words = await call(queue, "requeue_failed", "", 0, "", "-inf", 0, 1000)
     assert words.split()[0] == str(MOVES).encode()
     await queue.fail(await queue.claim(500, wait=0), "no", permanent=True)
     reply = await call(queue, "remove_failed", "", 0, 0, "-inf", 0, 1000, 0, 0, "policy")
@@ -275,7 +275,7 @@ async def test_a_call_reads_a_bounded_number_of_bytes_of_headers(queue: Reliable
     assert int(reply.split()[3]) <= MOST_HEADERS
     await queue.fail(claims, "\x01" * 1000, detail="\x02" * 2000, permanent=True)
     assert int((await run(queue, "failed_page", "", 0, 0, "-inf", 0, 1000))[0].split()[0]) <= MOST_HEADERS
-    _, words = await call(queue, "requeue_failed", "", "", 0, "", "-inf", 0, 1000)
+    _, words = await call(queue, "requeue_failed", "", 0, "", "-inf", 0, 1000)
     assert int(words.split()[0]) <= MOST_HEADERS
 
 
@@ -334,7 +334,8 @@ WRONG: dict[str, tuple[bool, list[Any]]] = {
     "repair": (False, [MANY]),
     "explain": (False, ["w1", "cause", 1000, MANY, "inf", 0]),
     "recount": (False, ["w1", "cause", 1000, MANY, 0]),
-    "requeue_failed": (True, ["", "", 0, "", "-inf", 0, MANY]),
+    "requeue_failed": (True, ["", 0, "", "-inf", 0, MANY]),
+    "requeue_failed by name": (True, ["", 0, "", "-inf", 0, 1, *map(str, range(MANY))]),
     "remove_failed": (True, ["", 0, 0, "-inf", 0, MANY, 0, 0, ""]),
     "remove_failed by name": (True, ["", 0, 0, "-inf", 0, 1, 0, 0, "", *map(str, range(MANY))]),
     "failed_page": (False, ["", 0, 0, "-inf", 0, MANY]),

@@ -11,9 +11,10 @@ import pytest
 import claimq
 from claimq import ReadBounds, ReadTooLarge, RedisSettings, ReliableQueue
 from claimq.errors import ClaimqError
+from claimq.internals.chosen_failed import chosen_failed
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from claimq.model import Reason, State
+from claimq.model import Item, Located, Reason, State
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.tokens import make_token
 from claimq_admin.changes.queue_admin import admin_of
@@ -30,6 +31,7 @@ from testkit.waiting import PATIENCE, eventually
 BOUNDS = ReadBounds(rows=20_000, size=8 * 1024 * 1024, seconds=0.3)
 TOKEN = make_token("w", 1795232291850000, "q3Zt-9aB")
 OWNER = Owner("c", "n", "q", "u")
+FAILED = Located(Item("x", b"x", 1.0, 1.0), State.FAILED, name="x", failed_at=1.0)
 Call = Callable[[ReliableQueue], Awaitable[object]]
 
 
@@ -74,6 +76,8 @@ OTHERS: dict[str, Call] = {
     "audit_log": lambda queue: queue.audit_log(),
     "flush_client": lambda queue: queue.flush_client("c"),
     "requeue_failed_item": lambda queue: queue.requeue_failed_item("x"),
+    "requeue of chosen items": lambda queue: chosen_failed(queue).requeue([FAILED] * 2),
+    "removal of chosen items": lambda queue: chosen_failed(queue).remove([FAILED] * 2),
     "apply_failed_policy": lambda queue: queue.apply_failed_policy(),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,24 @@ def test_only_the_items_that_pass_every_filter_are_requeued(on: Claimq, queue: Q
     assert (
         on("failed", "requeue", "q", "--all", "--error", "refused", "--client", "ann").out
         == "q: 0 items requeued\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["requeue", "remove --yes"])
+def test_a_selection_by_reason_takes_a_call_for_each_hundred_items(
+    on: Claimq, queue: Queue, valkey: Server, verb: str
+) -> None:
+    queue.enqueue_many(["x"] * 470)
+    queue.fail(queue.claim(470, wait=0), "refused", permanent=True)
+    valkey.call("CONFIG", "RESETSTAT")
+    answer = on("failed", *verb.split(), "q", "--all", "--reason", "refused")
+    assert answer.out.startswith("q: 500 items re")
+    calls = re.search(r"cmdstat_evalsha:calls=(\d+),", str(valkey.call("INFO", "commandstats")))
+    assert calls
+    assert int(calls[1]) < 40
+    assert (len(ids(queue)), {one.item.last_error for one in queue.failed_items(100)}) == (
+        10,
+        {"Timeout: 5 s"},
     )
 
 

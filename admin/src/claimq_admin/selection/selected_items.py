@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from claimq.codec import BARE_ID
 from claimq.errors import ItemOutOfReach, ItemRefused
+from claimq.internals.chosen_failed import chosen_failed
 from claimq.model import Located, State
+from claimq.queue.token_groups import MOVES
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq_admin.changes.item_actions import ActionRecord, ItemChange, NotInFailed, act_on, turn_for
 from claimq_admin.changes.queue_admin import QueueAdmin
@@ -31,12 +33,14 @@ class Change:
     """What is done to items. ``action``: its name in the audit log.
 
     ``one`` changes an item that has so many others of its list before it; its result is false if it was not there any
-    more, and CommandError says why it must stay. ``all``, if there is one, lets the server choose the items by the
-    filters ``by``; returns their number. ``is_to_head``: the items stay in main, before all others.
+    more, and CommandError says why it must stay. ``many``, if there is one, changes up to 100 at once; returns their
+    number. ``all``, if there is one, lets the server choose the items by the filters ``by``; returns their number.
+    ``is_to_head``: the items stay in main, before all others.
     """
 
     action: str
     one: Callable[[Located, int], Awaitable[object]]
+    many: Callable[[Sequence[Located]], Awaitable[int]] | None = None
     all: Callable[[], Awaitable[int]] | None = None
     by: tuple[str, ...] = ()
     is_to_head: bool = False
@@ -72,7 +76,7 @@ class SelectedItems:
     def steps_of(self, change: ItemChange) -> Change:
         """How the items of this state are changed: waiting or delayed ones are claimed for a moment. Raises ValueError
         if they cannot be changed so."""
-        is_failed = self.state is State.FAILED
+        queue, is_failed = self.admin.queue, self.state is State.FAILED
         if (is_failed and change.action in ("cancel", "run-now")) or (
             change.action == "move" and self.admin.destination is None
         ):
@@ -81,7 +85,7 @@ class SelectedItems:
         async def step(item: Located, position: int) -> bool:
             claim = None
             if not is_failed:
-                claim = await self.admin.queue.claim_item(item.item.id, located=item, position=position)
+                claim = await queue.claim_item(item.item.id, located=item, position=position)
                 if claim is None:
                     return False
             try:
@@ -96,9 +100,11 @@ class SelectedItems:
             is_to_head=change.action == "run-now" and self.state is State.MAIN,
         )
         if is_failed and change.action == "requeue":
-            return replace(steps, all=self._requeue_all, by=("min_age", "max_given_up_count"))
+            by = ("min_age", "max_given_up_count")
+            return replace(steps, many=chosen_failed(queue).requeue, all=self._requeue_all, by=by)
         if is_failed and change.action == "remove":
-            return replace(steps, all=self._remove_all, by=("min_age", "min_given_up_count"))
+            by = ("min_age", "min_given_up_count")
+            return replace(steps, many=chosen_failed(queue).remove, all=self._remove_all, by=by)
         return steps
 
     async def _requeue_all(self) -> int:
@@ -121,8 +127,9 @@ class SelectedItems:
         """The dry run: counts the items, and keeps the first ones as ``samples``, fewer if they are large."""
         size = 0
 
-        async def stays(located: Located, _: int) -> bool:
+        async def stays(group: Sequence[Located], _: int) -> int:
             nonlocal size
+            (located,) = group
             if len(self.samples) < _MOST_SAMPLES and size < MOST_BYTES:
                 self.samples.append(located)
                 size += bytes_of(located.item)
@@ -138,9 +145,12 @@ class SelectedItems:
     async def carry_out(self, change: Change, stop: asyncio.Event) -> None:
         """Makes a change of the items, see :meth:`run`."""
 
-        async def stays(located: Located, position: int) -> bool:
+        async def stays(group: Sequence[Located], position: int) -> int:
+            if change.many:
+                self.changed += await change.many(group)
+                return 0
             before = self.problem_count
-            is_there = await self._try(change, located, position)
+            is_there = await self._try(change, group[0], position)
             return self.problem_count > before or (is_there and change.is_to_head)
 
         pace = Pace(self.rate)
@@ -149,7 +159,7 @@ class SelectedItems:
             if change.all and pace.is_unlimited and self.wanted.only(*change.by):
                 self.changed = self.matched = await change.all()
             else:
-                await self._each(stays, pace, stop)
+                await self._each(stays, pace, stop, pace.most(MOVES) if change.many else 1)
 
     async def _try(self, change: Change, located: Located, position: int) -> bool:
         """Changes an item; False if it is not there any more. Notes why it must stay, if so."""
@@ -165,10 +175,14 @@ class SelectedItems:
         return is_changed
 
     async def _each(
-        self, stays: Callable[[Located, int], Awaitable[bool]], pace: Pace, stop: asyncio.Event
+        self,
+        stays: Callable[[Sequence[Located], int], Awaitable[int]],
+        pace: Pace,
+        stop: asyncio.Event,
+        most: int = 1,
     ) -> None:
-        """Calls ``stays`` with each item that passes; it returns whether the item is still in the state, before the
-        next ones.
+        """Calls ``stays`` with groups of up to ``most`` items that pass; it returns how many of them are still in the
+        state, before the next ones.
         """
         begin = await self.admin.queue.snapshot()
         client = self.wanted.client if self.state is State.MAIN else None
@@ -176,26 +190,41 @@ class SelectedItems:
             begin.lengths[self.state] if client is None else await self.admin.queue.client_length(client)
         )
         staying = Counter[str | None]()  # by client: each has a list of its own
-        while True:
+        while not stop.is_set() and self.matched != self.limit and self.looked_at != self.total:
             with self.reads:
                 read = partial(page_of, self.admin.queue, self.state, staying.total(), client)
                 page = await in_turn(self.admin.turn, read)
-            if not page:
-                return
-            for located in page:
-                if stop.is_set() or self.matched == self.limit or self.looked_at == self.total:
+            for group in self._groups(page, begin.now, staying, most):
+                if stop.is_set():
                     return
-                owner = located.item.client if self.state is State.MAIN else None
-                if entered_at(located) > begin.now:
-                    if self.state is State.FAILED:  # and so are all that follow
-                        return
-                    staying[owner] += 1
-                    continue
-                self.looked_at += 1
-                if located.item.id != BARE_ID and self.wanted.passes(located, begin.now):
-                    self.matched += 1
-                    staying[owner] += await stays(located, staying[owner])
-                    await pace.wait(1, stop)
-                else:
-                    staying[owner] += 1
+                self.matched += len(group)
+                owner = self._owner(group[0])
+                staying[owner] += await stays(group, staying[owner])
                 self.note()
+                await pace.wait(len(group), stop)
+            self.note()
+            if not page or (self.state is State.FAILED and entered_at(page[-1]) > begin.now):
+                return  # all that follow are as new
+
+    def _owner(self, located: Located) -> str | None:
+        return located.item.client if self.state is State.MAIN else None
+
+    def _groups(
+        self, page: Sequence[Located], now: float, staying: Counter[str | None], most: int
+    ) -> Iterator[list[Located]]:
+        """Groups of up to ``most`` items of a page that pass. Counts the others as staying."""
+        group: list[Located] = []
+        for located in page:
+            if self.matched + len(group) == self.limit or self.looked_at == self.total:
+                break
+            is_new = entered_at(located) > now
+            self.looked_at += not is_new
+            if is_new or located.item.id == BARE_ID or not self.wanted.passes(located, now):
+                staying[self._owner(located)] += 1
+                continue
+            group.append(located)
+            if len(group) == most:
+                yield group
+                group = []
+        if group:
+            yield group

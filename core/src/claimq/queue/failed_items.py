@@ -56,10 +56,9 @@ class FailedItems(QueuePart):
 
     async def requeue_failed_item(self, name: str) -> bool:
         """Sends one failed item back by its id (or its name in failed); False if there is none. O(log failed)."""
-        if not text("name", name):  # to the script it would mean all of them
-            return False
+        text("name", name)
         with self._reading("requeue_failed"):
-            (requeued, *_), _ = await self._run_counted("requeue_failed", [name, "", 0, "", "-inf", 0, 1])
+            (requeued, *_), _ = await self._run_counted("requeue_failed", ["", 0, "", "-inf", 0, 1, name])
             return int(requeued) > 0
 
     async def _requeue_chunk(
@@ -67,7 +66,7 @@ class FailedItems(QueuePart):
     ) -> bool:
         """Continues a walk by one chunk; True if there may be more."""
         most = "" if max_given_up_count is None else max_given_up_count
-        args = ["", walk.until, round(min_age * 1000), most, *walk.place, size]
+        args = [walk.until, round(min_age * 1000), most, *walk.place, size]
         words, _ = await self._run_counted("requeue_failed", args)
         return walk.note_reply(words, min_age)
 

@@ -3,10 +3,11 @@
 --   ends, their history stays.
 -- KEYS: 1 cq:{NAME}:main (LIST); derived: main:CLIENT, their levels, wake (LIST), clients, heads, failed
 --   (ZSET), failed:items, failed:reasons, levels, stats, calls:INSTANCE (HASH)
--- ARGV: 1 instance, 2 lane, 3 call number, 4 id or "" for all, 5 failed at or before (ms), 6 at least so many
---   ms ago, 7 most times given up or "", 8 from which instant (-inf: the oldest), 9 how many of that instant
---   were skipped before, 10 chunk
--- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 8 and 9 of the next call, MORE
+-- ARGV: 1 instance, 2 lane, 3 call number, 4 failed at or before (ms), or "" for now, 5 at least so many ms
+--   ago, 6 most times given up or "", 7 from which instant (-inf: the oldest), 8 how many of that instant
+--   were skipped before, 9 chunk, 10.. ids: only these, whatever the filters except 4; without any id, what
+--   the filters choose
+-- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 7 and 8 of the next call, MORE
 --   is 1 if that call may find more), {"STALE"}
 -- Cost: O(chunk log failed)
 -- include limits numbers clock queue types counts sizes slices touch close wake call stored envelope levels
@@ -16,21 +17,26 @@ local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 
 local again = kept_reply(q)
 if again then return again end
 local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
-local until_ms = math.min(tonumber(ARGV[5]) or q.now, q.now - (tonumber(ARGV[6]) or 0))
-local chunk = math.min(count_of(ARGV[10], 1), CALL_MOVES)
-local most, ids, scores, from, skip = tonumber(ARGV[7]), nil, {}, ARGV[8], tonumber(ARGV[9])
-if ARGV[4] ~= '' then ids = redis.call('ZSCORE', failed, ARGV[4]) and {ARGV[4]} or {}
-else ids, scores = page_of(failed, from, skip, until_ms, chunk) end
+local until_ms = math.min(tonumber(ARGV[4]) or q.now, q.now - (tonumber(ARGV[5]) or 0))
+local chunk = math.min(count_of(ARGV[9], 1), CALL_MOVES)
+local most, ids, scores, from, skip = tonumber(ARGV[6]), {}, {}, ARGV[7], tonumber(ARGV[8])
+local named = count_of(#ARGV - 9, 0) > 0
+for i = 10, math.min(#ARGV, 9 + chunk) do ids[#ids + 1] = ARGV[i] end
+if not named then ids, scores = page_of(failed, from, skip, until_ms, chunk) end
 if #ids == 0 then return {'OK', walk_text(q, 0, 0, from, skip)} end
-local chosen, fields, looked = {}, {}, 0
+local chosen, fields, given, looked = {}, {}, {}, 0
 expect_list(q.base .. 'wake')
 expect_hash(stored)
 expect_hash(q.base .. 'failed:reasons')
 length_of(q, '-')
 for i, id in ipairs(ids) do
+  local failed_at = named and redis.call('ZSCORE', failed, id)
   local envelope = redis.call('HGET', stored, id)
   looked = i
-  local item = envelope and parse(q, envelope, '0')
+  local is_later = failed_at and ARGV[4] ~= '' and tonumber(failed_at) > until_ms
+  local is_other = named and (not failed_at or is_later or given[id])
+  given[id] = true
+  local item = envelope and not is_other and parse(q, envelope, '0')
   if not item or (most and (item.meta.given_up or 0) > most) then from, skip = passed(from, skip, scores[i])
   else
     expect_entry(q, item)

@@ -52,6 +52,20 @@ def test_an_item_that_waits_has_the_same_sentence_as_its_reason(
     )
 
 
+def test_the_sentence_is_said_too_of_an_item_beyond_the_first_places(
+    on: Callable[..., Any], queue_do: Callable[..., Any]
+) -> None:
+    async def hang_with_many(queue: ReliableQueue) -> None:
+        await hang(queue)
+        await queue.enqueue_many(["x"] * 600)
+
+    queue_do(hang_with_many)
+    sentence = on("status", "q", "-o", "json").json["attention"]
+    shown = on("item", "show", "q", "one-of-them")
+    assert (shown.code, shown.out) == (1, "")
+    assert shown.err.endswith(f"(`claimq item show --all`); in q there is {sentence}\n")
+
+
 def test_both_workers_that_hang_are_named_with_their_commands(
     on: Callable[..., Any], queue_do: Callable[..., Any], valkey: Server
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from claimq.errors import SearchEnded
 from claimq_admin.changes.item_actions import ItemChange
 from claimq_admin.errors import NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
@@ -45,11 +46,17 @@ async def show(context: Context, name: str, id: str, everywhere: bool) -> None: 
     or null.
     """
     async with context.queue(name) as queue:
-        where = await queue.where(id, everywhere=everywhere)
+        ended, where = None, None
+        try:
+            where = await queue.where(id, everywhere=everywhere)
+        except SearchEnded as error:
+            ended = error
         waits_for_workers = where is not None and where.reason in FOR_WORKERS
-        stuck = (
-            standstill(await queue.snapshot(), f"{context.command} drain {name}") if waits_for_workers else ""
-        )
+        stuck = ""
+        if ended or waits_for_workers:
+            stuck = standstill(await queue.snapshot(), f"{context.command} drain {name}")
+    if ended:
+        raise SearchEnded(f"{ended}; in {name} there is {stuck}" if stuck else str(ended))
     if where is None:
         raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
     decision = {"attention": stuck, **await context.decision(name)} if waits_for_workers else {}

@@ -188,3 +188,14 @@ async def test_items_that_already_wait_keep_their_order_when_the_policy_changes(
     await move_clock(queue, DELAY)
     await queue.reap()
     assert await claimed(queue) == ["a"]
+
+
+async def test_an_item_that_waited_for_its_retry_is_the_oldest_of_its_client(queue: ReliableQueue) -> None:
+    """Also where another of the client's, which holds none back, is due with it."""
+    await queue.set_policy(STRICT)
+    await queue.enqueue("a", key="k", client="ann")
+    await queue.later(await queue.claim(1, wait=0), DELAY)
+    await queue.enqueue("b", client="ann", delay=DELAY)
+    await move_clock(queue, DELAY)
+    await queue.reap()
+    assert await queue.age() == DELAY

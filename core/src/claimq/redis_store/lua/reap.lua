@@ -136,8 +136,8 @@ for i, item in ipairs(arrived) do
     tail(q, item.client, {format(item)}, enter_level(q, item.client, level_of(item.meta)))
   end
 end
-to_heads(q, ahead)
 if q.entering then enter_ring(q) end
+to_heads(q, ahead)
 -- now: before, it would let the next items of keys pass those that have arrived
 local released, has_more_keys = over and end_old_pauses() or 0, false
 if has_key_limits(q, policy.limits) then

@@ -157,3 +157,16 @@ async def test_a_temporary_limit_that_another_client_has_written_wrong_holds_not
     assert await starts(queue) == 2
     await queue.reset_limits()
     assert server.call("HGET", "cq:{q}:config", "limits") == b"a queue busy 2"
+
+
+async def test_levels_of_clients_are_swept_after_a_temporary_limit(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await queue.update_policy(limits=[Limit("api", rate="1/s", per="client")])
+    await queue.set_limit(Limit("api", rate="1/h", per="client"), until=timedelta(seconds=60))
+    await queue.enqueue_many(NewItem("x", client=client) for client in "ab")
+    await queue.done(await queue.claim(2, wait=0))
+    for seconds, swept in ((59, 2), (3600, 0)):
+        await move_clock(queue, seconds)
+        await queue.reap()
+        assert server.call("HLEN", "cq:{q}:starts") == swept

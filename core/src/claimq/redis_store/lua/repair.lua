@@ -117,11 +117,12 @@ local function repair_held()
   return lost, release(q, free)
 end
 
--- Levels of clients whose starts count no longer: one page after the other.
+-- Levels of clients whose starts count no longer: one page after the other, while no temporary limits hold.
 local function old_starts()
   -- include start_limits
-  local key, limits = q.base .. 'starts', redis.call('HGET', q.config, 'limits') or ''
-  if redis.call('HLEN', key) == 0 or string.find(limits, '|', 1, true) then return {}, '0' end
+  local key, text = q.base .. 'starts', redis.call('HGET', q.config, 'limits') or ''
+  local limits = string.match(text, '^[^|]*')
+  if redis.call('HLEN', key) == 0 or in_force(q, text) ~= limits then return {}, '0' end
   local from, gone = redis.call('HGET', stats, 'repair_starts') or '0', {}
   local of_client, of_key = limits_of(limits, 'client'), limits_of(limits, 'key')
   local page = redis.call('HSCAN', key, string.match(from, '^%d+$') or '0', 'COUNT', whole(limit))

@@ -365,3 +365,21 @@ async def test_whatever_happens_to_limits_of_keys_no_item_stays_held(
     for _ in range(90):
         await queue.done(await queue.claim(90, wait=0))
     assert await lengths(queue) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["a key rate 0 1000 5", "a key rate 99999999 1000 1 cost", "a key busy 0 cost", "a key rate nan 1 1"],
+)
+async def test_a_limit_that_another_client_has_written_wrong_holds_no_item_of_a_key(
+    queue: ReliableQueue, server: Server, stored: str
+) -> None:
+    await filled(queue)
+    server.call("HSET", "cq:{q}:config", "limits", stored)
+    for _ in range(4):
+        claims = await queue.claim(9, wait=0)
+        await queue.reap()
+        await queue.pause(key="a")
+        await queue.resume(key="a")
+        await queue.done(claims)
+    assert await lengths(queue) == (0, 0, 0, 0)

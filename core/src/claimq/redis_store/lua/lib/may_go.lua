@@ -1,7 +1,8 @@
 -- Whether the cost of the first held item of a key fits beside those of its items in progress.
 local function fits_key(q, key, sum)
   -- include start_limits key_rates
-  return key_rates_of(q, q.has_keys, {[key] = sum}).next_start(key) ~= math.huge
+  local key_rates = key_rates_of(q, q.has_keys, {[key] = sum})
+  return not key_rates or key_rates.next_start(key) ~= math.huge
 end
 
 -- Whether the first held item of a key may go on.

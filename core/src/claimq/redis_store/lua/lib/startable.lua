@@ -3,6 +3,7 @@
 local function startable(q, waiting, sums)
   -- include slices start_limits key_rates
   local key_rates, others, limited = key_rates_of(q, q.has_keys, sums), {}, {}
+  if not key_rates then return waiting end  -- another client has written the limits
   key_rates.look(waiting)
   for _, key in ipairs(waiting) do
     local start = key_rates.next_start(key)

@@ -174,6 +174,18 @@ async def test_a_claim_by_id_without_the_bound_counts_when_the_bound_is_back(
     assert await started(queue) == "a5-2"
 
 
+async def test_a_claim_by_id_before_a_new_bound_is_counted_leaves_no_count(
+    queue: ReliableQueue, server: Server
+) -> None:
+    await add(queue, Limit("few", busy=9, per="client"), costs="a1-1 a1-2")
+    first = await queue.claim(1, wait=0)
+    await add(queue, Limit("few", busy=9, per="client"), bound("queue"), costs="")
+    chosen = await queue.claim_item("a1-2")
+    assert chosen is not None
+    await queue.done([*first, chosen])
+    assert server.call("HGETALL", "cq:{q}:in_progress") == []
+
+
 async def test_a_held_item_stays_held_until_it_fits(queue: ReliableQueue, server: Server) -> None:
     """Else each claim, end and repair would let it go and hold it again."""
     await add(queue, bound("key"), costs="a3-1 a3-2 a4-3")

@@ -37,9 +37,10 @@ RATE = Limit("api", rate="9/m", burst=2, per="key")
 COSTS = Limit("costs", rate="9/m", burst=6, per="key", unit="cost")
 ALL = Limit("all", rate="30/m", burst=8, unit="cost")
 WEIGHT = Limit("weight", busy=7, per="key", unit="cost")
+TOTAL = Limit("total", busy=9, unit="cost")
 limits = st.sampled_from((
     (), (TWO,), (THREE,), (RATE,), (RATE, TWO), (COSTS,), (COSTS, THREE), (COSTS, RATE, THREE), (ALL, TWO),
-    (WEIGHT,), (WEIGHT, TWO, COSTS),
+    (WEIGHT,), (WEIGHT, TWO, COSTS), (TOTAL,), (TOTAL, WEIGHT, THREE),
 ))  # fmt: skip
 ENDS = ("done", "interrupt", "requeue", "fail", "crash", "later", "close")
 

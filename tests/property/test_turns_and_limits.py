@@ -28,10 +28,11 @@ COSTS = Limit("calls", rate="9/m", burst=5, per="client", unit="cost")
 QUICK = Limit("calls", rate="2/s", burst=9, per="client", unit="cost")
 ALL = Limit("all", rate="30/m", burst=8, unit="cost")
 WEIGHTS = Limit("weights", busy=6, per="client", unit="cost")
+TOTAL, LESS = Limit("total", busy=9, unit="cost"), Limit("total", busy=4, unit="cost")
 limits = st.sampled_from((
     (), (BOUND,), (BOUND,), (OTHER,), (RATE,), (RATE, OTHER), (Limit("n", busy=3), BOUND),
     (COSTS,), (COSTS,), (QUICK,), (ALL,), (ALL,), (ALL, COSTS, BOUND),
-    (WEIGHTS,), (WEIGHTS,), (WEIGHTS, COSTS, OTHER),
+    (WEIGHTS,), (WEIGHTS,), (WEIGHTS, COSTS, OTHER), (TOTAL,), (TOTAL,), (LESS,), (TOTAL, WEIGHTS, ALL),
 ))  # fmt: skip
 
 

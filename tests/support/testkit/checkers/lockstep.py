@@ -90,11 +90,11 @@ class World(PolicyWorld):
                 stored.wake == 1 or bare or model.held_back.has_limits or model.held_back.pauses.has_clients
             )
             assert is_awake or not model.waiting(), "work waits, and no claim will be woken"
-            self._check_snapshot(name)
+            self._check_snapshot(name, stored.stats.get("limits", ""))
         self.touched.clear()
         self._adopted.clear()
 
-    def _check_snapshot(self, name: str) -> None:
+    def _check_snapshot(self, name: str, limits: str) -> None:
         model = self.models[name]
         seen = self.run(self.queue(name).snapshot())
         assert seen.lengths == model.lengths()
@@ -103,7 +103,7 @@ class World(PolicyWorld):
         assert seen.paused == model.is_paused
         pauses = {one.client or "": (one.until, one.by_app, one.closed_from) for one in seen.pauses}
         assert pauses == model.held_back.pauses.seen(model.now)
-        room = model.held_back.startable(model.now, [held.item for held in model.busy.values()])
+        room = model.held_back.startable(model.now, [held.item for held in model.busy.values()], limits)
         assert (seen.limits is None) == (room is None)
         if room and seen.limits:
             least = 0 if model.held_back.has_client_limits(model.now) else room[0]

@@ -1,5 +1,6 @@
 """What keeps items from starting, as plain Python: pauses, and limits by the starts that they count."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
@@ -12,6 +13,7 @@ from testkit.checkers.model_item import ModelItem, Order
 from testkit.checkers.model_pauses import ModelPauses
 
 DEFAULTS = Policy()
+_COUNTED = re.compile(r"\|[01]\+? \d+ .* queue busy \d+ cost")
 
 
 @dataclass
@@ -59,10 +61,16 @@ class HeldBack:
         """Whether some hold for each client."""
         return any(limit.per == "client" for limit in self.limits(now))
 
-    def startable(self, now: int, busy: Sequence[ModelItem]) -> tuple[float, float] | None:
-        """The fewest and the most items that may start by the limits of the queue; None without a limit."""
+    def startable(self, now: int, busy: Sequence[ModelItem], counted: str) -> tuple[float, float] | None:
+        """The fewest and the most items that may start by the limits of the queue; None without a limit.
+        ``counted``: what the server notes of the limits for which it has counted the costs in progress."""
         limits = self.limits(now)
-        frees = [self._free(limit, "", now, busy) for limit in limits if limit.per == "queue"]
+        is_counted = _COUNTED.search(counted) is not None
+        frees = [
+            self._free(limit, "", now, busy if is_counted or not limit.is_by_cost else ())
+            for limit in limits
+            if limit.per == "queue"
+        ]
         least = (
             0 if any(limit.is_by_cost for limit in limits) else min((free for free, _ in frees), default=inf)
         )

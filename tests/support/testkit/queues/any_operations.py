@@ -64,7 +64,7 @@ limits = st.sampled_from((
     (Limit("each", busy=1, per="client"),), (Limit("each", busy=2, per="client"), Limit("n", busy=4)),
     (Limit("calls", rate="9/m", burst=2, per="client"), Limit("each", busy=3, per="client")),
     (Limit("api", rate="2/s", burst=4, unit="cost"),),
-    (Limit("calls", rate="9/s", burst=9, per="client", unit="cost"),),
+    (Limit("calls", rate="9/s", burst=9, per="client", unit="cost"),), (Limit("total", busy=5, unit="cost"),),
 ))  # fmt: skip
 changed_limits = st.sampled_from(
     (
@@ -76,6 +76,8 @@ changed_limits = st.sampled_from(
         Limit("calls", rate="1/s", burst=3, per="client"),
         Limit("api", rate="1/s", burst=3, unit="cost"),
         Limit("calls", rate="1/s", burst=2, per="client", unit="cost"),
+        Limit("total", busy=3, unit="cost"),
+        Limit("total", busy=8, unit="cost"),
     )
 )
 policies = st.builds(

@@ -38,7 +38,7 @@ local function limits_now(q, text, held, cost)
   local names, clients = {}, 0
   for i = 1, #rates do names[i] = format_text(' %s %d', rates[i].name, rates[i].free) end
   if most_cost then
-    local sum = costs_in_progress(q, {'-'})[1]
+    local sum = math.max(costs_in_progress(q, {'-'})[1], held)  -- for a new bound nothing is counted yet
     for name, bound in string.gmatch(text, '([%w-]+) queue busy (%d+) cost') do
       names[#names + 1] = format_text(' %s %d', name, room_beside(sum, cost, tonumber(bound)))
     end

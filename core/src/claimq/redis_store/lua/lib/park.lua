@@ -87,6 +87,7 @@ local function new_park(q, text, worker)
     if text ~= before and not is_moving then
       if has_less(counted, sums) then counting = '=' end
       band, since, before, counting = 1 - band, whole(q.first), text, park.is_counted and counting or ''
+      counted = sums
       is_moving = has_more()
     end
     if string.sub(counting or '', 1, 1) == '=' then count_workers() end
@@ -232,10 +233,10 @@ local function new_park(q, text, worker)
   park.write = function()
     local words, fresh, busy, counts = {}, {}, {}, is_counted(worker)
     for name, started in pairs(park.started) do
-      if started > 0 and most and counts then
+      if started > 0 and counted.most and counts then
         busy[#busy + 1], busy[#busy + 2] = name, whole(park.busy[name] + started)
       end
-      if started > 0 and park.costs[name] and counts then
+      if started > 0 and counted.most_cost and park.costs[name] and counts then
         busy[#busy + 1], busy[#busy + 2] = 'cost ' .. name, whole(park.costs[name])
       end
       if started > 0 and #rates > 0 then
@@ -253,7 +254,7 @@ local function new_park(q, text, worker)
       end
     end
     sliced(words, function(...) redis.call('HSET', key, ...) end)
-    if sums.queue_cost and counts and q.costs.sum > 0 then add_in_progress(q, 'cost -', q.costs.sum) end
+    if counted.queue_cost and counts and q.costs.sum > 0 then add_in_progress(q, 'cost -', q.costs.sum) end
     sliced(busy, function(...) redis.call('HSET', in_progress, ...) end)
   end
 

@@ -27,7 +27,7 @@ def test_status_and_doctor_name_the_worker_the_item_and_the_command(
     sentence = on("status", "q", "-o", "json").json["attention"]
     assert sentence.startswith("no progress since ")
     assert ": items wait, and w has held the item order-7 since " in sentence
-    assert sentence.endswith("; see its log, and if it hangs, replace it: claimq drain q w")
+    assert sentence.endswith("; see the log of w, and if it hangs, replace it: claimq drain q w")
     assert on("status", "q").out.splitlines()[-1] == f"q: {sentence}"
     monitored = on("check", "q")
     assert (monitored.code, monitored.out.startswith("CRITICAL - q: ")) == (2, True)

@@ -38,7 +38,8 @@ def seen(after: float, *, main: int = 3, waited: float = 5000.0, **more: Any) ->
 def test_the_sentence_names_the_worker_the_item_and_the_command() -> None:
     assert standstill(seen(61), "claimq -n shop drain orders") == (
         "no progress since 2027-01-15T08:00:00Z: items wait, and orders-6c9d.1 has held the item order-7 since "
-        "2027-01-15T08:00:00Z; see its log, and if it hangs, replace it: claimq -n shop drain orders orders-6c9d.1"
+        "2027-01-15T08:00:00Z; see the log of orders-6c9d.1, and if it hangs, replace it: "
+        "claimq -n shop drain orders orders-6c9d.1"
     )
 
 
@@ -52,7 +53,7 @@ def test_a_worker_in_a_pod_is_named_as_its_pod_and_the_claims_are_counted() -> N
     look.lengths[State.BUSY] = 2
     assert standstill(look, "claimq -n shop drain orders") == (
         f"no progress since 2027-01-15T08:00:00Z: items wait, and {pod} has held the item order-7 since "
-        "2027-01-15T08:00:00Z, the first of 2 in progress; see its log, and if it hangs, replace it: "
+        f"2027-01-15T08:00:00Z, the first of 2 in progress; see the log of {pod}, and if it hangs, replace it: "
         f"claimq -n shop drain orders {pod}"
     )
 

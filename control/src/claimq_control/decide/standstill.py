@@ -48,7 +48,7 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
     return (
         f"no progress since {format_time(since)}: items wait, and {worker} has held {item} since {claimed_at}"
         + (f", the first of {claims:,} in progress" if claims > 1 else "")
-        + f"; see its log, and if it hangs, replace it: {drain} {worker}"
+        + f"; see the log of {worker}, and if it hangs, replace it: {drain} {worker}"
         + ("; the same for the others with items: " if others else "")
         + "; ".join(f"{drain} {other}" for other in others[:_MOST_NAMED])
         + (f" and {more:,} more" if more > 0 else "")

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from claimq_admin.text import age, count
-from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, warning
+from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, stands_still, warning
 from claimq_control.decide.conditions.meanings import fix_of
 from claimq_control.decide.conditions.progressing import NO_PROGRESS
 from claimq_kubernetes.port import part, parts
@@ -150,12 +150,12 @@ def _condition_check(name: str, condition: Json, commands: Commands) -> Check:
         name=name,
         anchor=kind.lower(),
     )
-    message = condition.get("message", "")
+    check, message = f"ReliableQueue {name}", f"{kind} {reason}: {condition.get('message', '')}"
     if reason == NO_PROGRESS and "; " in message:
-        message, fix = message.split("; ", 1)
+        return stands_still(check, name, message)
     stops = (kind, condition["status"]) in _STOPS and reason != _STARTING
     make = problem if stops else warning
-    return make(f"ReliableQueue {name}", f"{kind} {reason}: {message}", fix)
+    return make(check, message, fix)
 
 
 def pod_checks(pods: Iterable[Json], now: float, commands: Commands) -> list[Check]:

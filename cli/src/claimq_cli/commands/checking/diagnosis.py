@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,12 +22,14 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one check has found. ``fix`` is a command or a setting; empty if there is nothing to do."""
+    """What one check has found. ``fix`` is a command or a setting; empty if there is nothing to do. ``stuck``: the
+    queue that stands still, if that was found."""
 
     check: str
     state: CheckState
     message: str
     fix: str = ""
+    stuck: str = ""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -71,6 +73,12 @@ def problem(check: str, message: str, fix: str) -> Check:
     return Check(check, CheckState.PROBLEM, message, fix)
 
 
+def stands_still(check: str, queue: str, sentence: str) -> Check:
+    """A check that found that a queue stands still. ``sentence``: what was found, and after a semicolon the fix."""
+    message, _, fix = sentence.partition("; ")
+    return replace(problem(check, message, fix), stuck=queue)
+
+
 def not_checked(check: str, error: Exception, fix: str) -> Check:
     """A check that could not be made."""
     return warning(check, f"could not be checked: {text_of(error)}", fix)
@@ -82,6 +90,12 @@ def failed(check: str, error: Exception, fix: str) -> Check:
     if _FORBIDDEN in text:
         return not_checked(check, error, "ask for the permission that the message names")
     return problem(check, text, fix)
+
+
+def each_queue_once(checks: Sequence[Check]) -> list[Check]:
+    """Without the checks that found of a queue that it stands still as a later one does."""
+    last = {check.stuck: check for check in checks if check.stuck}
+    return [check for check in checks if not check.stuck or last[check.stuck] is check]
 
 
 def has_problem(checks: Iterable[Check]) -> bool:

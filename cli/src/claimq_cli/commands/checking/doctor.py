@@ -29,6 +29,7 @@ from claimq_cli.commands.checking.diagnosis import (
     Check,
     CheckState,
     Commands,
+    each_queue_once,
     failed,
     has_problem,
     not_checked,
@@ -102,7 +103,7 @@ async def _on_cluster(cluster: ClusterAccess, name: str | None, commands: Comman
         asyncio.to_thread(_deployments, cluster.kubectl, commands),
         _cluster_servers(cluster, name, commands),
     )
-    return [first, *(check for part in parts for check in part)]
+    return each_queue_once([first, *(check for part in parts for check in part)])
 
 
 def _definition(kubectl: Kubectl, commands: Commands) -> Check:

@@ -13,7 +13,7 @@ from claimq.waiting.texts import pause_text
 from claimq_admin.escaping import safe
 from claimq_admin.reads.queue_reads import live_workers
 from claimq_admin.text import age, count, reasons_text
-from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, warning
+from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, stands_still, warning
 from claimq_control.decide.books import unaccounted
 from claimq_control.decide.conditions.full import NEAR
 from claimq_control.decide.neighbours_note import neighbours_note
@@ -169,7 +169,7 @@ def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
 def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
     check, oldest = f"queue {name}: oldest item", snapshot.ages[State.MAIN]
     if sentence := standstill(snapshot, f"{commands.claimq} drain {name}"):
-        return problem(check, *sentence.split("; ", 1))
+        return stands_still(check, name, sentence)
     if oldest is None or oldest <= LATE_SECONDS or not snapshot.claimable:
         return ok(check, "no item waits" if oldest is None else f"has waited {age(oldest)} in main")
     if held := held_back_note(snapshot):

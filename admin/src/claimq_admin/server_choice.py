@@ -20,7 +20,15 @@ _ADVICE = (
 
 
 class StillStarting(CommandError):
-    """The local mode that runs does not serve its queues yet."""
+    """The local mode that runs does not serve its queues yet. ``seconds``: how long to wait for it."""
+
+    seconds = 10.0
+
+
+class MayBeStarting(StillStarting):
+    """No local mode runs here: one that was started at the same time as the command may not have its lock yet."""
+
+    seconds = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,9 @@ def choose(url: str | None, directory: Path | None, queue: str | None) -> Chosen
     urls = {queues[queue]} if queue in queues else set(queues.values())
     if queue is not None and queue not in queues:
         missing = local_mode.lacks_queue(place, queues, queue)
-        raise CommandError(f"{missing}; use one of these, or give --redis URL")
+        is_own = directory or local_mode.running_near()
+        kind = CommandError if is_own else MayBeStarting
+        raise kind(f"{missing}; use one of these, or give --redis URL")
     if len(urls) > 1:
         raise CommandError(
             "the queues of the running local mode are on several servers; give the name of a queue", USAGE
@@ -73,7 +83,7 @@ def _local_mode(directory: Path | None, queue: str | None) -> tuple[Path, dict[s
     if not running:
         if directories:
             raise StillStarting("local mode is still starting; try again in a moment", UNAVAILABLE)
-        raise CommandError(f"no server is configured: {_ADVICE}", USAGE)
+        raise MayBeStarting(f"no server is configured: {_ADVICE}", USAGE)
     return running[0]
 
 

@@ -10,6 +10,7 @@ import pytest
 from claimq_admin.server_choice import Chosen
 from claimq_cli.commands.options.context import Context
 from claimq_cli.output.answers import Answers
+from claimq_local import discovery
 from claimq_local.state_directory import StateDirectory
 
 
@@ -18,10 +19,30 @@ def starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateD
     """A local mode that has its lock, and no queues yet."""
     monkeypatch.delenv("CLAIMQ_REDIS_URL", raising=False)
     monkeypatch.delenv("CLAIMQ_REDIS_URL_FILE", raising=False)
-    directory = StateDirectory(tmp_path / ".claimq")
+    directory = StateDirectory(tmp_path / "other/.claimq")
     directory.hold()
     yield directory
     directory.release()
+
+
+async def test_a_command_waits_for_the_own_local_mode_that_has_no_lock_yet(
+    starting: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one, of another project, is running."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    starting.state_file.write_text(json.dumps({"queues": {"other": "redis://127.0.0.1:6/0"}}))
+    discovery.announce(starting)
+    command = asyncio.create_task(Context(None, None, Answers("table")).servers("q"))
+    await asyncio.sleep(0)
+    assert not command.done()
+    own = StateDirectory(tmp_path / "here/.claimq")
+    own.hold()
+    own.state_file.write_text(json.dumps({"queues": {"q": "redis://127.0.0.1:7/0"}}))
+    (chosen,) = await command
+    assert chosen.settings.url == "redis://127.0.0.1:7/0"
+    own.release()
 
 
 async def test_a_command_waits_for_a_local_mode_that_is_starting(starting: StateDirectory) -> None:

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
-_START_SECONDS = 10.0
-"""How long a command waits for a local mode that is starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +77,12 @@ class Context:
     async def _started(self, queue: str | None) -> Chosen:
         """The server that the options choose. Waits for a local mode that is starting."""
         clock = asyncio.get_running_loop().time
-        end = clock() + _START_SECONDS
+        begun = clock()
         while True:
             try:
                 return choose(self.url, self.data, queue)
-            except StillStarting:
-                if clock() > end:
+            except StillStarting as error:
+                if clock() > begun + error.seconds:
                     raise
             await asyncio.sleep(0.1)
 

@@ -385,7 +385,9 @@ def test_failed_items_are_counted_changed_and_followed(acting: Page) -> None:
     acting.locator("dd", has_text="done").wait_for()
 
 
-def test_the_pages_of_changes_are_accessible_and_run_no_script(acting: Page) -> None:
+def test_the_pages_of_changes_are_accessible_and_run_no_script(acting: Page, valkey: Server) -> None:
+    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+        server.queue("media").pause(client="c" * 128, reason="r" * 300)
     address = acting.url.removesuffix("/queues/media")
     query = urlencode({"error": "<script>window.hit=1</script>", "client": ITEM_ID})
     for scheme, width in (("light", 1280), ("dark", 360)):

@@ -185,17 +185,25 @@ def test_status_counts_the_items_that_wait_for_their_keys(on: Claimq, queue_do: 
     assert [row.split()[4] for row in on("items", "q", "delayed").out.splitlines()[2:]] == ["-", "-"]
 
 
-def test_status_counts_only_workers_that_live(on: Claimq, queue_do: QueueDo, valkey: Server) -> None:
+def test_status_counts_live_workers_and_workers_names_pods(
+    on: Claimq, queue_do: QueueDo, valkey: Server
+) -> None:
     on("enqueue", "q", "a", "b")
     queue_do(lambda queue: queue.claim(1))
     now = round(queue_do(lambda queue: queue.snapshot()).now * 1000)
-    valkey.call("ZADD", "cq:{q}:workers", now, "waits", now - 3_500_000, "w", now - 60_000, "gone")
+    pod = "q-worker-6c9d-x7k2p.421d97e8-7bdd-4a36-a14c-50d27778a6a2.1795832074464"
+    valkey.call("ZADD", "cq:{q}:workers", now, "waits", now - 3_500_000, "w", now - 60_000, pod)
     found = on("status", "q", "-o", "json").json
     assert sorted(one["worker"] for one in found["workers"]) == ["w", "waits"]
     listed = on("workers", "q", "-o", "json").json["workers"]
-    assert {one["worker"]: one["is_live"] for one in listed} == {"w": True, "waits": True, "gone": False}
-    states = {row.split()[0]: row.split()[-1] for row in on("workers", "q").out.splitlines()[2:]}
-    assert states == {"w": "live", "waits": "live", "gone": "ended"}
+    assert {one["worker"]: one["is_live"] for one in listed} == {"w": True, "waits": True, pod: False}
+    assert {one["pod"] for one in listed} == {None, "q-worker-6c9d-x7k2p"}
+    rows = [row.split() for row in on("workers", "q").out.splitlines()[2:]]
+    assert {row[0]: (row[1], row[-1]) for row in rows} == {
+        "w": ("program", "live"),
+        "waits": ("program", "live"),
+        pod: ("pod", "ended"),
+    }
 
 
 def test_status_without_a_name_needs_a_queue_that_is_known(on: Claimq) -> None:

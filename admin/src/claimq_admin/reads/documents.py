@@ -29,14 +29,19 @@ from claimq.model import (
 )
 from claimq.waiting.reasons import Where, waiting_counts
 from claimq_process.json_levels import levels_of
+from claimq_process.names import pod_of_worker
 
 Json = dict[str, Any]
 _LEVELS = 100
 
 
 def workers_of(workers: Sequence[WorkerInfo], live: Sequence[WorkerInfo]) -> list[Json]:
-    """``live``: those of the workers that have not ended (``queue_reads.live_workers``)."""
-    return [{**asdict(worker), "is_live": worker in live} for worker in workers]
+    """``live``: those of the workers that have not ended (``queue_reads.live_workers``). ``pod``: None for a program
+    that is no worker pod of a ReliableQueue."""
+    return [
+        {**asdict(worker), "pod": (pod_of_worker(worker.worker) or (None,))[0], "is_live": worker in live}
+        for worker in workers
+    ]
 
 
 def payload_of(raw: bytes) -> Json:

@@ -198,25 +198,26 @@ async def workers(context: Context, name: str) -> None:
     """List the workers of the queue NAME.
 
     Those that hold claims or were seen within the last hour; "ended" are those without claims that have not asked for
-    items for 20 seconds. Commands and web pages that act on items have names that begin with "by-hand.", and are listed
-    only while they hold one.
+    items for 20 seconds. The kind "pod" is a worker pod of a ReliableQueue, "program" any other. Commands and web pages
+    that act on items have names that begin with "by-hand.", and are listed only while they hold one.
 
     \b
     claimq workers thumbnails
 
-    With -o json: `{"queue", "workers": [{"worker", "busy", "last_seen_at", "is_live"}]}`.
+    With -o json: `{"queue", "workers": [{"worker", "busy", "last_seen_at", "pod", "is_live"}]}`.
     """
     async with context.queue(name) as queue:
-        workers, live = await workers_and_live(queue)
+        workers = documents.workers_of(*await workers_and_live(queue))
     context.answers.give_table(
-        {"queue": name, "workers": documents.workers_of(workers, live)},
-        ["worker", ">busy", "last seen", "state"],
+        {"queue": name, "workers": workers},
+        ["worker", "kind", ">busy", "last seen", "state"],
         [
             [
-                worker.worker,
-                f"{worker.busy:,}",
-                instant(worker.last_seen_at),
-                "live" if worker in live else "ended",
+                worker["worker"],
+                "pod" if worker["pod"] else "program",
+                f"{worker['busy']:,}",
+                instant(worker["last_seen_at"]),
+                "live" if worker["is_live"] else "ended",
             ]
             for worker in workers
         ],

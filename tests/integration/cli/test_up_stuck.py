@@ -19,16 +19,19 @@ def spec(command: list[str], lease: str, limit: str) -> dict[str, Any]:
     }
 
 
-def test_an_app_that_holds_an_item_for_too_long_is_killed(
+def test_an_app_that_holds_an_item_for_too_long_is_killed_and_the_item_says_why(
     start_up: Callable[..., Any], claimq: Callable[..., Any], hanging_app: list[str], tmp_path: Path
 ) -> None:
-    up = start_up(spec(hanging_app, "20s", "20s"))
+    up = start_up(spec(hanging_app, "6s", "6s"))
     claimq("enqueue", "trial", "stuck")
     eventually_sync((tmp_path / "stuck").exists)
     up.until_says(
-        "trial-1: the app has not answered for 1 item within the processing timeout of 20 s; killing the app"
+        "trial-1: the app has not answered for 1 item within the processing timeout of 6 s; killing the app"
     )
+    up.until_says(r"its app \(pid \d+\) was killed: over the processingTimeout of 6s; restarting in 500 ms")
     eventually_sync(lambda: claimq("status", "trial", "-o", "json").json["lengths"]["failed"] == 1)
+    (failed,) = claimq("items", "trial", "failed", "-o", "json").json["items"]
+    assert failed["item"]["last_error"] == "its app was killed: over the processingTimeout of 6s"
 
 
 @pytest.mark.parametrize("verb", ["cancel", "requeue", "remove"])

@@ -26,7 +26,7 @@ from claimq_local.processes.child import Child, Program
 from claimq_local.processes.restarts import Restarts
 from claimq_local.screen.board import WorkerRow
 from claimq_local.workers import environment, sidecar_client
-from claimq_process.duration import readable_duration
+from claimq_process.duration import format_duration, readable_duration
 
 _READY_POLL = 0.03
 _SEEN_LATE = 30.0
@@ -305,7 +305,7 @@ class Worker:
         if self.drain is None:
             self._report_exit(child, self._app_restarts)
             # Claims of a session were given back when it ended; this is for claims without a session.
-            cause = f"its app {child.how_it_ended()}"
+            cause = f"its app {_how_it_ended(self, child)}"
             self._end(ProcessEnd(self.claim_name, cause, since=max(min(child.ran_for, _SEEN_LATE), 1.0)))
         self.context.changed()
 
@@ -315,10 +315,11 @@ class Worker:
 
     def _report_exit(self, child: Child, restarts: Restarts) -> None:
         self.restarts += 1
-        self._failure = f"its {child.role} {child.how_it_ended()}, and is started again with growing delays"
+        how = _how_it_ended(self, child)
+        self._failure = f"its {child.role} {how}, and is started again with growing delays"
         restarts.add_exit(ran_for=child.ran_for, now=time.monotonic())
         self._note(
-            f"{self.name}: its {child.role} (pid {child.pid}) {child.how_it_ended()}; "
+            f"{self.name}: its {child.role} (pid {child.pid}) {how}; "
             f"restarting in {readable_duration(restarts.delay)}"
         )
         if child.how_it_ended() not in _KILLED_FROM_OUTSIDE:
@@ -327,6 +328,14 @@ class Worker:
 
     def _note(self, text: str) -> None:
         self.context.note(text, is_trouble=True, queue=self.manifest.spec.queue_name)
+
+
+def _how_it_ended(worker: Worker, child: Child) -> str:
+    """As :meth:`Child.how_it_ended`, with the limit for which a stuck app was killed."""
+    limit = worker.manifest.spec.processing_timeout
+    if child.role == "app" and worker.is_stuck and limit is not None:
+        return f"was killed: over the processingTimeout of {format_duration(limit)}"
+    return child.how_it_ended()
 
 
 def _send(child: Child | None, number: signal.Signals) -> None:

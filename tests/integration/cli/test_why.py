@@ -58,6 +58,21 @@ def test_a_queue_of_local_mode_shows_why_it_has_its_workers(
         assert row in text, text
 
 
+def test_why_and_doctor_name_the_cause_while_no_app_can_be_started(start_up: StartUp, claimq: Claimq) -> None:
+    spec = {"worker": {"command": ["./wroker"]}, "scaling": {"mode": "Manual", "replicas": 1}}
+    up = start_up(spec)
+    claimq("enqueue", "trial", "a")
+    up.until_says("exited with code 127")
+    cause = "its app exited with code 127 (cannot start the command), and is started again"
+
+    def claims() -> str:
+        checks = claimq("doctor", "trial", "-o", "json").json["checks"]
+        return str(next(check["message"] for check in checks if check["check"] == "queue trial: claims"))
+
+    eventually_sync(lambda: cause in claimq("why", "trial").out, why="why names the cause", within=60)
+    eventually_sync(lambda: cause in claims(), why="doctor names the cause", within=60)
+
+
 def test_a_queue_that_local_mode_does_not_run_is_not_looked_up_elsewhere_with_data(
     start_up: StartUp, claimq: Claimq, tmp_path: Path, idle_spec: dict[str, object]
 ) -> None:

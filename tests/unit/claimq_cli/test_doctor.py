@@ -270,6 +270,7 @@ def queue(
     policy: Policy | None = None,
     memory: int = 0,
     waiting_bytes: int | None = None,
+    unready: str = "",
 ) -> list[Check]:
     lengths = {State.MAIN: main, State.BUSY: 0, State.DELAYED: 0, State.FAILED: failed_items}
     ages = {**dict.fromkeys(State), State.MAIN: age}
@@ -284,9 +285,8 @@ def queue(
         pauses=pauses,
         waiting_bytes=waiting_bytes,
     )
-    return queue_checks(
-        "q", ObservedQueue(snapshot, workers, policy or Policy(), reasons or {}, memory), COMMANDS
-    )
+    observed = ObservedQueue(snapshot, workers, policy or Policy(), reasons or {}, memory, unready)
+    return queue_checks("q", observed, COMMANDS)
 
 
 LIVE = WorkerInfo("w", 0, 999.0)
@@ -364,6 +364,13 @@ def test_items_that_wait_without_a_live_worker_become_a_problem() -> None:
     assert (late.state, late.message) == ("problem", "1 item in main and no live worker")
     assert "kubectl -n shop describe rq q" in late.fix
     assert queue(1, age=301.0, workers=(LIVE,))[1].state == "warning"
+
+
+def test_the_worker_of_an_ended_local_mode_does_not_hide_that_none_is_ready_now() -> None:
+    cause = "0 of 1 workers ready: its app exited with code 1"
+    late = queue(1, age=61.0, workers=(LIVE,), unready=cause)[0]
+    assert (late.state, late.message) == ("problem", f"1 item in main; {cause}")
+    assert queue(0, age=None, workers=(LIVE,), unready=cause)[0].state == "warning"
 
 
 def test_failed_items_are_counted_by_reason() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from claimq.internals.operations import internals
 from claimq.model import State
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
-from claimq_admin.reads.queue_reads import workers_of
+from claimq_admin.reads.queue_reads import local_decisions, workers_of
 from claimq_admin.server_choice import Chosen
 from claimq_admin.text import count
 from claimq_cli.cluster.access import ClusterAccess
@@ -88,7 +88,8 @@ async def _local_server(context: Context, name: str | None, commands: Commands) 
     except CommandError as error:
         return [problem("server", text_of(error), "as the message says")]
     commands = replace(commands, has_scaling=bool(chosen.queues))
-    return await _server_checks("server", chosen, name, commands)
+    decisions = {} if context.url else local_decisions(context.data)
+    return await _server_checks("server", chosen, name, commands, decisions)
 
 
 async def _on_cluster(cluster: ClusterAccess, name: str | None, commands: Commands) -> list[Check]:
@@ -185,8 +186,11 @@ async def _cluster_servers(cluster: ClusterAccess, name: str | None, commands: C
     return checks
 
 
-async def _server_checks(subject: str, chosen: Chosen, name: str | None, commands: Commands) -> list[Check]:
-    """The checks of one server, and of the queue that is named. An error of one does not hide the others."""
+async def _server_checks(
+    subject: str, chosen: Chosen, name: str | None, commands: Commands, decisions: Mapping[str, Json] = {}
+) -> list[Check]:
+    """The checks of one server, and of the queue that is named. An error of one does not hide the others.
+    ``decisions``: of local mode by queue, with their conditions."""
     async with claimq.connect(settings=chosen.settings) as server:
         try:
             await server.ping()
@@ -199,7 +203,7 @@ async def _server_checks(subject: str, chosen: Chosen, name: str | None, command
         checks += await _checked(f"clock of the {subject}", _clock(subject, some_queue))
         memory_check, most = await _memory(subject, some_queue)
         checks.append(memory_check)
-        look = partial(_queue, server, commands, most)
+        look = partial(_queue, server, commands, most, decisions)
         if name:
             checks += await _checked(f"queue {name}", look(name, some_queue))
         else:
@@ -277,7 +281,12 @@ async def _memory(subject: str, queue: claimq.ReliableQueue) -> tuple[Check, int
 
 
 async def _queue(
-    server: claimq.Server, commands: Commands, memory: int, name: str, queue: claimq.ReliableQueue
+    server: claimq.Server,
+    commands: Commands,
+    memory: int,
+    decisions: Mapping[str, Json],
+    name: str,
+    queue: claimq.ReliableQueue,
 ) -> list[Check]:
     try:
         await check_exists(server, queue)
@@ -292,7 +301,8 @@ async def _queue(
     snapshot = await queue.snapshot(neighbours=True)
     policy, workers = await queue.policy(), await workers_of(queue)
     reasons = await queue.failed_reasons() if snapshot.lengths[State.FAILED] else {}
-    observed = server_checks.ObservedQueue(snapshot, workers, policy, reasons, memory)
+    unready = decisions.get(name, {}).get("unready", "")
+    observed = server_checks.ObservedQueue(snapshot, workers, policy, reasons, memory, unready)
     keys = await _checked(f"queue {name}: keys", _keys(name, queue))
     return [*server_checks.queue_checks(name, observed, commands), *keys]
 

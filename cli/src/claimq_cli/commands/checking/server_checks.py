@@ -59,13 +59,14 @@ _FIXES = {
 @dataclass(frozen=True, slots=True)
 class ObservedQueue:
     """A queue as the checks see it. ``reasons``: of its failed items, with their counts; ``memory``: bytes that the
-    server may use, 0 without a limit."""
+    server may use, 0 without a limit; ``unready``: why no worker of local mode is ready, else empty."""
 
     snapshot: Snapshot
     workers: Sequence[WorkerInfo]
     policy: Policy
     reasons: Mapping[str, int] = field(default_factory=dict[str, int])
     memory: int = 0
+    unready: str = ""
 
 
 def report_checks(subject: str, report: ServerReport) -> list[Check]:
@@ -152,7 +153,7 @@ def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
         may_be_suspended = commands.kubectl and not snapshot.pause
         suspend = "; or set spec.suspend to false" if may_be_suspended else ""
         return make(check, text, f"{commands.claimq} resume {name}{suspend}")
-    if not waiting or live:
+    if not queue.unready and (live or not waiting):
         if note := pause_note(snapshot, f"{commands.claimq} resume {name}"):
             return warning(check, *note.split("; to end it now: ", 1))
         return ok(check, f"not paused, {count(waiting)} in main, {count(len(live), 'live worker')}")
@@ -163,7 +164,8 @@ def _claims_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
         start = f"{commands.claimq} why {name}; the log of the app in .claimq/logs"
     if commands.kubectl:
         start = f"{commands.claimq} why {name}; {commands.kubectl} describe rq {name}"
-    return make(check, f"{count(waiting)} in main and no live worker", start)
+    cause = f"; {queue.unready}" if queue.unready else " and no live worker"
+    return make(check, f"{count(waiting)} in main{cause}", start)
 
 
 def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:

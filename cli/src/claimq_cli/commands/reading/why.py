@@ -83,8 +83,9 @@ def _show(document: Json, answers: Answers) -> None:
         return
     target = count(document["replicas"], "worker") if "replicas" in document else "the number is not changed"
     terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {document.get('at', '-')}")
-    if "attention" in document:
-        terminal.say(document["attention"])
+    for name in ("attention", "unready"):
+        if name in document:
+            terminal.say(document[name])
     terminal.say(document.get("reason", ""))
     if "limited" in document:
         terminal.say(f"limited: {document['limited']}")

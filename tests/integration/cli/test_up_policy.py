@@ -59,3 +59,17 @@ def test_a_changed_manifest_keeps_the_fields_that_it_does_not_have(
     file.write_text(json.dumps({**manifest, "spec": {**COMMAND, "requeueLimit": 7}}))
     eventually_sync(lambda: policy(valkey).requeue_limit == 7, why="the manifest is used")
     assert fields(policy(valkey)) == (7, 0.5, 60.0)
+
+
+def test_a_change_beside_a_running_local_mode_warns_that_its_manifest_wins(
+    start_up: StartUp, claimq: Callable[..., Any]
+) -> None:
+    up = start_up({**COMMAND, "requeueLimit": 2})
+    eventually_sync(lambda: up.state.decisions["trial"], why="the queue has a decision")
+    warning = (
+        "warning: the running `claimq up` sets the policy of trial from its manifest; it reverts changes"
+    )
+    assert warning in claimq("policy", "trial", "requeue_limit=3").err
+    assert warning in claimq("limits", "trial", "set", "mail:busy=1").err
+    assert claimq("limits", "trial", "set", "mail:busy=2", "--for", "1h").err == ""
+    assert claimq("policy", "trial").err == ""

@@ -64,8 +64,9 @@ async def limits(
     context.answers.give_table(
         document, _COLUMNS, rows, nothing=f"{name} has no limits", each="limits", notes=[note] if note else []
     )
-    if owner is not None and action in ("set", "remove") and not (until or within):
-        terminal.say_error(owner_warning(name, owner) + ", or give --for")
+    is_for_good = action in ("set", "remove") and not (until or within)
+    if is_for_good and (text := await owner_warning(context, name, owner)):
+        terminal.say_error(f"{text}, or give --for")
 
 
 async def _state(admin: QueueAdmin) -> str:

@@ -55,8 +55,8 @@ async def policy(context: Context, name: str, changes: tuple[str, ...]) -> None:
         terminal.say_error(
             "note: an item of 8 MiB blocks the server for up to 80 ms; smaller items block it for less"
         )
-    if changed and owner is not None and (parsed_owner := read_owner(owner)):
-        terminal.say_error(owner_warning(name, parsed_owner))
+    if changed and (text := await owner_warning(context, name, read_owner(owner) if owner else None)):
+        terminal.say_error(text)
 
 
 async def _state(name: str, admin: QueueAdmin, new_values: PolicyChanges) -> str:
@@ -65,9 +65,12 @@ async def _state(name: str, admin: QueueAdmin, new_values: PolicyChanges) -> str
     return f"the policy of {name} {'has the changes' if is_changed else 'is not changed; repeat the command'}"
 
 
-def owner_warning(name: str, owner: Owner) -> str:
-    """That the operator sets the policy of the queue from a manifest."""
-    return (
-        f"warning: the operator sets the policy of {name} from {owner_text(owner)}; it "
-        "reverts changes of fields that the manifest sets, so change those in the manifest"
-    )
+async def owner_warning(context: Context, name: str, owner: Owner | None) -> str:
+    """That the operator or a running `claimq up` sets the policy of the queue from a manifest; else empty."""
+    if owner is not None:
+        who = f"the operator sets the policy of {name} from {owner_text(owner)}"
+    elif context.cluster is None and await context.decision(name):
+        who = f"the running `claimq up` sets the policy of {name} from its manifest"
+    else:
+        return ""
+    return f"warning: {who}; it reverts changes of fields that the manifest sets, so change those in the manifest"

@@ -286,6 +286,24 @@ async def test_a_claim_that_is_lost_from_busy_holds_nothing_back(
     assert await started(queue) == "a6-2"
 
 
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("client", ["-", "a"])
+async def test_a_pushed_payload_that_looks_like_a_costly_item_counts_1(
+    queue: ReliableQueue, server: Server, client: str, count: int
+) -> None:
+    await add(queue, bound("queue"), bound("client", name="each"), costs="a6-1")
+    for _ in range(3):  # it is none, since no key has a blank
+        server.call("LPUSH", "cq:{q}:main", f'cq1 x 1 {client} {{"options":{{"key":"a b","cost":4}}}}\n')
+    claims = await claim(queue, count)
+    sums = server.call("HMGET", "cq:{q}:in_progress", "cost a", "cost -")
+    assert (len(claims), sums) == (2, [b"6", b"7"])
+    while claims:
+        await queue.done(claims)
+        claims = await claim(queue, count)
+    assert server.call("HGETALL", "cq:{q}:in_progress") == []
+    assert await lengths(queue) == (0, 0, 0, 0)
+
+
 @pytest.mark.parametrize("text", ["text", "-5", "9223372036854775807", "9" * 30])
 @PER
 async def test_a_sum_that_another_client_has_written_loses_no_item(

@@ -43,7 +43,10 @@ local function adopt(q, got, kept, also_late)
     else
       if meta == nil then
         q.adopted = q.adopted + 1
+        if q.costs then q.costs.count('-', envelope, -1) end  -- it may look as if it had a cost
         envelope = format(parse(q, envelope, whole(q.first + #kept)))
+        if q.costs then q.costs.count('-', envelope, 1) end
+        got[i] = envelope
       end
       kept[#kept + 1] = envelope
     end

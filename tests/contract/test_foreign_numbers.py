@@ -6,7 +6,7 @@ import math
 import pytest
 
 import claimq
-from claimq import Claim, NewItem, ReliableQueue, State, StoreMisused, Verdict
+from claimq import Claim, Limit, NewItem, ReliableQueue, State, StoreMisused, Verdict
 from testkit.plugin import ServerFactory
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import Lengths, lengths, texts, verdicts
@@ -229,3 +229,31 @@ async def test_a_claim_with_an_incarnation_that_is_no_text_takes_nothing(
     with pytest.raises(StoreMisused, match=r"^claim: the server's reply cannot be read"):
         await queue.claim(1, wait=0)
     assert await lengths(queue) == Lengths(main=1)
+
+
+@pytest.mark.frozen_clock(True)
+@pytest.mark.parametrize("instant", ["inf", "1e308", "9e12", "-1"])
+async def test_a_held_item_goes_on_whatever_instant_its_limit_has(
+    server: Server, queue: ReliableQueue, instant: str
+) -> None:
+    await queue.update_policy(limits=[Limit("api", rate="1/s", per="key")])
+    await queue.enqueue_many(NewItem(text, key="k") for text in "ab")
+    await queue.done(await queue.claim(2, wait=0))
+    assert await queue.claim(2, wait=0) == []
+    assert server.call("ZADD", "cq:{q}:limited", "CH", instant, "k") == 1
+    await move_clock(queue, 1)
+    await queue.reap()
+    assert texts(await queue.claim(2, wait=0)) == ["b"]
+
+
+@pytest.mark.parametrize("text", ["x" * 500_000, "x/" * 100_000, " " * 500_000, "w1/1.x 5 " * 5000])
+async def test_a_long_text_in_place_of_a_keys_claims_holds_up_no_call(
+    server: Server, queue: ReliableQueue, text: str
+) -> None:
+    """A pattern that tries each place of a text takes minutes."""
+    await queue.enqueue_many(NewItem(text, key="k") for text in "ab")
+    server.call("HSET", "cq:{q}:keys", "k", text)
+    for name in "ab":
+        claims = await queue.claim(2, wait=0)
+        assert texts(claims) == [name]
+        await queue.done(claims)

@@ -40,9 +40,9 @@ end
 -- stored; and what all of them cost. It may come after a write, so a key of another type counts as empty.
 local function live_tokens(q, text, ending)
   local live, sum = {}, 0
-  for token, cost in string.gmatch(text or '', '(%S+/%S+)( ?%d*)%f[%z ]') do
+  for token, cost in string.gmatch(text or '', '(%S+)( ?%d*)%f[%z ]') do
     local worker = string.match(token, '^(.*)/')
-    if not (ending and ending[token])
+    if worker and not (ending and ending[token])
       and redis.pcall('HEXISTS', q.base .. 'busy:' .. worker, token) == 1 then
       live[#live + 1], sum = token .. cost, sum + setting(cost, 1, 1, MOST_COST)
     end
@@ -69,7 +69,8 @@ local function limited_keys(q, keys)
   local limited = {}
   if q.has_keys and q.has_keys ~= '1' and #keys > 0 then
     for i, at in ipairs(redis.pcall('ZMSCORE', q.base .. 'limited', unpack(keys))) do
-      limited[keys[i]] = tonumber(at or 0) > q.now or nil
+      at = tonumber(at or 0)
+      limited[keys[i]] = at > q.now and at < LAST_MS or nil  -- or another client has written it
     end
   end
   return limited

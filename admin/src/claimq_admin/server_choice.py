@@ -10,6 +10,7 @@ from pathlib import Path
 
 import claimq
 from claimq.address import local_mode, variables
+from claimq.errors import NoServer
 from claimq.redis_store.default_server import settings_from, url_in
 from claimq_admin.errors import UNAVAILABLE, USAGE, CommandError
 
@@ -55,10 +56,9 @@ def choose(url: str | None, directory: Path | None, queue: str | None) -> Chosen
     place, queues = _local_mode(directory, queue)
     urls = {queues[queue]} if queue in queues else set(queues.values())
     if queue is not None and queue not in queues:
-        missing = local_mode.lacks_queue(place, queues, queue)
         is_own = directory or local_mode.running_near()
         kind = CommandError if is_own else MayBeStarting
-        raise kind(f"{missing}; use one of these, or give --redis URL")
+        raise kind(local_mode.lacks_queue(place, queues, queue))
     if len(urls) > 1:
         raise CommandError(
             "the queues of the running local mode are on several servers; give the name of a queue", USAGE
@@ -83,13 +83,18 @@ def _local_mode(directory: Path | None, queue: str | None) -> tuple[Path, dict[s
     if not running:
         if directories:
             raise StillStarting("local mode is still starting; try again in a moment", UNAVAILABLE)
+        if directory is not None:
+            raise MayBeStarting(f"no `claimq up` is running in {directory}; start it, or omit --data", USAGE)
         raise MayBeStarting(f"no server is configured: {_ADVICE}", USAGE)
     return running[0]
 
 
 def _directories(directory: Path | None) -> list[Path]:
     if directory is None:
-        return local_mode.running_near() or local_mode.running_anywhere()
+        try:
+            return local_mode.running_for_program()
+        except NoServer as error:
+            raise MayBeStarting(str(error), USAGE) from error
     try:
         local_mode.check_trusted(directory)
     except local_mode.NotTrusted as error:

@@ -17,7 +17,8 @@ from claimq.address import local_mode
 from claimq.address.server_parts import SERVER_PARTS
 from claimq.redis_store.default_server import found_settings, settings_from
 from claimq.tasks import App
-from claimq_admin.errors import LocalModeError
+from claimq_admin.errors import CommandError, LocalModeError
+from claimq_admin.server_choice import choose
 from claimq_local import discovery
 from claimq_local.state_directory import StateDirectory
 
@@ -61,7 +62,8 @@ def test_the_nearest_running_local_mode_is_the_server(held: Path) -> None:
 def test_a_program_cannot_use_a_queue_that_the_local_mode_does_not_have(held: Path) -> None:
     """It would put items into another project's local mode, where no worker takes them and no list has them."""
     missing = re.escape(
-        f"the running local mode ({held}) has no queue mail, only q; give a URL, set CLAIMQ_REDIS_URL"
+        f"the `claimq up` of {held} has no queue mail, only q; add it to the manifest, or use the server for any "
+        f"queue: export CLAIMQ_REDIS_URL=$(claimq url --data {held})"
     )
     with claimq.blocking.connect() as server:
         assert server.queue("q").name == "q"
@@ -106,6 +108,31 @@ async def test_no_item_goes_to_another_project_while_the_own_local_mode_starts(
     assert found_settings({}).url == "redis://own/0"
     own.release()
     other.release()
+
+
+async def test_no_item_goes_to_another_project_after_the_own_local_mode_has_ended(
+    here: Path, tmp_path: Path
+) -> None:
+    other, own = StateDirectory(tmp_path / "an other/.claimq"), StateDirectory(here.parent / ".claimq")
+    other.hold()
+    other.state_file.write_text(json.dumps({"queues": {"q": URL}}))
+    discovery.announce(other)
+    own.hold()
+    own.release()
+    missing = re.escape(
+        f"the `claimq up` of {own.path} is not running, but that of {other.path} is; start it, or use the other: "
+        f"export CLAIMQ_REDIS_URL=$(claimq url --data '{other.path}')"
+    )
+    for find in (found_settings, lambda: choose(None, None, "q")):
+        with pytest.raises((NoServer, CommandError), match=missing):
+            find()
+    assert choose(None, other.path, "q").settings.url == URL
+    with pytest.raises(
+        CommandError, match=f"no `claimq up` is running in {own.path}; start it, or omit --data"
+    ):
+        choose(None, own.path, "q")
+    other.release()
+    assert local_mode.running_for_program() == []
 
 
 def test_a_server_that_the_program_names_may_have_any_queue(held: Path) -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
+
+from claimq.errors import NoServer
 
 DIRECTORY_NAME = ".claimq"
 LOCK, STATE = "lock", "state.json"
@@ -46,6 +49,25 @@ def running_anywhere() -> list[Path]:
         else:
             link.unlink(missing_ok=True)
     return directories
+
+
+def running_for_program() -> list[Path]:
+    """The state directories of the local modes that a program means which names none: the nearest one, else all of
+    this user.
+
+    Raises NoServer if only others run than the nearest one: its queues may have the same names.
+    """
+    if near := running_near():
+        return near
+    others = running_anywhere()
+    here = Path.cwd()
+    for directory in (place / DIRECTORY_NAME for place in (here, *here.parents)):
+        if others and _is_trusted(directory):
+            raise NoServer(
+                f"the `claimq up` of {directory} is not running, but that of {others[0]} is; start it, or use the "
+                f"other: {_use_server(others[0])}"
+            )
+    return others
 
 
 def running(directory: Path | None = None) -> list[Path]:
@@ -90,13 +112,28 @@ def queues_of(directory: Path) -> dict[str, str]:
 
 def lacks_queue(directory: Path, queues: Iterable[str], queue: str) -> str:
     """The error for a queue that is not one of those of the local mode there."""
-    return f"the running local mode ({directory}) has no queue {queue}, only {', '.join(queues)}"
+    return (
+        f"the `claimq up` of {directory} has no queue {queue}, only {', '.join(queues)}; add it to the manifest, or "
+        f"use the server for any queue: {_use_server(directory)}"
+    )
+
+
+def _use_server(directory: Path) -> str:
+    return f"export CLAIMQ_REDIS_URL=$(claimq url --data {shlex.quote(str(directory))})"
 
 
 def check_trusted(directory: Path) -> None:
     """Raises NotTrusted for a directory that another user owns or may write, OSError for one that is not there."""
     with _directory(directory):
         return
+
+
+def _is_trusted(directory: Path) -> bool:
+    try:
+        check_trusted(directory)
+    except OSError:
+        return False
+    return True
 
 
 def place_of_links(*, make: bool = False) -> Path | None:

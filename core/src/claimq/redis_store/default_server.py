@@ -32,10 +32,7 @@ def check_queue_of_local_mode(url: str, queue: str) -> None:
     running = [(directory, local_mode.queues_of(directory)) for directory in local_mode.running()]
     running = [(directory, queues) for directory, queues in running if url in queues.values()]
     if running and not any(queues.get(queue) == url for _, queues in running):
-        raise NoServer(
-            f"{local_mode.lacks_queue(*running[0], queue)}; give a URL, set {variables.REDIS_URL}, or run `claimq up` "
-            "here with a manifest that has it"
-        )
+        raise NoServer(local_mode.lacks_queue(*running[0], queue))
 
 
 def url_in(environ: Mapping[str, str]) -> str:
@@ -92,7 +89,7 @@ def _text_of(part: ServerPart, environ: Mapping[str, str]) -> str:
 
 
 def _url_of_local_mode() -> str:
-    directories = local_mode.running_near() or local_mode.running_anywhere()
+    directories = local_mode.running_for_program()
     urls = sorted({url for directory in directories for url in local_mode.queues_of(directory).values()})
     if len(urls) > 1:
         raise NoServer(

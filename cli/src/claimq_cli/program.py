@@ -48,6 +48,18 @@ _COMMANDS = {
 }
 """Where each command is: the module in `claimq_cli.commands`, and its name there."""
 _GROUPS = ("failed", "item")
+_OF_OTHERS = {
+    "add": ("enqueue",),
+    "list": ("queues", "items"),
+    "ls": ("queues", "items"),
+    "purge": ("flush",),
+    "push": ("enqueue",),
+    "retry": ("failed requeue",),
+    "run": ("up", "worker"),
+    "start": ("up",),
+    "stop": ("pause", "drain"),
+}
+"""Words that other programs have for commands."""
 
 
 class _LazyGroup(click.Group):
@@ -67,7 +79,7 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of these words. The error for an unknown one has similar names, or those in groups."""
+        """The command of these words. The error for an unknown one has those that it may mean."""
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
@@ -77,8 +89,9 @@ class _LazyGroup(click.Group):
                 for group_name in _GROUPS
                 if isinstance(group := self.get_command(ctx, group_name), click.Group)
             ]
-            if meant := [f"'{group.name} {name}'" for group in groups if name in group.commands]:
-                text = f"No such command '{name}'. Did you mean {' or '.join(meant)}?"
+            in_groups = [f"{group.name} {name}" for group in groups if name in group.commands]
+            if meant := _OF_OTHERS.get(name, in_groups):
+                text = f"No such command '{name}'. Did you mean {' or '.join(map(repr, meant))}?"
                 raise click.exceptions.NoSuchCommand(name, text, ctx=ctx) from None
             raise click.exceptions.NoSuchCommand(name, possibilities=names, ctx=ctx) from None
 

@@ -378,19 +378,6 @@ def test_a_group_alone_prints_its_whole_help(claimq: Claimq, arguments: list[str
     assert answer.out.count("\n") > 5
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"), [("statuz", "'status'"), ("move", "'failed move' or 'item move'"), ("zzz", "")]
-)
-def test_similar_commands_are_suggested_for_an_unknown_one(
-    claimq: Claimq, monkeypatch: pytest.MonkeyPatch, word: str, meant: str
-) -> None:
-    monkeypatch.setattr(cli, "commands", {})  # as at the start: commands are loaded when they are used
-    answer = claimq(word, "q")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"claimq: No such command '{word}'.")
-    assert ("Did you mean" in answer.err, meant in answer.err) == (bool(meant), True)
-
-
 def test_the_help_lists_every_command_with_a_whole_sentence(claimq: Claimq) -> None:
     _, listed = claimq("--help").out.split("Commands:\n")
     lines = listed.rstrip().splitlines()

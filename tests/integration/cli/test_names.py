@@ -1,4 +1,4 @@
-"""Names of queues: which are there, which are known, and which may be meant."""
+"""Names of queues and commands: which are there, which are known, and which may be meant."""
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 import claimq as library
+from claimq_cli.program import cli
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -95,3 +96,23 @@ def test_queues_are_listed_and_those_that_are_gone_are_forgotten(
     queue_do(lambda queue: queue.delete())
     assert on("queues").out.splitlines()[2].split() == ["b", "1", "0", "0", "0"]
     assert b"never-was" not in cast("list[bytes]", valkey.call("ZRANGE", "cq:queues", 0, -1))
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("statuz", "'status'"),
+        ("move", "'failed move' or 'item move'"),
+        ("push", "Did you mean 'enqueue'?"),
+        ("retry", "'failed requeue'"),
+        ("zzz", ""),
+    ],
+)
+def test_similar_commands_are_suggested_for_an_unknown_one(
+    claimq: Claimq, monkeypatch: pytest.MonkeyPatch, word: str, meant: str
+) -> None:
+    monkeypatch.setattr(cli, "commands", {})  # as at the start: commands are loaded when they are used
+    answer = claimq(word, "q")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"claimq: No such command '{word}'.")
+    assert ("Did you mean" in answer.err, meant in answer.err) == (bool(meant), True)

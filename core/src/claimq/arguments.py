@@ -6,6 +6,7 @@ A duration is a number of seconds or a :class:`datetime.timedelta`; an instant i
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -24,6 +25,7 @@ YEAR = 366 * 86_400.0
 CENTURY = 876_000 * 3600.0
 """Also the longest duration of a manifest."""
 _LATEST = 1e11
+_MOST_MEANT = 3
 
 
 def seconds(name: str, argument: object, *, least: float = 0.0, most: float = CENTURY) -> float:
@@ -75,6 +77,18 @@ def of_type(name: str, argument: object, kind: type[T] | tuple[type[T], ...], ex
     if not isinstance(argument, kind):
         raise TypeError(f"{name} is {argument!r}; give {expected}")
     return argument
+
+
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
+    """``; did you mean A or B?``, or an empty text. ``NAME`` also matches ``NAMESPACE.NAME`` and ``NAME_PART``."""
+    other_names = [candidate for candidate in known_names if candidate != name]
+    meant = [
+        candidate
+        for candidate in other_names
+        if candidate.endswith(f".{name}") or candidate.startswith(f"{name}_")
+    ]
+    meant += difflib.get_close_matches(name, other_names, _MOST_MEANT)
+    return f"; did you mean {' or '.join([*dict.fromkeys(meant)][:_MOST_MEANT])}?" if meant else ""
 
 
 def is_page(count_: object, offset: object) -> bool:

@@ -6,7 +6,6 @@ the same rules for the stored form, a JSON object (docs/decisions/item-options.m
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypedDict, cast
 
-from claimq.arguments import Duration, Instant, choice, count, instant, of_type, seconds
+from claimq.arguments import Duration, Instant, choice, count, did_you_mean, instant, of_type, seconds
 from claimq.model import Item, NewItem, Priority
 
 MAX_REQUEUES: Final = 1_000_000
@@ -316,13 +315,9 @@ def check_options(whose: str, options: Iterable[str], names: Sequence[str]) -> N
     """Raises TypeError for an option that is not one of these names, with the one that it may mean."""
     for name in options:
         if name not in names:
-            meant = (
-                [OF_OTHERS[name]]
-                if OF_OTHERS.get(name) in names
-                else difflib.get_close_matches(name, names, 1)
-            )
-            advice = f"did you mean {meant[0]}?" if meant else f"the options are {', '.join(names)}"
-            raise TypeError(f"{whose} has no option {name}; {advice}")
+            meant = OF_OTHERS.get(name)
+            hint = f"; did you mean {meant}?" if meant in names else did_you_mean(name, names)
+            raise TypeError(f"{whose} has no option {name}{hint or '; the options are ' + ', '.join(names)}")
 
 
 def expect_no_instant(new: NewItem) -> None:

@@ -25,6 +25,7 @@ from claimq.arguments import (
     OptionalSize,
     Seconds,
     Size,
+    did_you_mean,
     of_type,
 )
 from claimq.limits import Limit, LimitsField, load_limits, stored_limits
@@ -187,7 +188,7 @@ class Policy:
     """Whether claims are stopped; everything else works. Independent of ``pause`` and ``resume``."""
 
     def __post_init__(self) -> None:
-        of_type("retry_delay", self.retry_delay, RetryDelay, "a RetryDelay")
+        of_type("retry_delay", self.retry_delay, RetryDelay, "a RetryDelay, such as RetryDelay(initial=5)")
         of_type("failed", self.failed, FailedPolicy, "a FailedPolicy")
         of_type("max_waiting", self.max_waiting, MaxWaiting, "a MaxWaiting")
         of_type("fairness", self.fairness, Fairness, "a Fairness")
@@ -382,7 +383,7 @@ def changed_fields(changes: PolicyChanges) -> dict[str, str]:
     if not new_values:
         raise TypeError("name at least one field of the policy to change")
     if unknown := sorted(new_values.keys() - POLICY_FIELDS.keys() - _GROUPS.keys()):
-        raise TypeError(f"{unknown[0]} is not a field of the policy")
+        raise TypeError(f"the policy has no field {unknown[0]}{did_you_mean(unknown[0], POLICY_FIELDS)}")
     for name in new_values.keys() - _GROUPS.keys():
         if (group := POLICY_FIELDS[name].group) in new_values:
             raise ValueError(f"{group} and {name} are both given; give one of them")

@@ -65,6 +65,7 @@ def test_raising_the_largest_payload_says_what_large_items_cost(q: Claimq) -> No
         ("requeue_limit", '"requeue_limit" has no value; write requeue_limit=VALUE'),
         ("size=3", 'the policy has no field "size"; write one of requeue_limit, max_postponed'),
         ("requeueLimit=3", 'the policy has no field "requeueLimit"; did you mean requeue_limit?\n'),
+        ("retry_delay=5s", "did you mean retry_delay_initial or retry_delay_factor or retry_delay_max?\n"),
         ("requeue_limit=many", 'requeue_limit: "many" is not valid: write a whole number'),
         ("requeue_limit=none", "write a whole number"),
         ("limits=api:rate=0/s", "rate is '0/s'; give a rate such as 100/s"),

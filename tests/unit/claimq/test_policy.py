@@ -240,7 +240,7 @@ def test_a_choice_may_be_text_and_reads_as_its_member() -> None:
         ("durable_done", 1, "True or False"),
         ("appendfsync_always", "yes", "True or False"),
         ("failed", None, "a FailedPolicy"),
-        ("retry_delay", 5.0, "a RetryDelay"),
+        ("retry_delay", 5.0, r"a RetryDelay, such as RetryDelay\(initial=5\)"),
     ],
 )
 def test_a_field_of_another_type_is_refused_by_name(name: str, value: Any, wanted: str) -> None:

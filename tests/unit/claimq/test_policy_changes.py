@@ -78,8 +78,13 @@ def test_a_change_that_makes_no_sense_is_refused_by_its_name(changes: Any, says:
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [({}, "at least one field"), ({"speed": 1, "paused": True, "requeue_limit": 1}, "paused is not a field")],
+    [
+        ({}, "at least one field"),
+        ({"speed": 1, "paused": True, "requeue_limit": 1}, "the policy has no field paused"),
+        ({"requeue_limt": 1}, r"the policy has no field requeue_limt; did you mean requeue_limit\?"),
+        ({"retry_delay": 5}, r"retry_delay is 5; give a RetryDelay, such as RetryDelay\(initial=5\)"),
+    ],
 )
-def test_a_change_of_no_field_is_a_type_error(changes: Any, says: str) -> None:
+def test_a_change_of_no_field_or_of_a_wrong_type_is_a_type_error(changes: Any, says: str) -> None:
     with pytest.raises(TypeError, match=says):
         changed_fields(changes)

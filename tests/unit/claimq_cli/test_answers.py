@@ -7,8 +7,8 @@ import pytest
 from claimq.errors import InvalidName, InvalidSpec, Problem, StoreFull, StoreMisused, StoreUnavailable
 from claimq.model import HistoryEntry, Item, Located, State
 from claimq_admin import errors
+from claimq_admin.name_order import in_order
 from claimq_admin.reads import documents
-from claimq_admin.similar_names import in_order
 from claimq_admin.text import age, count, payload
 from claimq_cli.output.answers import Answers
 

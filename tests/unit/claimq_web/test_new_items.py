@@ -32,6 +32,7 @@ def test_a_json_payload_is_stored_as_sent(payload: bytes) -> None:
         (b'{"items": [{"payload": "x"}, 1]}', r"items\[1\]: not an object"),
         (b'{"items": [{"payload": 1}]}', r"items\[0\]: a payload is bytes, text"),
         (b'{"items": [{"payload": "x", "new": 1}]}', r"items\[0\]: there is no field 'new'"),
+        (b'{"items": [{"payload": "x", "prio": 1}]}', r"there is no field 'prio'; did you mean priority\?"),
         (b'{"items": [{"payload": "x", "id": "a", "id": "b"}]}', r"items\[0\]: the name 'id' comes twice"),
     ],
 )

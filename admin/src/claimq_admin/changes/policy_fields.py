@@ -16,13 +16,13 @@ from claimq.arguments import (
     OptionalSize,
     Seconds,
     Size,
+    did_you_mean,
 )
 from claimq.limits import Limits, LimitsField, shown_limits
 from claimq.policy import POLICY_FIELDS, Policy, PolicyChanges, PolicyField
 from claimq.waiting.fairness import Weights, WeightsField, read_weights, shown_weights
 from claimq.waiting.texts import read_limits
 from claimq_admin.errors import USAGE, CommandError
-from claimq_admin.similar_names import did_you_mean
 from claimq_process.duration import format_duration, parse_duration
 from claimq_process.size import format_size, parse_size
 

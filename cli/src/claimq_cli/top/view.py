@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from claimq.model import Located, Snapshot, State, WorkerInfo
+from claimq_admin.name_order import in_order
 from claimq_admin.reads.queue_reads import has_problem
 from claimq_admin.reads.recent_snapshots import RecentSnapshots
-from claimq_admin.similar_names import in_order
 from claimq_admin.text import workers_text
 
 RATE_SECONDS = 10.0

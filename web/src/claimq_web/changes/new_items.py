@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from claimq.arguments import optional_seconds
+from claimq.arguments import did_you_mean, optional_seconds
 from claimq.codec import check_new_item
 from claimq.item_options import OF_ENQUEUE
 from claimq.model import NewItem
@@ -49,7 +49,8 @@ def _item(number: int, text: str) -> NewItem:
         if item is None:
             raise ValueError("not an object")
         if unknown := sorted(item.keys() - _KNOWN):
-            raise ValueError(f"there is no field {unknown[0][:100]!r}")
+            field = unknown[0][:100]
+            raise ValueError(f"there is no field {field!r}{did_you_mean(field, sorted(_KNOWN))}")
         new = replace(item_of_fields(item), delay=optional_seconds("delay", item.get("delay")))
         expires_in = optional_seconds("expires_in", item.get("expires_in"))
         if expires_in is not None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from claimq_admin.name_order import in_order
 from claimq_admin.reads.decisions import noted
-from claimq_admin.similar_names import in_order
 from claimq_web.curves.samples import Sample
 
 PAGE = 50

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from claimq.arguments import did_you_mean
 from claimq_admin.errors import USAGE, CommandError
-from claimq_admin.similar_names import did_you_mean
 from claimq_cli.migration.layout import Layout, Order
 from claimq_cli.migration.layouts import RQ, BullMQ, PlainList, ReliableFIFO, Sidekiq
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import click
 
 import claimq
+from claimq.arguments import did_you_mean
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
 from claimq_admin.by_hand import name_by_hand
@@ -22,7 +23,6 @@ from claimq_admin.changes.queue_admin import QueueAdmin, admin_of
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.reads.queue_reads import local_decisions
 from claimq_admin.server_choice import RETRY_SECONDS, Chosen, StillStarting, choose
-from claimq_admin.similar_names import did_you_mean
 from claimq_cli.cluster.kubectl import Kubectl, selected
 from claimq_cli.commands.options.option_types import server_url
 from claimq_cli.commands.options.queue_names import NewQueue, check_exists

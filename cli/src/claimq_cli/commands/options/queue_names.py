@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import claimq
+from claimq.arguments import did_you_mean
 from claimq_admin.errors import NOT_DONE, CommandError
-from claimq_admin.similar_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

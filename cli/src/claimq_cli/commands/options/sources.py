@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import claimq
 from claimq.internals.several_queues import lengths_of, used_names
 from claimq.model import Snapshot, State, WorkerInfo
+from claimq_admin.name_order import in_order
 from claimq_admin.reads.queue_reads import statuses_of
 from claimq_admin.server_choice import Chosen
-from claimq_admin.similar_names import in_order
 from claimq_cli.commands.options.queue_names import check_exists
 
 

@@ -11,10 +11,10 @@ import click
 from claimq.model import ClientInfo, Snapshot, State, WorkerInfo
 from claimq.waiting.texts import pause_text
 from claimq_admin.errors import USAGE, CommandError
+from claimq_admin.name_order import in_order
 from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import needs_attention
 from claimq_admin.reads.queue_reads import attention, has_problem, local_conditions, workers_and_live
-from claimq_admin.similar_names import in_order
 from claimq_admin.text import age, count, instant, reasons_text, workers_text
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.option_types import number_option

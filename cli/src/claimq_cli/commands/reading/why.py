@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from claimq.arguments import did_you_mean
 from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_admin.reads.decisions import decision_of, decision_rows
 from claimq_admin.reads.queue_reads import local_decisions
-from claimq_admin.similar_names import did_you_mean
 from claimq_admin.text import count, iso_instant
 from claimq_cli.cluster.kubectl import KIND, Kubectl, selected
 from claimq_cli.commands.options.context import cluster_options, output_option

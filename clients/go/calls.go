@@ -21,7 +21,7 @@ import (
 const (
 	answerTime    = 30 * time.Second // how long the sidecar may take to answer
 	defaultSocket = "/run/claimq/claimq.sock"
-	advice        = "start the sidecar, or set CLAIMQ_SOCKET to the path of its socket"
+	advice        = "start the sidecar, as `claimq up` does, or set CLAIMQ_SOCKET to the path of its socket"
 )
 
 // pauses returns the pauses between attempts: they double from 20 ms to 1 s, and chance shortens each by up to a half.

@@ -7,7 +7,7 @@ const { Refused, SidecarUnavailable, StoreUnavailable } = require('./errors')
 
 const ANSWER_MS = 30_000 // how long the sidecar may take to answer
 const DEFAULT_SOCKET = '/run/claimq/claimq.sock'
-const ADVICE = 'start the sidecar, or set CLAIMQ_SOCKET to the path of its socket'
+const ADVICE = 'start the sidecar, as `claimq up` does, or set CLAIMQ_SOCKET to the path of its socket'
 const NOT_CONNECTED = {
   ENOENT: (path) => `there is no socket at ${path}; ${ADVICE}`,
   ECONNREFUSED: (path) => `no process answers on the socket ${path} (its sidecar has ended); ${ADVICE}`,

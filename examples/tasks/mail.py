@@ -2,8 +2,8 @@
 
     python -m claimq.tasks mail:app
 
-Instead of a mail server there is a file, $MAIL_OUTBOX. A line has the item's id, so that readers can ignore a second
-one: if a worker dies between the line and the end of its task, the task runs again.
+Instead of a mail server there is a file, $MAIL_OUTBOX or outbox. A line has the item's id, so that readers can ignore a
+second one: if a worker dies between the line and the end of its task, the task runs again.
 """
 
 import os
@@ -19,7 +19,7 @@ def send_mail(to: str, text: str) -> None:
     """An address that is none is no reason to try again; a file that cannot be written is, twice."""
     if "@" not in to:
         raise Fail(f"{to!r} is no address", permanent=True)
-    with Path(os.environ["MAIL_OUTBOX"]).open("a") as outbox:
+    with Path(os.environ.get("MAIL_OUTBOX", "outbox")).open("a") as outbox:
         outbox.write(f"{current_item().id} {to}: {text}\n")
 
 

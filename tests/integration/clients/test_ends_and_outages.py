@@ -195,7 +195,7 @@ def test_a_missing_socket_is_named_with_what_to_set(start: Start, tmp_path: Path
     assert program.process.wait() == 1
     (event,) = program.all_of("error")
     assert event["error"] == "SidecarUnavailable"
-    advice = f"there is no socket at {tmp_path}/nowhere; start the sidecar, or set CLAIMQ_SOCKET"
+    advice = f"there is no socket at {tmp_path}/nowhere; start the sidecar, as `claimq up` does, or set CLAIMQ_SOCKET"
     assert advice in event["message"]
 
 

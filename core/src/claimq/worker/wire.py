@@ -37,7 +37,7 @@ def socket_path(given: str | os.PathLike[str] | None) -> str:
 
 def cannot_connect(path: str, error: OSError) -> str:
     """Why no sidecar answers on a socket, and what to set."""
-    advice = "start the sidecar, or set CLAIMQ_SOCKET to the path of its socket"
+    advice = "start the sidecar, as `claimq up` does, or set CLAIMQ_SOCKET to the path of its socket"
     if isinstance(error, FileNotFoundError):
         return f"there is no socket at {path}; {advice}"
     if isinstance(error, ConnectionRefusedError):

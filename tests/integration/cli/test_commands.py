@@ -89,7 +89,10 @@ def test_lines_of_stdin_are_enqueued_as_they_come(on: Claimq, valkey: Server) ->
 def test_the_same_id_is_not_queued_twice(on: Claimq) -> None:
     on("enqueue", "q", "a", "--id", "mine")
     answer = on("enqueue", "q", "a", "--id", "mine")
-    assert answer.out == "q: 0 items enqueued, 1 item known already, 1 in main\n"
+    assert (
+        answer.out
+        == "q: 0 items enqueued, 1 item known already, 1 in main (the queue remembers ids for its id_window)\n"
+    )
     assert on("enqueue", "q", "a", "--id", "mine", "-o", "json").json["duplicates"] == ["mine"]
 
 

@@ -43,8 +43,10 @@ def page_of(up: Any) -> str:
 
 def acting_page_of(up: Any) -> tuple[str, Path]:
     """The address of its page, which allows changes, and the file with the token to log in with."""
-    up.until_says(r"web page: http://\S+; the token to log in with is in \S*web-token")
-    url, file = re.findall(r"web page: (http://[^;]+); the token to log in with is in (\S+)", up.text)[0]
+    up.until_says(r"web page: http://[^;]+; the token to log in with is in \S*web-token")
+    url, file = re.findall(r"web page: (http://[^; ]+)[^;]*; the token to log in with is in (\S+)", up.text)[
+        0
+    ]
     return url, Path(file)
 
 

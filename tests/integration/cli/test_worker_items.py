@@ -63,7 +63,7 @@ def test_exit_code_0_ends_the_item_and_the_payload_is_on_stdin(queue: BlockingQu
     queue.enqueue_many(["one\n", "two\n"])
     done = work("cat")
     assert (done.returncode, done.stdout) == (0, b"one\ntwo\n")
-    assert done.stderr == b"claimq: q: 2 items done, 0 failed, 0 requeued, 0 lost\n"
+    assert done.stderr == b"claimq: q: 2 items done, 0 attempts failed, 0 requeued, 0 lost\n"
     assert sum(queue.lengths().values()) == 0
 
 
@@ -71,7 +71,7 @@ def test_exit_code_75_requeues_the_item(queue: BlockingQueue, work: RunWorker) -
     queue.enqueue("x")
     queue.set_policy(retrying_at_once(requeue_limit=9))
     done = work("sh", "-c", 'test "$CLAIMQ_ITEM_REQUEUE_COUNT" = 2 || exit 75')
-    assert done.stderr == b"claimq: q: 1 item done, 0 failed, 2 requeued, 0 lost\n"
+    assert done.stderr == b"claimq: q: 1 item done, 0 attempts failed, 2 requeued, 0 lost\n"
 
 
 def test_a_requeue_may_have_a_delay(queue: BlockingQueue, work: RunWorker) -> None:
@@ -89,7 +89,7 @@ def test_exit_code_69_postpones_the_item(
     queue.set_policy(Policy(requeue_limit=0))
     queue.enqueue("x")
     done = work("sh", "-c", "exit 69", options=options)
-    assert done.stderr == b"claimq: q: 0 items done, 0 failed, 0 requeued, 0 lost, 1 postponed\n"
+    assert done.stderr == b"claimq: q: 0 items done, 0 attempts failed, 0 requeued, 0 lost, 1 postponed\n"
     (delayed,) = queue.items(State.DELAYED)
     assert (delayed.item.requeue_count, delayed.item.postponed_count) == (0, 1)
     assert delay - 60 < (delayed.due_at or 0) - queue.snapshot().now <= delay
@@ -106,7 +106,7 @@ def test_exit_code_69_can_close_the_queue(queue: BlockingQueue, work: RunWorker)
 def test_exit_code_65_is_a_permanent_failure(queue: BlockingQueue, work: RunWorker) -> None:
     queue.set_policy(retrying_at_once(requeue_limit=9))
     queue.enqueue("x")
-    assert b"0 items done, 1 failed" in work("sh", "-c", "exit 65").stderr
+    assert b"0 items done, 1 attempt failed" in work("sh", "-c", "exit 65").stderr
     assert (the_failed(queue).last_error, the_failed(queue).fail_count) == (
         "the program exited with code 65", 1,
     )  # fmt: skip
@@ -305,5 +305,5 @@ def test_json_leaves_stdout_to_one_document(queue: BlockingQueue, work: RunWorke
 def test_a_broken_pipe_ends_a_program_quietly(queue: BlockingQueue, work: RunWorker) -> None:
     queue.enqueue("x")
     assert work("sh", "-c", "yes | head -1").stderr == (
-        b"claimq: q: 1 item done, 0 failed, 0 requeued, 0 lost\n"
+        b"claimq: q: 1 item done, 0 attempts failed, 0 requeued, 0 lost\n"
     )

@@ -241,6 +241,7 @@ def test_a_name_that_resolves_to_this_machine_is_refused(page_of_web: Any, host:
 def test_only_reading_is_allowed(page_of_web: Any, method: str) -> None:
     answer = page_of_web.get(method=method)
     assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert "to change queues start `claimq up --web-actions`" in answer.text
 
 
 def test_another_site_can_link_to_the_page_but_not_load_it(page_of_web: Any) -> None:

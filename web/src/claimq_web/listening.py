@@ -65,3 +65,9 @@ def url_of(listening: socket.socket) -> str:
     """The URL of a page that is served on this socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def instead_of(text: str | None, *, default: str, listening: socket.socket) -> str:
+    """What to print after the URL of a page that is not at its default address since another program is."""
+    is_default = listening.getsockname()[1] == parse_address(default).port
+    return "" if text or is_default else f" ({default} is in use)"

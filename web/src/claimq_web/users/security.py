@@ -40,6 +40,9 @@ METRICS = "/metrics"
 """The path of the metrics of local mode, for programs as well."""
 FORM = "application/x-www-form-urlencoded"
 _READS = ("GET", "HEAD")
+_ONLY_READS = (
+    "this page only reads; to change queues start `claimq up --web-actions` or `claimq web --actions`\n"
+)
 _LONGEST_FORM = 64 * 1024
 _ITEMS = re.compile(f"{API}queues/[^/]+/enqueue")
 """Paths of requests with items, which are larger than forms; only programs send them."""
@@ -148,7 +151,7 @@ class Guarded:
             )
         allowed = _READS if self._logins is None else (*_READS, "POST")
         if method not in allowed:
-            why = "this page only reads; use GET\n" if self._logins is None else "use GET or POST\n"
+            why = "use GET or POST\n" if self._logins is not None else _ONLY_READS
             return PlainTextResponse(why, 405, {"Allow": ", ".join(allowed)})
         is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         is_link = [headers.get(f"sec-fetch-{name}") for name in ("mode", "dest")] == ["navigate", "document"]

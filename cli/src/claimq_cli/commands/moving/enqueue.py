@@ -139,4 +139,5 @@ async def _file(source: str) -> bytes:
 def _text(name: str, done: Loaded, delayed: str, new_queue: NewQueue | None) -> str:
     place = delayed or f"{done.length:,} in main"
     new = new_queue.text(done.enqueued) if new_queue else ""
-    return f"{name}: {done.summary}, {place}{new}"
+    hint = " (the queue remembers ids for its id_window)" if done.known else ""
+    return f"{name}: {done.summary}, {place}{new}{hint}"

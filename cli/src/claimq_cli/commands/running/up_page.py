@@ -16,7 +16,7 @@ from claimq_admin.errors import CommandError
 from claimq_cli.commands.running.web import DEFAULT_ADDRESS
 from claimq_local.local_mode import LocalMode
 from claimq_local.queue_runner import QueueRunner
-from claimq_web.listening import opened, url_of
+from claimq_web.listening import instead_of, opened, url_of
 from claimq_web.queues.queues import MOST_EVENTS, QueuesWithoutObjects
 
 OFF = "off"
@@ -98,7 +98,8 @@ async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = Fals
         return
     listening, host = opened(address, default=DEFAULT_ADDRESS)
     with listening:
-        serving = in_background(_serve(mode, listening, host, may_act=may_act), name="web page")
+        why = instead_of(address, default=DEFAULT_ADDRESS, listening=listening)
+        serving = in_background(_serve(mode, listening, host, why, may_act=may_act), name="web page")
         try:
             yield
         finally:
@@ -106,7 +107,9 @@ async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = Fals
             await asyncio.gather(serving, return_exceptions=True)
 
 
-async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_act: bool) -> None:
+async def _serve(
+    mode: LocalMode, listening: socket.socket, host: str, why_there: str, *, may_act: bool
+) -> None:
     await mode.started.wait()
     # Imported here, when the workers are starting already.
     from claimq_local.metrics_page import MetricsPage
@@ -126,5 +129,5 @@ async def _serve(mode: LocalMode, listening: socket.socket, host: str, *, may_ac
     )
     site = Site(LocalQueues(mode), logins, may_act=may_act, access=access, metrics=metrics)
     async with site.running(), served(site.app(host), listening):
-        mode.note(f"web page: {url_of(listening)}{where}")
+        mode.note(f"web page: {url_of(listening)}{why_there}{where}")
         await asyncio.Event().wait()

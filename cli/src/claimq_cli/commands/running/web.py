@@ -15,7 +15,7 @@ from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.queue_argument import QueueArgument
 from claimq_cli.commands.options.queue_names import check_exists
 from claimq_cli.commands.running.web_options import Users, users_options
-from claimq_web.listening import opened, url_of
+from claimq_web.listening import instead_of, opened, url_of
 from claimq_web.options import hostname_option
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ async def web(
             served(site.app(host, *hostnames), listening),
         ):
             url = url_of(listening)
-            said = [f"web page: {url} (Ctrl-C stops it)"]
+            why_there = instead_of(listen, default=DEFAULT_ADDRESS, listening=listening)
+            said = [f"web page: {url}{why_there} (Ctrl-C stops it)"]
             said += [f"log in with the token {token}"] if token else []
             context.answers.give({"url": url, "token": token}, *said)
             await stop.wait()

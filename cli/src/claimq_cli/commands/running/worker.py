@@ -182,7 +182,7 @@ def _report(context: Context, name: str, consumed: claimq.Consumed) -> None:
     if context.answers.is_document:
         context.answers.give(document)
     else:
-        counts = f"{consumed.failed:,} failed, {consumed.requeued:,} requeued, {consumed.lost:,} lost"
+        counts = f"{count(consumed.failed, 'attempt')} failed, {consumed.requeued:,} requeued, {consumed.lost:,} lost"
         counts += f", {consumed.postponed:,} postponed" if consumed.postponed else ""
         terminal.say_error(f"{name}: {count(consumed.done)} done, {counts}")
     if consumed.stopped_by == "paused":

@@ -28,6 +28,8 @@ _CLIENTS, _AT_LIMIT = 10_000, 9_000
 _MOST_ROUNDS = 20
 """Each round starts an item of each client that is not at its limit, which therefore grows with the rounds."""
 _WORKERS, _SECONDS = 10, 0.02
+_LEAST_WAITS = 1_000
+"""Of fewer waits of the quiet client the hundredth part says little."""
 _NEVER = Limit("never", rate="1000000/s", burst=1_000_000)
 _BY_COUNT = Fairness(by="count")
 
@@ -167,7 +169,7 @@ async def measure(bed: Bed, *, rounds: int, items: int) -> Found:
         ({"a": 200, "b": 1000, "c": 5000}, {"c": 2.0}),
     ):
         found.share_error = max(found.share_error, await _share_error(bed, service, weights))
-    found.quiet = await _quiet_client(bed, items)
+    found.quiet = await _quiet_client(bed, max(items, _LEAST_WAITS))
     return found
 
 

@@ -29,8 +29,8 @@ local function close(q, counts)
   for name, more in pairs(counts) do
     if more ~= 0 then
       -- A counter that another client has set to anything else than a whole number begins again.
-      if totals[name] then
-        local total = totals[name] + more
+      if totals[name] ~= nil then
+        local total = (tonumber(totals[name]) or 0) + more
         known[#known + 1] = name; known[#known + 1] = whole(total >= more and total <= LAST_NUMBER and total
           or more)
       elseif type(redis.pcall('HINCRBY', stats, name, whole(more))) == 'table' then

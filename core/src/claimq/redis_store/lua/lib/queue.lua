@@ -77,9 +77,7 @@ local function new_queue(main_key, base)
     weighs = bound and bound ~= '1',  -- whether bytes are counted (lib/weights)
     stored_longest = longest,         -- the longest that a claim took lately, and when it ended (lib/longest)
     totals = {                        -- counters that close() writes without reading them again
-      enqueued = tonumber(enqueued) or 0,
-      claimed = tonumber(claimed) or 0,
-      done = tonumber(done) or 0,
+      enqueued = enqueued, claimed = claimed, done = done,  -- as they are stored
       number = number_in(number, 0, LAST_NUMBER),
     },
     -- Fields that a call sets as it goes, and the files that set them:

@@ -57,6 +57,20 @@ def calls_of(server: Server, command: str) -> int:
     return sum(map(int, re.findall(rb"cmdstat_%b:calls=(\d+)" % command.encode(), stats)))
 
 
+async def test_several_queues_are_looked_at_in_one_call(valkey: Server) -> None:
+    async with claimq.connect(settings=patient(valkey.url)) as store:
+        for number, name in enumerate(NAMES[:7]):
+            await store.queue(name).enqueue_many([NewItem("x", client=f"c{number}")] * (number + 1))
+            await store.queue(name, worker="w1").claim(wait=0)
+        valkey.call("CONFIG", "RESETSTAT")
+        together = await snapshots_of(store.connection, NAMES[:7])
+        assert calls_of(valkey, "eval") + calls_of(valkey, "evalsha") == 2
+        alone = [await store.queue(name).snapshot() for name in NAMES[:7]]
+    assert [(one.lengths, one.counters, one.oldest_claim) for one in together] == [
+        (one.lengths, one.counters, one.oldest_claim) for one in alone
+    ]
+
+
 async def test_the_first_of_many_queues_take_few_calls(valkey: Server) -> None:
     async with claimq.connect(settings=patient(valkey.url)) as store:
         for name in NAMES[:3]:

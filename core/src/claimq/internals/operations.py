@@ -75,7 +75,7 @@ class Internals(QueuePart):
         window. Two round trips for up to 1,000 ids; O(ids * log ids of the queue)."""
         known_names: set[str] = set()
         if ids:
-            now = int((await self._connection.run("snapshot", [self._keys.main], [0]))[0])
+            now = int((await self._connection.run("snapshot", [self._keys.main], [1, 0]))[0][0])
             for start in range(0, len(ids), BATCH):
                 chunk = ids[start : start + BATCH]
                 until = await self._read("ZMSCORE", self._keys["ids"], *chunk)

@@ -72,7 +72,8 @@ class Inspecting(Listing):
             NEIGHBOURS_WORDS if of_type("neighbours", neighbours, bool, "True or False") else SNAPSHOT_WORDS
         )
         with self._reading("snapshot") as read:
-            return read_snapshot(await read.reply(self._connection.run("snapshot", [self._keys.main], words)))
+            call = self._connection.run("snapshot", [self._keys.main], [1, *words])
+            return read_snapshot((await read.reply(call))[0])
 
     async def exists(self) -> bool:
         """Whether the queue has ever been used since it was last deleted: enqueued to, claimed from, configured or

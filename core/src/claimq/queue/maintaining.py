@@ -140,7 +140,7 @@ class Maintaining(QueuePart):
         is_set, after = False, ""
         while not is_set:
             with self._reading("limits") as read:
-                reply = await read.reply(self._connection.run("snapshot", [self._keys.main], [0]))
+                (reply,) = await read.reply(self._connection.run("snapshot", [self._keys.main], [1, 0]))
                 before, now = reply[9][-1] if reply[9] else b"", number_of_reply(reply[0], LAST_MS) / 1000
             stored = before.decode("utf-8", "replace")
             if after and stored == after:  # the reply of the first call was lost

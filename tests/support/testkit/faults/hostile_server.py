@@ -51,10 +51,10 @@ def _list(values: list[Any]) -> bytes:
 def snapshot_reply(
     main: int = 0, busy: int = 0, delayed: int = 0, failed: int = 0, now: int = NOW
 ) -> list[Any]:
-    """What the script for a snapshot returns for a queue without pause, limits and counters."""
+    """What the script for a snapshot returns for one queue, without pause, limits and counters."""
     since = str(now) if busy else ""
     held_back: list[Any] = [0, [], "", "", ""]
-    return [now, main, busy, delayed, failed, "", since, "", "", held_back, 0, "", "", 0, [], [], [], b""]
+    return [[now, main, busy, delayed, failed, "", since, "", "", held_back, 0, "", "", 0, [], [], [], b""]]
 
 
 def ordinary(name: str, words: list[bytes]) -> Any:

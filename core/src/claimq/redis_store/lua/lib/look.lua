@@ -1,8 +1,9 @@
 -- Opens a queue for a script that only reads it, for half of what open() takes: q has the fields that such a
--- script needs, as lib/queue.lua lists them. stats: the hash by its fields, of a script that needs all of it.
--- Each table is made in one piece, q with room for 16 fields: to grow costs time.
-local function look_at(main_key, stats)
-  local base, time = string.sub(main_key, 1, -5), redis.call('TIME')
+-- script needs, as lib/queue.lua lists them. time, stats: the server's, and the hash by its fields, where the
+-- script has read them. Each table is made in one piece, q with room for 16 fields: to grow costs time.
+local function look_at(main_key, time, stats)
+  local base = string.sub(main_key, 1, -5)
+  time = time or redis.call('TIME')
   if not stats then
     local s = redis.call('HMGET', base .. 'stats', 'clock_offset', 'seen_at', 'client_items', 'largest',
       'levels', 'keys', 'limits', 'turns', 'reserve')

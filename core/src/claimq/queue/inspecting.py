@@ -22,6 +22,7 @@ from claimq.queue.queue_part import (
     waiting_bytes,
 )
 from claimq.queue.token_groups import BATCH
+from claimq.redis_store.keys import TYPES
 from claimq.redis_store.scripts import Arg
 from claimq.waiting.reasons import Between, Facts, Where, where
 
@@ -280,32 +281,9 @@ class Inspecting(Listing):
         return MemoryUsage(sum(sizes), *await self.server_memory())
 
     async def _all_keys(self) -> list[Arg]:
-        """The queue's keys that hold much, also those of each client and worker."""
+        """The queue's keys, also those of each client and worker."""
         ring, names = await self._clients(), await self._in_pages("workers")
-        parts = [
-            "main",
-            "high",
-            "low",
-            "levels",
-            "keys",
-            "held",
-            "limited",
-            "starts",
-            "clients",
-            "heads",
-            "delayed",
-            "leases",
-            "claims",
-            "workers",
-            "failed",
-            "failed:items",
-            "failed:reasons",
-            "removed",
-            "audit",
-            "ids",
-            "stats",
-        ]
-        keys: list[Arg] = [self._keys[part] for part in parts]
+        keys: list[Arg] = [self._keys[part] for part in TYPES]
         lists = ("main:", "high:", "low:") if await self._read("HLEN", self._keys["levels"]) else ("main:",)
         keys += [self._keys[part].encode() + name for name in ring for part in lists]
         return keys + [self._keys["busy:"].encode() + name for name in names]

@@ -104,13 +104,16 @@ def test_a_misspelled_queue_of_local_mode_is_refused_with_the_one_that_is_meant(
         assert "did you mean trial?" in found.err
 
 
-def test_without_local_mode_and_without_kubectl_the_error_names_both(
+def test_without_local_mode_and_without_kubectl_the_error_names_both_and_doctor(
     claimq: Claimq, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = claimq("why", "thumbs")
     assert (found.code, found.out) == (1, "")
-    assert "no running `claimq up` has the queue thumbs; kubectl" in found.err
+    assert (
+        "no running `claimq up` has the queue thumbs; if no manifest has it, nothing scales it" in found.err
+    )
+    assert "see `claimq doctor thumbs` (kubectl, which reads ReliableQueues" in found.err
 
 
 def test_a_queue_of_a_cluster_has_the_sentence_of_no_progress(

@@ -51,9 +51,8 @@ def why(name: str, data: Path | None, namespace: str | None, kube_context: str |
         if kubectl is not None:
             raise
         hint = did_you_mean(name, decisions)
-        message = (
-            f"no running `claimq up` has the queue {name}{f'{hint} ({error})' if hint else f'; {error}'}"
-        )
+        advice = hint or f"; if no manifest has it, nothing scales it: see `claimq doctor {name}`"
+        message = f"no running `claimq up` has the queue {name}{advice} ({error})"
         raise CommandError(message, NOT_DONE if hint else error.exit_code) from error
     _show(decision, Answers(output))
 

@@ -17,7 +17,7 @@
 --   most 2,000, and the lists of 64 clients where limits hold per client, and those of paused clients; for
 --   neighbours 64 items in progress, 2 MiB of them and the one that reaches that, and the scores of 128
 --   clients; while items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
--- include limits numbers clock look has_key_limits keeper levels hold_config stored claim_calls
+-- include limits numbers clock look has_key_limits keeper levels hold_config
 
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
 local LONG_MS, LONG_BYTES, MOST_HOLDERS = 60000, 65536, 100
@@ -31,7 +31,9 @@ end
 -- Since when the oldest item of main waits (ms, or "").
 local function waits_since(q, in_main)
   local since = first_score(q.base .. 'heads', q.client_items)
-  for _, list in ipairs(in_main > 0 and lists_of(q, '-') or {}) do
+  if in_main == 0 then return since end
+  -- include stored
+  for _, list in ipairs(lists_of(q, '-')) do
     local at = enqueued_at(redis.call('LINDEX', list, '-1') or '')
     if at and (since == '' or tonumber(at) < tonumber(since)) then since = at end
   end
@@ -41,6 +43,7 @@ end
 -- Since when the oldest claim is in progress (ms), its token, and the id of its item if that is read; each
 -- may be "". And the table of lib/claim_calls.lua of the workers that it met.
 local function oldest_in_progress(q)
+  -- include claim_calls
   local calls, id = redis.call('ZRANGE', q.base .. 'claims', '0', '255', 'WITHSCORES'), ''
   local _, at, _, held_by, token = look_through(q, calls, true)
   if token and q.now - tonumber(at) > LONG_MS and q.largest <= LONG_BYTES then
@@ -64,7 +67,9 @@ end
 -- When the next delayed item is due (ms, or ""), how many become due soon, and how many are held for their
 -- keys.
 local function delayed_of(q, count)
-  local due, soon, for_keys, has_limits = first_score(q.delayed, count), 0, 0, has_key_limits(q)
+  local due, has_limits = first_score(q.delayed, count), has_key_limits(q)
+  if due == '' and not has_limits then return '', 0, 0 end
+  local soon, for_keys = 0, 0
   local function soon_of(key)
     return redis.call('ZCOUNT', key, '(' .. whole(q.now + 1), whole(q.now + look_ahead_ms))
   end
@@ -90,7 +95,7 @@ end
 
 local function neighbours_of(q, held)
   if held == 0 or q.client_items == 0 then return '' end
-  -- include sizes oldest neighbours
+  -- include sizes stored oldest neighbours
   return neighbours(q, held)
 end
 

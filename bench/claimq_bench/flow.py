@@ -29,7 +29,7 @@ _MOST_ROUNDS = 20
 """Each round starts an item of each client that is not at its limit, which therefore grows with the rounds."""
 _WORKERS, _SECONDS = 10, 0.02
 _LEAST_WAITS = 1_000
-"""Of fewer waits of the quiet client the hundredth part says little."""
+"""With fewer waits the p99 of the quiet client says little."""
 _NEVER = Limit("never", rate="1000000/s", burst=1_000_000)
 _BY_COUNT = Fairness(by="count")
 

@@ -79,7 +79,7 @@ def _local_mode(directory: Path | None, queue: str | None) -> tuple[Path, dict[s
         running = [pair for pair in running if queue in pair[1]] or running
     if len(running) > 1:
         where = ", ".join(str(directory) for directory, _ in running)
-        raise CommandError(f"several local modes are running ({where}); choose one with --data DIR", USAGE)
+        raise MayBeStarting(f"several local modes are running ({where}); choose one with --data DIR", USAGE)
     if not running:
         if directories:
             raise StillStarting("local mode is still starting; try again in a moment", UNAVAILABLE)

@@ -383,7 +383,9 @@ def changed_fields(changes: PolicyChanges) -> dict[str, str]:
     if not new_values:
         raise TypeError("name at least one field of the policy to change")
     if unknown := sorted(new_values.keys() - POLICY_FIELDS.keys() - _GROUPS.keys()):
-        raise TypeError(f"the policy has no field {unknown[0]}{did_you_mean(unknown[0], POLICY_FIELDS)}")
+        raise TypeError(
+            f"the policy has no field {unknown[0]}{did_you_mean(unknown[0], [*_GROUPS, *POLICY_FIELDS])}"
+        )
     for name in new_values.keys() - _GROUPS.keys():
         if (group := POLICY_FIELDS[name].group) in new_values:
             raise ValueError(f"{group} and {name} are both given; give one of them")

@@ -110,10 +110,8 @@ def test_without_local_mode_and_without_kubectl_the_error_names_both_and_doctor(
     monkeypatch.setenv("PATH", str(tmp_path))
     found = claimq("why", "thumbs")
     assert (found.code, found.out) == (1, "")
-    assert (
-        "no running `claimq up` has the queue thumbs; if no manifest has it, nothing scales it" in found.err
-    )
-    assert "see `claimq doctor thumbs` (kubectl, which reads ReliableQueues" in found.err
+    assert "no running `claimq up` has the queue thumbs; without a manifest nothing scales it" in found.err
+    assert "and `claimq doctor thumbs` checks it (kubectl, which reads ReliableQueues" in found.err
 
 
 def test_a_queue_of_a_cluster_has_the_sentence_of_no_progress(

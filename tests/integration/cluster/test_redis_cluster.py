@@ -10,6 +10,7 @@ import pytest
 import claimq
 from claimq import State, Verdict
 from claimq.errors import CrossSlot, StoreMisused, StoreUnavailable
+from claimq.internals.several_queues import snapshots_of
 from claimq.internals.work_watch import WorkWatch
 from claimq.model import Reason
 from testkit.plugin import started
@@ -312,3 +313,15 @@ async def test_the_address_of_one_node_alone_is_refused_with_the_field(redis_clu
             StoreMisused, match=r"redis\+cluster://host:port, or set spec.redis.cluster: true"
         ):
             await single.queue(other).enqueue("x")
+
+
+async def test_queues_of_a_node_whose_address_names_no_cluster_are_looked_at(
+    redis_cluster: RedisCluster,
+) -> None:
+    node = redis_cluster.nodes[0]
+    names = names_on(redis_cluster, node, 7)
+    async with claimq.connect(settings=patient(f"redis://127.0.0.1:{node.port}")) as single:
+        for name in names:
+            await single.queue(name).enqueue("x")
+        snapshots = await snapshots_of(single.connection, names)
+    assert [snapshot.lengths[State.MAIN] for snapshot in snapshots] == [1] * 7

@@ -101,7 +101,7 @@ def test_the_web_application_of_the_page_enqueues_a_task_for_each_request(
 ) -> None:
     """docs/howto/fastapi.md: its web command runs as it stands there, and the worker's as in the manifest."""
     page = (ROOT / "docs" / "howto" / "fastapi.md").read_text()
-    (web_command,) = re.findall(r"(?m)^    (uvicorn .*?)  ", page)
+    (web_command,) = re.findall(r"(?m)^    cd examples/tasks && (uvicorn .*?)  ", page)
     (worker_command,) = re.findall(r"command: (\[.*\])", (EXAMPLE / "queue.yaml").read_text())
     socket, outbox = tmp_path / "web", tmp_path / "outbox"
     command = [sys.executable, "-m", *web_command.split(), "--uds", str(socket), "--no-access-log"]

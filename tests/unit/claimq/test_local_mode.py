@@ -18,6 +18,7 @@ from claimq.address.server_parts import SERVER_PARTS
 from claimq.redis_store.default_server import found_settings, settings_from
 from claimq.tasks import App
 from claimq_admin.errors import CommandError, LocalModeError
+from claimq_admin.reads.queue_reads import local_decisions
 from claimq_admin.server_choice import choose
 from claimq_local import discovery
 from claimq_local.state_directory import StateDirectory
@@ -62,8 +63,8 @@ def test_the_nearest_running_local_mode_is_the_server(held: Path) -> None:
 def test_a_program_cannot_use_a_queue_that_the_local_mode_does_not_have(held: Path) -> None:
     """It would put items into another project's local mode, where no worker takes them and no list has them."""
     missing = re.escape(
-        f"the `claimq up` of {held} has no queue mail, only q; add it to the manifest, or use the server for any "
-        f"queue: export CLAIMQ_REDIS_URL=$(claimq url --data {held})"
+        f"the `claimq up` of {held} has no queue mail, only q; start `claimq up` with a manifest that has it, or use "
+        f"this server without a manifest: export CLAIMQ_REDIS_URL=$(claimq url --data {held})"
     )
     with claimq.blocking.connect() as server:
         assert server.queue("q").name == "q"
@@ -110,6 +111,17 @@ async def test_no_item_goes_to_another_project_while_the_own_local_mode_starts(
     other.release()
 
 
+def test_decisions_of_a_local_mode_are_about_the_queues_of_its_server(held: Path) -> None:
+    decisions = {"q": {"rule": "Arrivals"}, "mail": {"rule": "Arrivals"}}
+    state = {"queues": {"q": URL, "mail": "redis://other/0"}, "decisions": decisions}
+    (held / "state.json").write_text(json.dumps(state))
+    assert [sorted(local_decisions(held, url)) for url in ("", URL, "redis://none/0")] == [
+        ["mail", "q"],
+        ["q"],
+        [],
+    ]
+
+
 async def test_no_item_goes_to_another_project_after_the_own_local_mode_has_ended(
     here: Path, tmp_path: Path
 ) -> None:
@@ -120,7 +132,7 @@ async def test_no_item_goes_to_another_project_after_the_own_local_mode_has_ende
     own.hold()
     own.release()
     missing = re.escape(
-        f"the `claimq up` of {own.path} is not running, but that of {other.path} is; start it, or use the other: "
+        f"the `claimq up` of {own.path} is not running; start it, or use that of {other.path}: "
         f"export CLAIMQ_REDIS_URL=$(claimq url --data '{other.path}')"
     )
     for find in (found_settings, lambda: choose(None, None, "q")):
@@ -133,6 +145,11 @@ async def test_no_item_goes_to_another_project_after_the_own_local_mode_has_ende
         choose(None, own.path, "q")
     other.release()
     assert local_mode.running_for_program() == []
+    above = StateDirectory(own.path.parent.parent / ".claimq")
+    above.hold()
+    with pytest.raises(NoServer, match=f"use that of {re.escape(str(above.path))}: "):
+        found_settings({})
+    above.release()
 
 
 def test_a_server_that_the_program_names_may_have_any_queue(held: Path) -> None:

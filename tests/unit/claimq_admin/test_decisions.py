@@ -86,6 +86,14 @@ def test_an_item_without_a_worker_has_the_sentences_of_conditions(
     assert waits_text(waiting(WaitReason.BEHIND, "behind 2 items"), decision) == "behind 2 items"
 
 
+def test_workers_that_are_starting_are_no_problem_but_a_cause() -> None:
+    starting = condition("WorkersAvailable", "Starting", "0 of 1 workers ready, starting", "False")
+    decision = with_conditions({}, [starting])
+    assert "unready" not in decision
+    text = waits_text(waiting(WaitReason.NO_WORKER, "no worker is free"), decision)
+    assert text == "no worker is free: 0 of 1 workers ready, starting"
+
+
 def test_an_item_that_waits_for_workers_that_hang_has_their_sentence() -> None:
     decision = with_conditions({}, [condition("Progressing", "NoProgress", "replace it", "False")])
     waits = {reason: waits_text(waiting(reason, "it waits"), decision) for reason in WaitReason}

@@ -68,6 +68,6 @@ def url_of(listening: socket.socket) -> str:
 
 
 def instead_of(text: str | None, *, default: str, listening: socket.socket) -> str:
-    """What to print after the URL of a page that is not at its default address since another program is."""
+    """A note to print after the URL if the default port was in use; else empty."""
     is_default = listening.getsockname()[1] == parse_address(default).port
     return "" if text or is_default else f" ({default} is in use)"

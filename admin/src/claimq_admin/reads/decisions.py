@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from claimq.waiting.reasons import WaitReason, Where
 from claimq_control.decide.conditions.progressing import NO_PROGRESS, TYPE
+from claimq_control.decide.conditions.workers_available import STARTING
 from claimq_control.decide.pauses import CLOSED, PAUSED
 from claimq_kubernetes.port import part, parts
 from claimq_process.duration import readable_duration
@@ -78,13 +79,16 @@ def needs_attention(conditions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def with_conditions(decision: Mapping[str, Any], conditions: Iterable[Mapping[str, str]]) -> dict[str, Any]:
-    """A decision and what the conditions add: ``limited``, by what it is; ``unready``, why no worker is ready;
-    ``attention``, that the queue makes no progress or is paused. Each is missing where nothing is wrong."""
+    """A decision and what the conditions add: ``limited``, by what it is; ``unready``, why no worker is ready, or
+    ``starting``, that none is yet; ``attention``, that the queue makes no progress or is paused. Each is missing where
+    nothing is wrong."""
     document = dict(decision)
     for condition in conditions:
         name = _SENTENCES.get((condition.get("type", ""), condition.get("status", "")))
         if condition.get("type") == TYPE and condition.get("reason") in (NO_PROGRESS, PAUSED):
             name = "attention"
+        if name == "unready" and condition.get("reason") == STARTING:
+            name = "starting"
         if name:
             document[name] = condition.get("message", "")
     return document
@@ -101,7 +105,8 @@ def waits_text(where: Where, decision: Mapping[str, Any]) -> str:
     """Why an item waits, and for one that no worker takes, why there is none. ``decision``: with its conditions."""
     if where.reason not in FOR_WORKERS:
         return where.text
-    names = ("attention", "unready", "limited") if where.reason is WaitReason.NO_WORKER else ("attention",)
+    is_alone = where.reason is WaitReason.NO_WORKER
+    names = ("attention", *(("unready", "starting", "limited") if is_alone else ()))
     causes = [str(decision[name]) for name in names if decision.get(name)]
     return ": ".join([where.text, *(["; ".join(causes)] if causes else [])])
 

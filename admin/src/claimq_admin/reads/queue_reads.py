@@ -174,18 +174,20 @@ async def first_matching(
     return matching[offset : offset + number]
 
 
-def local_decisions(directory: Path | None) -> dict[str, dict[str, Any]]:
+def local_decisions(directory: Path | None, url: str = "") -> dict[str, dict[str, Any]]:
     """The last scaling decisions of the running local modes by queue, each with the ``source`` that it was read from
     and with its conditions (:func:`with_conditions`).
 
-    With ``directory`` only of the one with this state directory. If several run a queue, the nearest one counts.
+    With ``directory`` only of the one with this state directory, with ``url`` only of queues on this server. If several
+    run a queue, the nearest one counts.
     """
     decisions: dict[str, dict[str, Any]] = {}
     for place, state in _states(directory):
-        conditions_of = _by_queue(state, "conditions")
+        conditions_of, urls = _by_queue(state, "conditions"), _by_queue(state, "queues")
         for name, decision in _by_queue(state, "decisions").items():
-            conditions = conditions_of.get(name, ())
-            decisions[name] = with_conditions({"source": str(place), **decision}, conditions)
+            if not url or urls.get(name) == url:
+                conditions = conditions_of.get(name, ())
+                decisions[name] = with_conditions({"source": str(place), **decision}, conditions)
     return decisions
 
 

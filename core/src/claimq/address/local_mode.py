@@ -52,22 +52,17 @@ def running_anywhere() -> list[Path]:
 
 
 def running_for_program() -> list[Path]:
-    """The state directories of the local modes that a program means which names none: the nearest one, else all of
-    this user.
-
-    Raises NoServer if only others run than the nearest one: its queues may have the same names.
-    """
-    if near := running_near():
-        return near
-    others = running_anywhere()
-    here = Path.cwd()
-    for directory in (place / DIRECTORY_NAME for place in (here, *here.parents)):
-        if others and _is_trusted(directory):
-            raise NoServer(
-                f"the `claimq up` of {directory} is not running, but that of {others[0]} is; start it, or use the "
-                f"other: {_use_server(others[0])}"
-            )
-    return others
+    """The state directories of the local modes for a program that names no server: the nearest one, else all of this
+    user. Raises NoServer if the nearest one has ended and others run: their queues may have the same names."""
+    here, others = Path.cwd(), running()
+    nearest = next(filter(_is_trusted, (place / DIRECTORY_NAME for place in (here, *here.parents))), None)
+    if nearest is None or not others:
+        return others
+    if nearest in others:
+        return [nearest]
+    raise NoServer(
+        f"the `claimq up` of {nearest} is not running; start it, or use that of {others[0]}: {_use_server(others[0])}"
+    )
 
 
 def running(directory: Path | None = None) -> list[Path]:
@@ -113,8 +108,8 @@ def queues_of(directory: Path) -> dict[str, str]:
 def lacks_queue(directory: Path, queues: Iterable[str], queue: str) -> str:
     """The error for a queue that is not one of those of the local mode there."""
     return (
-        f"the `claimq up` of {directory} has no queue {queue}, only {', '.join(queues)}; add it to the manifest, or "
-        f"use the server for any queue: {_use_server(directory)}"
+        f"the `claimq up` of {directory} has no queue {queue}, only {', '.join(queues)}; start `claimq up` "
+        f"with a manifest that has it, or use this server without a manifest: {_use_server(directory)}"
     )
 
 

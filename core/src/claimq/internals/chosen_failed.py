@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from claimq.model import Located
 from claimq.queue.failed_items import FailedItems
 from claimq.queue.queue_part import QueuePart, with_operations_of
+from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
 
 
@@ -26,16 +27,19 @@ class ChosenFailed(FailedItems):
 
     async def remove(self, items: Sequence[Located]) -> int:
         """Removes the items; returns how many. Each call takes up to 1,000 items, or 2 MiB."""
-        return await self._in_calls("remove_failed", items, 0, 0, "-inf", 0)
+        return await self._in_calls("remove_failed", items, 0, 0, "-inf", 0, behind_chunk=(0, 0, ""))
 
-    async def _in_calls(self, script: str, items: Sequence[Located], *filters: Arg) -> int:
+    async def _in_calls(
+        self, script: str, items: Sequence[Located], *filters: Arg, behind_chunk: Sequence[Arg] = ()
+    ) -> int:
         names = list(dict.fromkeys(located.name for located in items))
         until = round(max((located.failed_at or 0.0 for located in items), default=0.0) * 1000)
-        rest: list[Arg] = [0, 0, ""] if script == "remove_failed" else []
         changed = 0
         with self._reading(script, keeps=False):
             while names:
-                words, _ = await self._run_counted(script, [until, *filters, len(names), *rest, *names])
+                batch = names[:BATCH]
+                args = [until, *filters, len(batch), *behind_chunk, *batch]
+                words, _ = await self._run_counted(script, args)
                 changed += int(words[0])
                 names = names[max(int(words[1]), 1) :]
         return changed

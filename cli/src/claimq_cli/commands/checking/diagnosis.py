@@ -93,7 +93,7 @@ def failed(check: str, error: Exception, fix: str) -> Check:
 
 
 def each_queue_once(checks: Sequence[Check]) -> list[Check]:
-    """Without the checks that found of a queue that it stands still as a later one does."""
+    """The checks; of those that found that the same queue stands still, only the last one."""
     last = {check.stuck: check for check in checks if check.stuck}
     return [check for check in checks if not check.stuck or last[check.stuck] is check]
 

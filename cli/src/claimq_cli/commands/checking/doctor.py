@@ -19,7 +19,7 @@ from claimq.internals.operations import internals
 from claimq.model import State
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
-from claimq_admin.reads.queue_reads import local_decisions, workers_of
+from claimq_admin.reads.queue_reads import workers_of
 from claimq_admin.server_choice import Chosen
 from claimq_admin.text import count
 from claimq_cli.cluster.access import ClusterAccess
@@ -88,8 +88,7 @@ async def _local_server(context: Context, name: str | None, commands: Commands) 
     except CommandError as error:
         return [problem("server", text_of(error), "as the message says")]
     commands = replace(commands, has_scaling=bool(chosen.queues))
-    decisions = {} if context.url else local_decisions(context.data)
-    return await _server_checks("server", chosen, name, commands, decisions)
+    return await _server_checks("server", chosen, name, commands, context.local_decisions())
 
 
 async def _on_cluster(cluster: ClusterAccess, name: str | None, commands: Commands) -> list[Check]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import shlex
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
@@ -17,6 +18,7 @@ import claimq
 from claimq.arguments import did_you_mean
 from claimq.codec import check_name
 from claimq.errors import ClaimqError
+from claimq.redis_store.default_server import url_in
 from claimq_admin.by_hand import name_by_hand
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.changes.queue_admin import QueueAdmin, admin_of
@@ -147,7 +149,12 @@ class Context:
         """The last scaling decision about a queue with its conditions; empty if there is none."""
         if self.cluster is not None:
             return await self.cluster.decision(name)
-        return {} if self.url else local_decisions(self.data).get(name, {})
+        return self.local_decisions().get(name, {})
+
+    def local_decisions(self) -> dict[str, dict[str, Any]]:
+        """Those of the running local modes about queues on the server that the user has chosen, by queue."""
+        url = self.url or ("" if self.data else url_in(os.environ))
+        return local_decisions(self.data, url)
 
     @asynccontextmanager
     async def admin(self, name: str, *, target: str = "") -> AsyncGenerator[QueueAdmin]:

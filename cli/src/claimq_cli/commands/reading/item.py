@@ -46,17 +46,14 @@ async def show(context: Context, name: str, id: str, everywhere: bool) -> None: 
     or null.
     """
     async with context.queue(name) as queue:
-        ended, where = None, None
+        drain = f"{context.command} drain {name}"
         try:
             where = await queue.where(id, everywhere=everywhere)
         except SearchEnded as error:
-            ended = error
+            stuck = standstill(await queue.snapshot(), drain)
+            raise SearchEnded(f"{error}; in {name} there is {stuck}" if stuck else str(error)) from error
         waits_for_workers = where is not None and where.reason in FOR_WORKERS
-        stuck = ""
-        if ended or waits_for_workers:
-            stuck = standstill(await queue.snapshot(), f"{context.command} drain {name}")
-    if ended:
-        raise SearchEnded(f"{ended}; in {name} there is {stuck}" if stuck else str(ended))
+        stuck = standstill(await queue.snapshot(), drain) if waits_for_workers else ""
     if where is None:
         raise CommandError(f"{name} has no item {id}: it is done, was removed, or never existed", NOT_DONE)
     decision = {"attention": stuck, **await context.decision(name)} if waits_for_workers else {}

@@ -51,7 +51,7 @@ def why(name: str, data: Path | None, namespace: str | None, kube_context: str |
         if kubectl is not None:
             raise
         hint = did_you_mean(name, decisions)
-        advice = hint or f"; if no manifest has it, nothing scales it: see `claimq doctor {name}`"
+        advice = hint or f"; without a manifest nothing scales it, and `claimq doctor {name}` checks it"
         message = f"no running `claimq up` has the queue {name}{advice} ({error})"
         raise CommandError(message, NOT_DONE if hint else error.exit_code) from error
     _show(decision, Answers(output))
@@ -82,7 +82,7 @@ def _show(document: Json, answers: Answers) -> None:
         return
     target = count(document["replicas"], "worker") if "replicas" in document else "the number is not changed"
     terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {document.get('at', '-')}")
-    for name in ("attention", "unready"):
+    for name in ("attention", "unready", "starting"):
         if name in document:
             terminal.say(document[name])
     terminal.say(document.get("reason", ""))

@@ -20,24 +20,25 @@ local failed, stored = q.base .. 'failed', q.base .. 'failed:items'
 local until_ms = math.min(tonumber(ARGV[4]) or q.now, q.now - (tonumber(ARGV[5]) or 0))
 local chunk = math.min(count_of(ARGV[9], 1), CALL_MOVES)
 local most, ids, scores, from, skip = tonumber(ARGV[6]), {}, {}, ARGV[7], tonumber(ARGV[8])
-local named = count_of(#ARGV - 9, 0) > 0
+local has_names = count_of(#ARGV - 9, 0) > 0
 for i = 10, math.min(#ARGV, 9 + chunk) do ids[#ids + 1] = ARGV[i] end
-if not named then ids, scores = page_of(failed, from, skip, until_ms, chunk) end
+if not has_names then ids, scores = page_of(failed, from, skip, until_ms, chunk) end
 if #ids == 0 then return {'OK', walk_text(q, 0, 0, from, skip)} end
-local chosen, fields, given, looked = {}, {}, {}, 0
+local chosen, fields, seen_ids, looked = {}, {}, {}, 0
 expect_list(q.base .. 'wake')
 expect_hash(stored)
 expect_hash(q.base .. 'failed:reasons')
 length_of(q, '-')
 for i, id in ipairs(ids) do
-  local failed_at = named and redis.call('ZSCORE', failed, id)
+  local failed_at = has_names and redis.call('ZSCORE', failed, id)
   local envelope = redis.call('HGET', stored, id)
   looked = i
   local is_later = failed_at and ARGV[4] ~= '' and tonumber(failed_at) > until_ms
-  local is_other = named and (not failed_at or is_later or given[id])
-  given[id] = true
+  local is_other = has_names and (not failed_at or is_later or seen_ids[id])
+  seen_ids[id] = true
   local item = envelope and not is_other and parse(q, envelope, '0')
-  if not item or (most and (item.meta.given_up or 0) > most) then from, skip = passed(from, skip, scores[i])
+  local is_over = item and most and not has_names and (item.meta.given_up or 0) > most
+  if not item or is_over then from, skip = passed(from, skip, scores[i])
   else
     expect_entry(q, item)
     local meta = item.meta

@@ -3,9 +3,9 @@
 -- KEYS: cq:{NAME}:main (LIST) of each queue; derived: main:CLIENT, their levels (LIST), clients, heads,
 --   leases, claims, delayed, failed, workers (ZSET), busy:WORKER, config, starts, pauses, stats, and for
 --   neighbours shares (HASH)
--- ARGV: 1 how many of KEYS are queues (another one may name their slot); 2 how far to look ahead for delayed
---   items, in ms; 3 what to read too: "neighbours", "workers" or nothing; "alone": neighbours and nothing
---   else
+-- ARGV: 1 how many of KEYS are queues (on a cluster a key that never exists follows); 2 how far to look
+--   ahead for delayed items, in ms; 3 what to read too: "neighbours", "workers" or nothing; "alone":
+--   neighbours and nothing else
 -- Replies: for each queue {now, main, busy, delayed, failed, main since, busy since, failed since, next due
 --   (ms, or ""), what may hold back the items as in lib/held_back.lua, delayed items that become due within
 --   ARGV[2] ms, token of the oldest claim (or ""), id of its item if that is claimed for over a minute and no

@@ -1,6 +1,7 @@
 -- Opens a queue for a script that only reads it, for half of what open() takes: q has the fields that such a
--- script needs, as lib/queue.lua lists them. time, stats: the server's, and the hash by its fields, where the
--- script has read them. Each table is made in one piece, q with room for 16 fields: to grow costs time.
+-- script needs, as lib/queue.lua lists them. time: the reply to TIME, stats: field -> value, both only if the
+-- script has read them already. Each table is made in one piece, q with room for 16 fields: to grow costs
+-- time.
 local function look_at(main_key, time, stats)
   local base = string.sub(main_key, 1, -5)
   time = time or redis.call('TIME')

@@ -63,7 +63,7 @@ def test_why_and_doctor_name_the_cause_while_no_app_can_be_started(start_up: Sta
     up = start_up(spec)
     claimq("enqueue", "trial", "a")
     up.until_says("exited with code 127")
-    cause = "its app exited with code 127 (cannot start the command), and is started again"
+    cause = "its app exited with code 127 (command not found), and is started again"
 
     def claims() -> str:
         checks = claimq("doctor", "trial", "-o", "json").json["checks"]

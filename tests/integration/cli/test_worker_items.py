@@ -116,7 +116,7 @@ def test_exit_code_65_is_a_permanent_failure(queue: BlockingQueue, work: RunWork
     ("script", "error"),
     [
         ("exit 1", "the program exited with code 1"),
-        ("exit 127", "the program exited with code 127"),
+        ("exit 127", "the program exited with code 127 (command not found)"),
         ("echo; echo ' no space' >&2; echo b >&2; exit 3", "the program exited with code 3: no space"),
         ("python3 -c 'print(1); raise SystemError(7)'", "the program exited with code 1: SystemError: 7"),
         ("kill -SEGV $$", "the program was killed by SIGSEGV"),

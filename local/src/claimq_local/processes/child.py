@@ -126,7 +126,7 @@ class Child:
 def how_it_ended(code: int) -> str:
     """A return code (negative: the signal) in words: ``exited with code 1``, ``was killed by SIGKILL``."""
     if code >= 0:
-        cause = " (cannot start the command)" if code == die_with_parent.CANNOT_START else ""
+        cause = " (command not found)" if code == die_with_parent.CANNOT_START else ""
         return f"exited with code {code}{cause}"
     try:
         return f"was killed by {signal.Signals(-code).name}"

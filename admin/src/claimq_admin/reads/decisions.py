@@ -30,8 +30,14 @@ _WORDS: Final = {
     ("NoisyNeighbour", "True"): "noisy neighbour",
 }
 """What a user calls a condition that needs attention, by its type and its status or reason."""
-_SENTENCES: Final = {("ScalingLimited", "True"): "limited", ("WorkersAvailable", "False"): "unready"}
-"""Types and statuses of conditions that explain a decision, and under which name."""
+_SENTENCES: Final = {
+    (TYPE, NO_PROGRESS): "attention",
+    (TYPE, PAUSED): "attention",
+    ("ScalingLimited", "True"): "limited",
+    ("WorkersAvailable", STARTING): "starting",
+    ("WorkersAvailable", "False"): "unready",
+}
+"""Conditions that explain a decision, by type and reason or else by type and status, and under which name."""
 _INPUTS: Final = {
     "main": "items waiting",
     "busy": "items in progress",
@@ -84,12 +90,8 @@ def with_conditions(decision: Mapping[str, Any], conditions: Iterable[Mapping[st
     nothing is wrong."""
     document = dict(decision)
     for condition in conditions:
-        name = _SENTENCES.get((condition.get("type", ""), condition.get("status", "")))
-        if condition.get("type") == TYPE and condition.get("reason") in (NO_PROGRESS, PAUSED):
-            name = "attention"
-        if name == "unready" and condition.get("reason") == STARTING:
-            name = "starting"
-        if name:
+        kind, reason, status = (condition.get(field, "") for field in ("type", "reason", "status"))
+        if name := _SENTENCES.get((kind, reason)) or _SENTENCES.get((kind, status)):
             document[name] = condition.get("message", "")
     return document
 

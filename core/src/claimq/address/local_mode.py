@@ -28,11 +28,7 @@ class NotTrusted(OSError):
 
 def running_near() -> list[Path]:
     """The state directory of the local mode that runs here, or in the nearest directory above; empty without one."""
-    here = Path.cwd()
-    for place in (here, *here.parents):
-        if is_running(place / DIRECTORY_NAME):
-            return [place / DIRECTORY_NAME]
-    return []
+    return next(([directory] for directory in _here_and_above() if is_running(directory)), list[Path]())
 
 
 def running_anywhere() -> list[Path]:
@@ -54,12 +50,12 @@ def running_anywhere() -> list[Path]:
 def running_for_program() -> list[Path]:
     """The state directories of the local modes for a program that names no server: the nearest one, else all of this
     user. Raises NoServer if the nearest one has ended and others run: their queues may have the same names."""
-    here, others = Path.cwd(), running()
-    nearest = next(filter(_is_trusted, (place / DIRECTORY_NAME for place in (here, *here.parents))), None)
+    nearest = next(filter(_is_trusted, _here_and_above()), None)
+    if nearest is not None and is_running(nearest):
+        return [nearest]
+    others = running()
     if nearest is None or not others:
         return others
-    if nearest in others:
-        return [nearest]
     raise NoServer(
         f"the `claimq up` of {nearest} is not running; start it, or use that of {others[0]}: {_use_server(others[0])}"
     )
@@ -121,6 +117,12 @@ def check_trusted(directory: Path) -> None:
     """Raises NotTrusted for a directory that another user owns or may write, OSError for one that is not there."""
     with _directory(directory):
         return
+
+
+def _here_and_above() -> list[Path]:
+    """Where a state directory may be: in the working directory and in those above it, the nearest first."""
+    here = Path.cwd()
+    return [place / DIRECTORY_NAME for place in (here, *here.parents)]
 
 
 def _is_trusted(directory: Path) -> bool:

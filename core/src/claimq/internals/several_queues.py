@@ -123,18 +123,21 @@ async def _snapshots(
     keys = [Keys(name).main for name in names]
     groups = [keys[first : first + size] for first in range(0, len(keys), size)]
     reads = [(group, (len(group), *words)) for group in groups]
-    with BoundedRead("snapshot", connection.settings.read_bounds) as read:
-        call = read_each(connection, reads, script("snapshot"), note=read.add)
-        try:
-            replies = await read.reply(call, is_noted=True)
-        except CrossSlot:  # a node of a cluster whose address does not say so
-            if size == 1:
-                raise
-            return await _snapshots(connection, names, words, most=1)
-        for group, of_group in zip(groups, replies, strict=True):
-            if len(of_group) != len(group):
-                raise ValueError("a wrong number of replies")
-    return [reply for of_group in replies for reply in of_group]
+    try:
+        replies = await _bounded(connection, "snapshot", reads, script("snapshot"))
+    except CrossSlot:  # a node of a cluster whose address does not say so
+        if size == 1:
+            raise
+        return await _snapshots(connection, names, words, most=1)
+    with BoundedRead(
+        "snapshot", connection.settings.read_bounds
+    ):  # a wrong number of replies is an odd reply
+        pairs = [
+            pair
+            for group, of_group in zip(groups, replies, strict=True)
+            for pair in zip(group, of_group, strict=True)
+        ]
+    return [reply for _, reply in pairs]
 
 
 async def lengths_of(connection: Connection, names: Sequence[str]) -> list[dict[State, int]]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 import claimq
-from claimq_admin.reads.queue_reads import local_decisions
 from claimq_admin.stop_signals import stopping
 from claimq_cli.commands.options.context import Context, with_context
 from claimq_cli.commands.options.queue_argument import QueueArgument
@@ -86,7 +85,7 @@ async def _site(
         for name in names:
             await check_exists(server, server.queue(chosen.queue_name(name)))
         shows_decisions = chosen.queues and context.cluster is None
-        decisions = (lambda: local_decisions(context.data)) if shows_decisions else dict
+        decisions = context.local_decisions if shows_decisions else dict
         queue_names = [chosen.queue_name(name) for name in names] or list(chosen.queues.values())
         queues = ServerQueues(server, queue_names, decisions)
         site = Site(queues, logins, may_act=users.may_act, proxy=users.proxy)

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         RetryDelay,
     )
     from claimq.queue.claiming import DEFAULT
-    from claimq.queue.inspecting import MemoryUsage
+    from claimq.queue.reading.inspecting import MemoryUsage
     from claimq.queue.settling import Done
     from claimq.redis_store.bounded_read import ReadBounds
     from claimq.redis_store.settings import RedisSettings
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "claimq.queue.claiming": ("DEFAULT",),
-    "claimq.queue.inspecting": ("MemoryUsage",),
+    "claimq.queue.reading.inspecting": ("MemoryUsage",),
     "claimq.consuming.options": ("Consumed", "OnFailure"),
     "claimq.handler_verdicts": ("Fail", "Later", "Requeue"),
     "claimq.queue.settling": ("Done",),

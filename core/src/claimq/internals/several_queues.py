@@ -10,7 +10,8 @@ from claimq.errors import CrossSlot
 from claimq.internals.owner import Owner, owner_on_record
 from claimq.limits import Neighbour
 from claimq.model import Snapshot, State, WorkerInfo
-from claimq.queue.inspecting import (
+from claimq.queue.queue_part import LAST_MS, read_neighbours
+from claimq.queue.reading.inspecting import (
     NEIGHBOURS_ALONE_WORDS,
     PARTS_OF_USE,
     SNAPSHOT_WORDS,
@@ -18,8 +19,7 @@ from claimq.queue.inspecting import (
     read_lengths,
     read_snapshot,
 )
-from claimq.queue.listing import number_of_reply, read_workers
-from claimq.queue.queue_part import LAST_MS, read_neighbours
+from claimq.queue.reading.listing import number_of_reply, read_workers
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.clients import opening
 from claimq.redis_store.connection import Connection

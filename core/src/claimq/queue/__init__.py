@@ -1,5 +1,5 @@
 """One queue on one server. ``claimq.ReliableQueue`` is the public class; each module holds one part of its methods.
 
-``producing`` enqueues. ``claiming`` claims items, ``settling`` ends and renews claims. ``inspecting`` reads a queue's
-state, ``failed_items`` is about failed items, and ``maintaining`` is for operators.
+``producing`` enqueues. ``claiming`` claims items, ``settling`` ends and renews claims. ``reading`` reads a queue's
+state and finds items, ``failed`` is about failed items, and ``maintaining`` is for operators.
 """

@@ -9,13 +9,13 @@ from claimq.arguments import text
 from claimq.errors import ItemOutOfReach
 from claimq.model import Claim, Located, State
 from claimq.queue.claiming import Claiming
-from claimq.queue.inspecting import Inspecting, Place
+from claimq.queue.reading.finding import Finding, Place
 from claimq.redis_store.scripts import Arg
 
 _ATTEMPTS = 5
 
 
-class ClaimingItems(Claiming, Inspecting):
+class ClaimingItems(Claiming, Finding):
     """Moves a chosen item from main or delayed to busy."""
 
     async def claim_item(

@@ -12,10 +12,9 @@ from claimq.item_options import checked_end, stored_end
 from claimq.limits import MOST_LIMITS, Limit, TemporaryLimit, change_limit
 from claimq.model import Outcome, Reaped, Reason, Released, State, Verdict
 from claimq.policy import Policy, PolicyChanges, changed_fields
-from claimq.queue.failed_items import read_policy
 from claimq.queue.index import add_name
-from claimq.queue.listing import number_of_reply
 from claimq.queue.queue_part import LAST_MS, QueuePart, Removal
+from claimq.queue.reading.listing import number_of_reply
 from claimq.queue.token_groups import BATCH, MOVES
 from claimq.redis_store.scripts import Arg
 
@@ -31,9 +30,7 @@ class Maintaining(QueuePart):
 
         Raises StoreMisused for a field with an invalid value.
         """
-        with self._reading("policy") as read:
-            raw = await read.reply(self._read("HGETALL", self._keys.config))
-            return read_policy(raw, self._keys.config)
+        return await self._stored_policy()
 
     async def set_policy(self, policy: Policy) -> None:
         """Sets the whole policy. It applies at once, also to items that are already in the queue. A pause stays.

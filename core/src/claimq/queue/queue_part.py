@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from claimq.arguments import of_type
-from claimq.codec import check_name, read_envelope
+from claimq.codec import check_name, read_envelope, text_of
 from claimq.errors import StoreMisused
 from claimq.limits import Neighbour, limits_at, limits_now
 from claimq.model import Located, State
+from claimq.policy import Policy
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.connection import Connection
@@ -75,6 +76,16 @@ class QueuePart:
     async def _wake(self) -> None:
         """Leaves a wake token if there is work and no token. O(1)."""
         await self._connection.run("repair", [self._keys.main], [1])
+
+    async def _stored_policy(self) -> Policy:
+        """The queue's policy. Raises StoreMisused for a field with an invalid value. O(1)."""
+        with self._reading("policy") as read:
+            raw = await read.reply(self._read("HGETALL", self._keys.config))
+            words: Any = raw.items() if hasattr(raw, "items") else zip(raw[::2], raw[1::2], strict=True)
+            try:
+                return Policy.from_fields({text_of(name): text_of(value) for name, value in words})
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                raise StoreMisused(f"the policy in {self._keys.config} cannot be read: {error}") from error
 
     async def _delete(self, *, only_if_empty: bool = False, owner: str = "") -> dict[State, int] | None:
         """How many items there were by state; None if the queue was not empty as asked."""

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from claimq.queue.listing import PlaceInTurn, places_in_turn
+from claimq.queue.reading.listing import PlaceInTurn, places_in_turn
 
 
 def one_by_one(lengths: dict[bytes, int]) -> list[PlaceInTurn]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from claimq import arguments
-from claimq.arguments import Duration, choice, is_page, optional_count, optional_seconds, seconds, text
-from claimq.codec import read_envelope
-from claimq.errors import StoreFull, StoreMisused
+from claimq.arguments import Duration, is_page, optional_count, seconds, text
+from claimq.codec import read_envelope, text_of
+from claimq.errors import StoreFull
 from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
-from claimq.policy import FailedPolicy, Match, Policy
+from claimq.policy import Match
+from claimq.queue.failed.walks import Walk, checked_chunk, filtered_walks, policy_walks, rest_of
 from claimq.queue.queue_part import QueuePart, instant_ms, read_row
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg
@@ -45,9 +44,9 @@ class FailedItems(QueuePart):
         that fail while this runs. The counters of a requeued item restart; its history is kept. Raises StoreFull,
         StoreUnavailable. O(failed log failed) in chunks.
         """
-        walk = _Walk()
+        walk = Walk()
         age, most = seconds("min_age", min_age), optional_count("max_given_up_count", max_given_up_count)
-        chunk, limit = _checked(chunk), _left(limit)
+        chunk, limit = checked_chunk(chunk), rest_of(limit)
         with self._reading("requeue_failed", keeps=False):
             while size := walk.next_size(chunk, limit):
                 if not await self._requeue_chunk(walk, size, min_age=age, max_given_up_count=most):
@@ -58,11 +57,11 @@ class FailedItems(QueuePart):
         """Sends one failed item back by its id (or its name in failed); False if there is none. O(log failed)."""
         text("name", name)
         with self._reading("requeue_failed"):
-            (requeued, *_), _ = await self._run_counted("requeue_failed", ["", 0, "", "-inf", 0, 1, name])
+            (requeued, *_), _ = await self._run_on_names("requeue_failed", [name])
             return int(requeued) > 0
 
     async def _requeue_chunk(
-        self, walk: _Walk, size: int, *, min_age: float, max_given_up_count: int | None
+        self, walk: Walk, size: int, *, min_age: float, max_given_up_count: int | None
     ) -> bool:
         """Continues a walk by one chunk; True if there may be more."""
         most = "" if max_given_up_count is None else max_given_up_count
@@ -89,13 +88,13 @@ class FailedItems(QueuePart):
         :meth:`drain_failed` to keep every one. Raises StoreUnavailable. O(failed log failed) in chunks.
         """
         arguments.count("log_limit", log_limit)
-        walks = _filtered_walks(min_age, min_given_up_count, match)
+        walks = filtered_walks(min_age, min_given_up_count, match)
         total, log = 0, list[Located]()
-        chunk, limit = _checked(chunk), _left(limit)
+        chunk, limit = checked_chunk(chunk), rest_of(limit)
         with self._reading("remove_failed", keeps=False):
             for age, count in walks:
-                walk = _Walk()
-                while size := walk.next_size(chunk, _left(limit, total)):
+                walk = Walk()
+                while size := walk.next_size(chunk, rest_of(limit, total)):
                     log_rest = log_limit - len(log)
                     more = await self._remove_chunk(
                         walk, size, min_age=age, min_given_up_count=count, log_limit=log_rest
@@ -107,7 +106,7 @@ class FailedItems(QueuePart):
 
     async def _remove_chunk(
         self,
-        walk: _Walk,
+        walk: Walk,
         size: int,
         *,
         min_age: float = 0.0,
@@ -142,9 +141,7 @@ class FailedItems(QueuePart):
         name_in_failed = await self.failed_item(name)
         until = "" if failed_at is None else round(failed_at * 1000)
         with self._reading("remove_failed"):
-            (removed, *_), row = await self._run_counted(
-                "remove_failed", [until, 0, 0, "-inf", 0, 1, 0, 1, "", name]
-            )
+            (removed, *_), row = await self._run_on_names("remove_failed", [name], until, answered=1)
             if not int(removed):
                 return None
             return (
@@ -169,9 +166,9 @@ class FailedItems(QueuePart):
         """
         total, takes_new = 0, min_age is None and min_given_up_count is None
         read = self._reading("drain_failed", keeps=False)
-        for age, count in _filtered_walks(min_age, min_given_up_count, match):
-            walk, more = _Walk(), True
-            while more and (size := walk.next_size(_checked(chunk), _left(limit, total))):
+        for age, count in filtered_walks(min_age, min_given_up_count, match):
+            walk, more = Walk(), True
+            while more and (size := walk.next_size(checked_chunk(chunk), rest_of(limit, total))):
                 until = "" if takes_new else walk.until
                 args = [until, round(age * 1000), count, *walk.place, size]
                 with read:  # not while the caller works on an item
@@ -181,12 +178,30 @@ class FailedItems(QueuePart):
                     page = _rows(reply[1:])
                 for located in page:
                     yield located
-                if page:
-                    names = [located.name for located in page]
-                    last = round(max(located.failed_at or 0.0 for located in page) * 1000)
-                    words = [last, 0, 0, "-inf", 0, 1, 0, 0, "", *names]
-                    await read.reply(self._run_counted("remove_failed", words))
+                with read:
+                    await self._change_chosen("remove_failed", page)
             total += walk.moved
+
+    async def _change_chosen(self, script: str, items: Sequence[Located]) -> int:
+        """Requeues or removes items as they were read, and returns how many. One that has left failed since, or has
+        failed again, stays as it is. Each call takes up to 1,000 items, or 2 MiB."""
+        names = list(dict.fromkeys(located.name for located in items))
+        until = round(max((located.failed_at or 0.0 for located in items), default=0.0) * 1000)
+        changed = 0
+        with self._reading(script, keeps=False):
+            while names:
+                words, _ = await self._run_on_names(script, names[:BATCH], until)
+                changed += int(words[0])
+                names = names[max(int(words[1]), 1) :]
+        return changed
+
+    async def _run_on_names(
+        self, script: str, names: Sequence[str], until: int | str = "", *, answered: int = 0
+    ) -> tuple[list[str], list[bytes]]:
+        """Runs a script on these items alone, unless they failed after ``until`` (ms). ``answered``: how many removed
+        items it returns."""
+        of_removal: list[Arg] = [0, answered, ""] if script == "remove_failed" else []
+        return await self._run_counted(script, [until, 0, "", "-inf", 0, len(names), *of_removal, *names])
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:
         """Runs a script that returns a line of words and then rows."""
@@ -215,7 +230,7 @@ class FailedItems(QueuePart):
         """
         with self._reading("failed_reasons") as read:
             total, *pairs = await read.reply(self._connection.run("failed_reasons", [self._keys.main], []))
-        counts = {_text(reason): int(count) for reason, count in zip(pairs[::2], pairs[1::2], strict=True)}
+        counts = {text_of(reason): int(count) for reason, count in zip(pairs[::2], pairs[1::2], strict=True)}
         unknown = int(total) - sum(counts.values())
         if unknown < 0:  # another client has removed failed items
             counts, unknown = {}, int(total)
@@ -248,9 +263,9 @@ class FailedItems(QueuePart):
             return await self._apply_failed_policy(limit)
 
     async def _apply_failed_policy(self, limit: int) -> FailedPass:
-        failed = read_policy(await self._read("HGETALL", self._keys.config), self._keys.config).failed
+        failed = (await self._stored_policy()).failed
         removed = requeued = 0
-        for age, least in _policy_walks(failed):
+        for age, least in policy_walks(failed):
             removed += await self._pass(
                 "policy_remove_all" if least == 0 else "policy_remove",
                 str(least),
@@ -260,7 +275,7 @@ class FailedItems(QueuePart):
                 ),
             )
         if failed.max_items is not None:
-            over = _Walk()
+            over = Walk()
             remove = partial(self._remove_chunk, keep=failed.max_items, reason=RemovalReason.MAX_ITEMS)
             while over.moved < limit and await remove(over, limit - over.moved):
                 pass
@@ -276,13 +291,13 @@ class FailedItems(QueuePart):
         return FailedPass(requeued=requeued, removed=removed)
 
     async def _pass(
-        self, name: str, filtered: str, limit: int, chunk: Callable[[_Walk, int], Awaitable[bool]]
+        self, name: str, filtered: str, limit: int, chunk: Callable[[Walk, int], Awaitable[bool]]
     ) -> int:
         """One bounded part of a walk. It begins after the items that the same filter left in failed before, since it
         would leave them again; their place is kept in the queue's stats."""
         bookmark = await self._read("HGET", self._keys.stats, name)
-        bookmark_filter, _, instant = _text(bookmark or "").partition(" ")
-        walk = _Walk()
+        bookmark_filter, _, instant = text_of(bookmark or "").partition(" ")
+        walk = Walk()
         if bookmark_filter == filtered and instant:
             walk.place = (instant, 0)
         begun, more = walk.place[0], True
@@ -296,47 +311,6 @@ class FailedItems(QueuePart):
 
 UNKNOWN_REASON = "(unknown)"
 """The reason of items whose reasons are not counted."""
-
-
-@dataclass(slots=True)
-class _Walk:
-    """A walk through failed, oldest failure first: its position and its results."""
-
-    moved: int = 0
-    looked_at: int = 0
-    place: tuple[str, int] = ("-inf", 0)
-    until: int | str = ""
-    log: list[Located] = field(default_factory=list[Located])
-
-    def next_size(self, chunk: int, limit: int | None) -> int:
-        """Size of the next chunk; 0 if the walk has reached its limit."""
-        return chunk if limit is None else max(min(chunk, limit - self.moved), 0)
-
-    def note_reply(self, words: Sequence[str], min_age: float) -> bool:
-        """Stores the script's reply for a chunk; False if it was the last one."""
-        moved, looked, now = map(int, words[:3])
-        self.moved, self.looked_at = self.moved + moved, self.looked_at + looked
-        self.place = (words[3], int(words[4]))
-        self.until = self.until or now - round(min_age * 1000)  # items that fail from now on stay
-        return words[5] == "1"
-
-
-def read_policy(raw: Any, key: str) -> Policy:
-    """The policy in a config hash. Raises StoreMisused for a field with an invalid value."""
-    try:
-        return Policy.from_fields(read_fields(raw))
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise StoreMisused(f"the policy in {key} cannot be read: {error}") from error
-
-
-def read_fields(raw: Any) -> dict[str, str]:
-    """A hash as the client library returns it (a mapping, or a flat list of names and values), as text."""
-    mapping: dict[Any, Any] = raw if hasattr(raw, "items") else dict(zip(raw[::2], raw[1::2], strict=True))
-    return {_text(name): _text(value) for name, value in mapping.items()}
-
-
-def _text(field: bytes | str | int) -> str:
-    return field.decode("utf-8", "replace") if isinstance(field, bytes) else str(field)
 
 
 def _failed(failed_at: bytes | str, name: bytes, envelope: bytes) -> Located:
@@ -356,36 +330,3 @@ def _removed(line: bytes) -> RemovedItem:
 
 def _rows(reply: Sequence[bytes]) -> list[Located]:
     return [_failed(*reply[at : at + 3]) for at in range(0, len(reply), 3)]
-
-
-def _walks(min_age: float | None, min_given_up_count: int | None, match: Match) -> list[tuple[float, int]]:
-    """The walks (age, count) that together meet exactly what the filters choose.
-
-    What is old enough failed before all that is not: so the first of two walks takes the older ones, and oldest
-    first holds over both.
-    """
-    if match is Match.EITHER and min_age is not None and min_given_up_count is not None:
-        return [(min_age, 0), (0.0, min_given_up_count)]
-    return [(min_age or 0.0, min_given_up_count or 0)]
-
-
-def _filtered_walks(
-    min_age: Duration | None, min_given_up_count: int | None, match: Match | str
-) -> list[tuple[float, int]]:
-    """The walks for the filters of a caller. Raises TypeError or ValueError that names the filter."""
-    least = optional_count("min_given_up_count", min_given_up_count)
-    return _walks(optional_seconds("min_age", min_age), least, choice("match", match, Match))
-
-
-def _policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
-    if failed.remove_min_age is None and failed.remove_min_given_up_count is None:
-        return []
-    return _walks(failed.remove_min_age, failed.remove_min_given_up_count, failed.remove_match)
-
-
-def _checked(chunk: int) -> int:
-    return arguments.count("chunk", chunk, least=1, most=BATCH)
-
-
-def _left(limit: int | None, moved: int = 0) -> int | None:
-    return None if limit is None else arguments.count("limit", limit) - moved

@@ -10,7 +10,7 @@ from typing import Any
 from claimq.arguments import choice, is_page, optional_count
 from claimq.codec import check_name
 from claimq.model import Item, Located, State, WorkerInfo
-from claimq.queue.failed_items import FailedItems
+from claimq.queue.failed.failed_items import FailedItems
 from claimq.queue.queue_part import Stored, instant_ms, read_row
 from claimq.queue.token_groups import BATCH
 from claimq.redis_store.scripts import Arg

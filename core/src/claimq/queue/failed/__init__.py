@@ -1,0 +1,1 @@
+"""Failed items: the operations on them, and walks through them."""

@@ -13,7 +13,7 @@ from clusterkit import Cluster, HarnessError
 from clusterkit.rest import UnixConnection
 
 _PATH = f"/apis/apps/v1/namespaces/{QUEUES}/deployments"
-_LONGEST = 3600.0
+_LONGEST, _PATIENCE = 3600.0, 120.0
 
 
 @dataclass
@@ -55,16 +55,16 @@ class Watch:
         with self._news:
             return self._replicas.get(f"{queue}-worker")
 
-    def when(self, queue: str, *, is_awake: bool, within: float = 120.0) -> float:
+    def when(self, queue: str, *, is_awake: bool) -> float:
         """Waits until workers (or none) are requested for the queue, and returns when that was observed."""
-        name, until = f"{queue}-worker", time.monotonic() + within
+        name, until = f"{queue}-worker", time.monotonic() + _PATIENCE
         with self._news:
             while name not in self._replicas or (self._replicas[name] > 0) is not is_awake:
                 if self._ended:
                     raise HarnessError(f"the watch of the Deployments ended: {self._ended}")
                 if not self._news.wait(until - time.monotonic()) and time.monotonic() >= until:
                     wanted = "workers" if is_awake else "no workers"
-                    raise HarnessError(f"after {within:.0f} s {queue} still has not been given {wanted}")
+                    raise HarnessError(f"after {_PATIENCE:.0f} s {queue} still has not been given {wanted}")
             return self._since[name]
 
     def _read(self, answer: http.client.HTTPResponse) -> None:

@@ -73,7 +73,7 @@ def wait_until_done(url: str, name: str, count: int) -> None:
 
 
 @contextmanager
-def loaded(url: str, name: str, waiting: int = 900) -> Generator[list[int]]:
+def loaded(url: str, name: str) -> Generator[list[int]]:
     """Keeps hundreds of items waiting for as long as it lasts; how many it has enqueued, call by call."""
     is_over, made = threading.Event(), list[int]()
 
@@ -81,8 +81,8 @@ def loaded(url: str, name: str, waiting: int = 900) -> Generator[list[int]]:
         with claimq.blocking.connect(url) as server:
             queue = server.queue(name)
             while not is_over.wait(0.2):
-                missing = waiting - queue.snapshot().lengths[State.MAIN]
-                if missing > waiting // 10:
+                missing = 900 - queue.snapshot().lengths[State.MAIN]
+                if missing > 90:
                     made.append(len(queue.enqueue_many(f"item {number}" for number in range(missing)).ids))
 
     with ThreadPoolExecutor(1) as pool:

@@ -14,8 +14,8 @@ from testkit.waiting import eventually_sync
 Items = Callable[..., BlockingQueue]
 
 
-def gone(world: World, name: str = "thumbs") -> bool:
-    return world.get("rq", name) == {}
+def gone(world: World) -> bool:
+    return world.get("rq", "thumbs") == {}
 
 
 def delete(world: World, name: str = "thumbs") -> None:

@@ -27,7 +27,6 @@ CALLS: dict[str, Callable[[ReliableQueue, Any], Awaitable[object]]] = {
     "min_age of requeue_failed": lambda queue, value: queue.requeue_failed(min_age=value),
     "min_age of remove_failed": lambda queue, value: queue.remove_failed(min_age=value),
     "within of explain": lambda queue, value: internals(queue).explain("w1", "a cause", within=value),
-    "within of recount": lambda queue, value: internals(queue).recount("w1", "a cause", within=value),
 }
 
 
@@ -72,8 +71,6 @@ COUNTS: dict[str, Call] = {
     "log_limit of remove_failed": lambda queue: queue.remove_failed(log_limit=odd),
     "min_given_up_count of drain_failed": lambda queue: anext(queue.drain_failed(min_given_up_count=odd)),
     "limit of apply_failed_policy": lambda queue: queue.apply_failed_policy(limit=odd),
-    "limit of explain": lambda queue: internals(queue).explain("w1", "a cause", limit=odd),
-    "limit of recount": lambda queue: internals(queue).recount("w1", "a cause", limit=odd),
 }
 
 

@@ -35,9 +35,9 @@ async def connected(url: str, **settings: float) -> AsyncGenerator[ReliableQueue
         yield store.queue("q", worker="w1")
 
 
-def says(error: str, *, to: bytes = b"EVAL") -> Answer:
+def says(error: str) -> Answer:
     """Answers calls of scripts with an error, and everything else with OK."""
-    return lambda words: f"-{error}\r\n".encode() if words[0].startswith(to) else b"+OK\r\n"
+    return lambda words: f"-{error}\r\n".encode() if words[0].startswith(b"EVAL") else b"+OK\r\n"
 
 
 REFUSALS = {

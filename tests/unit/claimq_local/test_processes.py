@@ -50,11 +50,11 @@ def directory() -> Iterator[StateDirectory]:
     shutil.rmtree(place)
 
 
-def a_run(directory: StateDirectory, *processes: Running, mark: str = MARK, boot: str = "") -> RunState:
+def a_run(directory: StateDirectory, *processes: Running, boot: str = "") -> RunState:
     sockets = directory.make_socket_directory()
     (sockets / "one.sock").touch()
     state = RunState(
-        mark,
+        MARK,
         boot or process_table.boot_id(),
         1,
         1,

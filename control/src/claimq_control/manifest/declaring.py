@@ -284,6 +284,6 @@ def free(doc: str, *, absent: str) -> Any:
     return field(default_factory=dict[str, object], metadata={_KEY: Declared(Kind.FREE, doc, absent=absent)})
 
 
-def free_list(doc: str, *, most: int = 256, absent: str) -> Any:
+def free_list(doc: str, *, absent: str) -> Any:
     """A list of objects of Kubernetes, passed on without the fields that are null."""
-    return _field(Declared(Kind.FREE_LIST, doc, most=most, absent=absent), ())
+    return _field(Declared(Kind.FREE_LIST, doc, most=256, absent=absent), ())

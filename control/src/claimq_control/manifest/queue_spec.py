@@ -336,16 +336,13 @@ class QueueSpec:
         DeletionPolicy.RETAIN,
     )
 
-    def policy_fields(self, redis: RedisSpec | None = None) -> PolicyFields:
+    def policy_fields(self) -> PolicyFields:
         """The fields of the policy that this manifest sets: ``suspended`` while ``suspend`` is true.
-
-        ``redis``: the server that is used, if it is not that of the manifest.
 
         ``claim_wait_timeout`` and ``id_window`` are among them only if the manifest sets them; otherwise their values
         on the server are kept. Every other field has the manifest's value or its default.
         """
-        redis = redis or self.redis
-        is_always = redis is not None and redis.declared_appendfsync == "always"
+        is_always = self.redis is not None and self.redis.declared_appendfsync == "always"
         values: dict[str, object] = {"appendfsync_always": is_always}
         for name, value in _values(self):
             field = POLICY_FIELDS.get(_POLICY_NAMES.get(name, name))

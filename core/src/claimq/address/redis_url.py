@@ -69,7 +69,7 @@ def split_url(url: str) -> UrlParts:
     return parts
 
 
-def with_topology(url: str, *, master: str | None = None, cluster: bool = False) -> str:
+def with_topology(url: str, *, master: str | None, cluster: bool) -> str:
     """The address of a server behind Sentinels that watch ``master``, or of a Redis Cluster: ``redis://a:26379,b:26379/0``
     with the master ``main`` is ``redis+sentinel://a:26379,b:26379/main/0``. A URL that says so itself stays as it is.
     """

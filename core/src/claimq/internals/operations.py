@@ -20,6 +20,9 @@ from claimq.queue.token_groups import BATCH
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.scripts import Arg
 
+_MOST_EXPLAINED = 200
+"""Items of a state at which a cause that arrives later looks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -107,42 +110,34 @@ class Internals(QueuePart):
         *,
         ended_at: float = math.inf,
         within: Duration = 60.0,
-        limit: int = 200,
     ) -> int:
         """Adds the cause to items that ``worker`` gave back as crashed; returns how many items it changed.
 
         A sidecar notices at once that its app is gone; the kubelet reports a moment later that it ran out of memory.
-        Changes only crashes of the last ``within`` seconds, among the newest ``limit`` items of each state, that have
-        no cause of this kind yet (its text up to the first colon). ``ended_at``: Unix seconds; a crash from after it
+        Changes only crashes of the last ``within`` seconds, among the newest 200 items of each state, that have no
+        cause of this kind yet (its text up to the first colon). ``ended_at``: Unix seconds; a crash from after it
         has this cause even if an earlier end's is recorded: that call came late. Counts and states stay. Safe to
-        repeat. Raises StoreUnavailable. O(limit).
+        repeat. Raises StoreUnavailable. O(those items).
         """
-        return await self._walk("explain", [*self._crash_words(worker, cause, within, limit), ended_at])
+        return await self._walk("explain", worker, cause, within, ended_at)
 
-    async def recount(self, worker: str, cause: str, *, within: Duration = 60.0, limit: int = 200) -> int:
+    async def recount(self, worker: str, cause: str) -> int:
         """Counts as crashes, with ``cause``, what ``worker`` gave back as interrupted; returns how many items that
         were.
 
         A pod that is evicted for its own resource usage gets SIGTERM like any other, and its sidecar gives its claims
         back uncounted; the kubelet's reason comes a moment later. Changes only interruptions with a reason (work that
-        had begun) of the last ``within`` seconds, among the ``limit`` next items of main and the newest claims. An
-        item that waits again goes to the tail, or to failed at the limit. An item that another worker holds stays
-        with it, and goes to failed at the limit when that worker gives it back. Safe to repeat. Raises
-        StoreUnavailable. O(limit log n).
+        had begun) of the last minute, among the 200 next items of main and the newest claims. An item that waits again
+        goes to the tail, or to failed at the limit. An item that another worker holds stays with it, and goes to failed
+        at the limit when that worker gives it back. Safe to repeat. Raises StoreUnavailable. O(log n) for each of those
+        items.
         """
-        return await self._walk("recount", self._crash_words(worker, cause, within, limit))
+        return await self._walk("recount", worker, cause, 60.0)
 
-    @staticmethod
-    def _crash_words(worker: str, cause: str, within: Duration, limit: int) -> list[Arg]:
-        return [
-            check_name("worker", worker),
-            kept_error(cause),
-            round(arguments.seconds("within", within) * 1000),
-            arguments.count("limit", limit),
-        ]
-
-    async def _walk(self, name: str, args: list[Arg]) -> int:
+    async def _walk(self, name: str, worker: str, cause: str, within: Duration, *more_words: Arg) -> int:
         """Runs a script that looks at a bounded part until it has seen all; returns how many items it changed."""
+        milliseconds = round(arguments.seconds("within", within) * 1000)
+        args = [check_name("worker", worker), kept_error(cause), milliseconds, _MOST_EXPLAINED, *more_words]
         changed = place = 0
         more = 1
         with self._reading(name, keeps=False) as read:

@@ -38,7 +38,7 @@ async def read_each(
     reads: Sequence[Read],
     lua: Script | None = None,
     *,
-    note: Callable[[object], None] = lambda _: None,
+    note: Callable[[object], None],
 ) -> list[Any]:
     """Runs commands that only read and returns their replies: 1,000 in a round trip, or in one round trip to each node
     of a Redis Cluster. ``reads`` have commands, or the arguments of ``lua``. ``note`` is called with each reply when it

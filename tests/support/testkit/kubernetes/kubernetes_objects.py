@@ -79,7 +79,7 @@ def snapshot(
     return Snapshot(lengths=lengths, ages=ages, **given)
 
 
-def deployment_body(replicas: int, *, ready: int = 0, owner: str = "claimq-scale") -> Body:
+def deployment_body(replicas: int, *, owner: str = "claimq-scale") -> Body:
     """The worker Deployment, its number of replicas owned by `owner`."""
     return {
         "metadata": {
@@ -99,6 +99,6 @@ def deployment_body(replicas: int, *, ready: int = 0, owner: str = "claimq-scale
             "observedGeneration": 2,
             "replicas": replicas,
             "updatedReplicas": replicas,
-            "readyReplicas": ready,
+            "readyReplicas": 0,
         },
     }

@@ -27,9 +27,10 @@ def on_release(release: Release) -> Generator[Address]:
 
 
 @contextmanager
-def another_valkey(release: Release, namespace: str, name: str = "another") -> Generator[Address]:
+def another_valkey(release: Release, namespace: str) -> Generator[Address]:
     """A Valkey of its own in a namespace, without a volume; it goes with the namespace. On the node of the release's,
     so that cutting off another node concerns neither."""
+    name = "another"
     labels = {"app": name}
     restricted: Json = {
         "allowPrivilegeEscalation": False,

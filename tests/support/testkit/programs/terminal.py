@@ -70,9 +70,9 @@ class Terminal:
         """Types into the terminal."""
         os.write(self._ours, keys)
 
-    def read_until(self, text: str, within: float = PATIENCE) -> None:
+    def read_until(self, text: str) -> None:
         """Reads what it writes until this text was in it; AssertionError if it does not come."""
-        give_up = time.monotonic() + within
+        give_up = time.monotonic() + PATIENCE
         while text.encode() not in self.output:
             assert self._read(give_up), f"{text!r} did not come; there was {self.output!r}"
 

@@ -1,7 +1,6 @@
 """What each role does with a queue, all of it: docs/acl.md says which rights that takes, and the tests prove it."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Protocol
 
 from redis.exceptions import RedisError
@@ -164,12 +163,12 @@ Role = Callable[[claimq.Server], Awaitable[None]]
 ROLES: dict[str, Role] = {"producer": produce, "worker": work, "operator": operate}
 
 
-def documented(role: str, document: Path = DOCUMENT) -> list[str]:
+def documented(role: str) -> list[str]:
     """The commands that the document gives a role, as ACL rules (`+hset`)."""
-    text = document.read_text()
+    text = DOCUMENT.read_text()
     _, found, rest = text.partition(f"{BEGIN}{role}{END}")
     if not found:
-        raise LookupError(f"{document.name} has no rights of the {role}")
+        raise LookupError(f"{DOCUMENT.name} has no rights of the {role}")
     return rest.partition("<!-- end -->")[0].replace("`", " ").split()
 
 

@@ -147,15 +147,15 @@ class Server(Started):
             file.unlink(missing_ok=True)
         self._was_ready = False
 
-    def wait_ready(self, timeout: float = PATIENCE) -> None:
+    def wait_ready(self) -> None:
         """Waits until it answers PING (so not while it loads). RuntimeError with its log when it ends or never does."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + PATIENCE
         while not self._answers():
             if not self.is_running:
                 raise RuntimeError(self.ending())
             if time.monotonic() > deadline:
                 raise RuntimeError(
-                    f"{self.binary.path.name} gives no answer in {timeout} s:\n{self.log_tail()}"
+                    f"{self.binary.path.name} gives no answer in {PATIENCE} s:\n{self.log_tail()}"
                 )
             time.sleep(0.001)
 

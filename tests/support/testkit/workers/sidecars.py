@@ -236,13 +236,12 @@ class Sidecar(Started):
     def health(
         self,
         path: str,
-        timeout: float = PATIENCE,
         *,
         method: str = "GET",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """A request on the health port."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=timeout)
+        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=PATIENCE)
         try:
             connection.request(method, path, headers=dict(headers or {}))
             reply = connection.getresponse()

@@ -151,12 +151,12 @@ class Samples:
         return max(_LEAST_SAMPLES, min(_MOST_SAMPLES, bytes_of_queue // (WIDTH * 8)))
 
 
-def recent(samples: Sequence[Sample], seconds: float = 60.0) -> tuple[Sample, Sample] | None:
-    """The latest sample and the last one before it by at least ``seconds``, or the first; None for one alone."""
+def recent(samples: Sequence[Sample]) -> tuple[Sample, Sample] | None:
+    """The latest sample and the last one before it by at least a minute, or the first; None for one alone."""
     if len(samples) < 2:
         return None
     latest = samples[-1]
-    earlier = (sample for sample in reversed(samples[:-1]) if latest.at - sample.at >= seconds)
+    earlier = (sample for sample in reversed(samples[:-1]) if latest.at - sample.at >= 60.0)
     return next(earlier, samples[0]), latest
 
 

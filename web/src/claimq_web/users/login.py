@@ -153,7 +153,7 @@ class Logins:
         key = _digest(repr(user))
         return self._find(key) or self._begin(key, user)
 
-    async def session_of_token(self, token: str, peer: str = "") -> Session | None:
+    async def session_of_token(self, token: str, peer: str) -> Session | None:
         """The session of a request with the token of a user, which is checked every minute; None for an unknown one.
 
         ``peer``: the address of the client. Raises TooManyChecks.

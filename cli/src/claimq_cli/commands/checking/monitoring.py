@@ -140,10 +140,10 @@ def finding_of(
     queue: str,
     measures: tuple[Measure, ...],
     *,
-    notes: Iterable[str] = (),
-    missing: str = "",
-    attention: str = "",
-    stuck: str = "",
+    notes: Iterable[str],
+    missing: str,
+    attention: str,
+    stuck: str,
 ) -> Finding:
     """The worst result of all measures. ``missing`` names what could not be measured, which is UNKNOWN; ``attention``
     is a WARNING; ``stuck``, that the queue makes no progress, is CRITICAL."""

@@ -30,7 +30,7 @@ def container(name: str, image: str, **more: object) -> Object:
     return {"name": name, "image": image, "imagePullPolicy": "Never", "securityContext": confined, **more}
 
 
-def service(name: str, *, port: int = 80, target: int = 8080) -> Object:
+def service(name: str) -> Object:
     """A service for the pods with the label app=NAME."""
-    spec = {"selector": {"app": name}, "ports": [{"port": port, "targetPort": target}]}
+    spec = {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}

@@ -80,13 +80,13 @@ class Processes:
     def log(self, name: str) -> Path:
         return self.layout.logs / f"{name}.log"
 
-    def tail(self, name: str, lines: int = 25) -> str:
+    def tail(self, name: str) -> str:
         """The end of its log."""
         try:
             text = self.log(name).read_text(errors="replace")
         except OSError:
             return f"({name} has no log)"
-        return "\n".join(line[:600] for line in text.splitlines()[-lines:])
+        return "\n".join(line[:600] for line in text.splitlines()[-25:])
 
     def _pid_file(self, name: str) -> Path:
         return self.layout.pids / f"{name}.pid"

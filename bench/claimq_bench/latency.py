@@ -21,7 +21,7 @@ import redis.asyncio
 import claimq
 import claimq.worker
 from claimq_bench.figures import Figure, Report
-from claimq_bench.meter import Bed, Spread, must
+from claimq_bench.meter import Bed, Spread, must, wait_until
 from claimq_bench.through_sidecar import Sidecar
 
 LONGEST_WAIT = 60.0
@@ -177,10 +177,11 @@ async def _send_all(bed: Bed, results: dict[str, Connection], samples: int) -> L
 
 
 def _until_all_wait(bed: Bed, count: int) -> None:
-    deadline = time.monotonic() + LONGEST_WAIT
-    while bed.info("clients", "blocked_clients") < count:
-        must(time.monotonic() < deadline, "the receivers do not come to wait")
-        time.sleep(0.0005)
+    wait_until(
+        lambda: bed.info("clients", "blocked_clients") >= count,
+        LONGEST_WAIT,
+        "the receivers do not come to wait",
+    )
 
 
 async def report(report: Report, bed: Bed, *, samples: int) -> None:

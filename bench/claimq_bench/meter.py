@@ -31,6 +31,14 @@ def must(is_right: bool, what: str) -> None:
         raise WrongResult(what)
 
 
+def wait_until(is_so: Callable[[], bool], seconds: float, what: str) -> None:
+    """Waits for a condition. WrongResult with ``what`` if it does not come within so many seconds."""
+    give_up_at = time.monotonic() + seconds
+    while not is_so():
+        must(time.monotonic() < give_up_at, what)
+        time.sleep(0.002)
+
+
 def rss_mb(pid: int) -> float:
     """The resident memory of a process in 10^6 bytes, as the kernel reports it. OSError if there is no such process."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -177,13 +185,11 @@ class Bed:
         if not self.persistent:
             return
         self.control.bgrewriteaof()
-        deadline = time.monotonic() + LONGEST_REWRITE_SECONDS
-        while (
-            self.control.info("persistence")["aof_rewrite_in_progress"]
-            or self.control.info("persistence")["aof_rewrite_scheduled"]
-        ):
-            must(time.monotonic() < deadline, "the server does not end rewriting its log")
-            time.sleep(0.01)
+        wait_until(self._is_log_written, LONGEST_REWRITE_SECONDS, "the server does not end rewriting its log")
+
+    def _is_log_written(self) -> bool:
+        info = self.control.info("persistence")
+        return not (info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"])
 
     def close(self) -> None:
         self.control.close()

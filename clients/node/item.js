@@ -2,12 +2,12 @@
 'use strict'
 
 const { Fail, Later, PayloadError, Requeue, SidecarUnavailable } = require('./errors')
-const { KEPT, NewItem } = require('./new_item')
+const { KEPT, NewItem, UNSET } = require('./new_item')
 
 const LONGEST_ERROR = 1000
 const LONGEST_DETAIL = 2000
 const FIELDS = ['id', 'client', 'requeue_count', 'fail_count', 'crash_count', 'interrupted_count', 'enqueued_at',
-  'first_enqueued_at', 'claimed_at', 'lease_until', 'deadline', ...Object.values(KEPT)]
+  'first_enqueued_at', 'claimed_at', 'lease_until', ...Object.values(KEPT), ...Object.keys(UNSET)]
 
 /** An item that the program works on. `id`, `client`, `headers`, `requeueCount` and the other fields of a claim; instants
  * are Unix seconds by the store's clock. `outcome`: what its verdict did; null while there is none. */
@@ -28,8 +28,6 @@ class Item {
   static field(claim, name) { return claim.#claim[name] }
 
   get headers() { return this.#claim.headers ?? {} }
-  get priority() { return this.#claim.priority ?? 'normal' }
-  get cost() { return this.#claim.cost ?? 1 }
   get postponedCount() { return this.#claim.postponed_count ?? 0 }
 
   /** The payload, byte for byte. */
@@ -107,7 +105,13 @@ class Item {
 
 for (const name of FIELDS) {
   const camel = name.replace(/_(.)/g, (_, letter) => letter.toUpperCase())
-  if (!Object.hasOwn(Item.prototype, camel)) Object.defineProperty(Item.prototype, camel, { get() { return Item.field(this, name) } })
+  if (Object.hasOwn(Item.prototype, camel)) continue
+  Object.defineProperty(Item.prototype, camel, {
+    get() {
+      const value = Item.field(this, name)
+      return value === undefined ? UNSET[name] : value
+    },
+  })
 }
 
 module.exports = { Item }

@@ -3,6 +3,8 @@
 
 /** The options that an item keeps, with their names on the wire. */
 const KEPT = { headers: 'headers', maxRequeues: 'max_requeues', priority: 'priority', key: 'key', cost: 'cost' }
+/** What an item has without these options. */
+const UNSET = { deadline: undefined, priority: 'normal', cost: 1 }
 const OPTIONS = { id: 'id', client: 'client', delay: 'delay', expiresIn: 'expires_in', ...KEPT }
 
 /** A payload (a Buffer or Uint8Array, a text, or an object or array that is stored as JSON) and its options: `id`,
@@ -30,4 +32,4 @@ function bodyOf(payload) {
     'put a single number, boolean or null into an array or encode it yourself')
 }
 
-module.exports = { KEPT, NewItem }
+module.exports = { KEPT, NewItem, UNSET }

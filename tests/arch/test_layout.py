@@ -23,6 +23,18 @@ LONGEST_FUNCTION = 40
 LONGEST_TEST_NAME = 79
 MOST_MODULES, MOST_METHODS = 14, 20
 SAYS_NOTHING = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "shared", "lib"}
+MOST_FILES_WITH_AN_OPTION = 18
+"""Files of the product that name ``priority`` or ``deadline``; in four of them they are fields of Kubernetes."""
+NO_CODE = {
+    ".py": r'"{3}[\s\S]*?"{3}|#[^\n]*',
+    ".lua": r"--[^\n]*",
+    ".go": r"//[^\n]*",
+    ".js": r"//[^\n]*|/\*[\s\S]*?\*/",
+    ".ts": r"//[^\n]*|/\*[\s\S]*?\*/",
+    ".html": r"\{#[\s\S]*?#\}",
+    ".json": r"(?!)",
+}
+"""Comments and docstrings by the ending of the file."""
 PACKAGES_OF_TESTS = ("tests/support/", "tests/cluster/harness/src/clusterkit/")
 
 
@@ -88,6 +100,17 @@ def test_the_name_of_a_test_fits_in_a_line() -> None:
     ]
     assert len(names) > 1000
     assert [(path, name) for path, name in names if len(name) > LONGEST_TEST_NAME] == []
+
+
+def test_an_option_of_an_item_is_named_in_few_files() -> None:
+    product = [path for path in tracked_files() if path.suffix in NO_CODE and "tests" not in path.parts]
+    named = [
+        shown(path)
+        for path in product
+        if re.search(r"\b(priority|deadline)\b", re.sub(NO_CODE[path.suffix], "", path.read_text()))
+    ]
+    assert "core/src/claimq/item_options.py" in named
+    assert len(named) <= MOST_FILES_WITH_AN_OPTION, named
 
 
 def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

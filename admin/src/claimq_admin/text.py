@@ -8,6 +8,7 @@ from datetime import datetime
 
 from claimq.item_options import Form, set_options
 from claimq.model import Item, Located, WorkerInfo
+from claimq.waiting.reasons import Where
 from claimq_admin.escaping import safe
 from claimq_process.duration import readable_duration
 
@@ -45,6 +46,13 @@ def option_texts(item: Item) -> dict[str, str]:
         for option, value in set_options(item)
         if option.form is not Form.HEADERS
     }
+
+
+def ahead_text(where: Where) -> str | None:
+    """How many items come before one in main; None elsewhere."""
+    if where.ahead is None:
+        return None
+    return f"{where.ahead} of its client and priority, {where.ahead_of_all} of all in main"
 
 
 def iso_instant(at: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from claimq.model import Claim, State
-from claimq_bench.meter import must, rss_mb
+from claimq_bench.meter import must, rss_mb, wait_until
 from claimq_bench.on_cluster.containers import kill, pid_of
 from claimq_bench.on_cluster.place import QUEUES
 from claimq_bench.on_cluster.reaction import accounted_for
@@ -34,7 +34,6 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 """Containers that are killed with SIGKILL at the same instant."""
 LONGEST = 180.0
-_LOOK = 0.01
 
 
 @dataclass
@@ -120,10 +119,11 @@ def _hold(queue: QueueOnCluster) -> tuple[dict[str, Any], str]:
 
 def _reclaimed(queue: QueueOnCluster, name: str) -> float:
     """The instant at which the claim of that name ended."""
-    until = time.monotonic() + LONGEST
-    while any(one.name == name for one in queue.items.items(State.BUSY)):
-        must(time.monotonic() < until, f"an item still belongs to a dead worker after {LONGEST:.0f} s")
-        time.sleep(_LOOK)
+    wait_until(
+        lambda: all(one.name != name for one in queue.items.items(State.BUSY)),
+        LONGEST,
+        f"an item still belongs to a dead worker after {LONGEST:.0f} s",
+    )
     return time.monotonic()
 
 

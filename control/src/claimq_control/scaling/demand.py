@@ -72,7 +72,7 @@ def demand(target: float, observation: Observation, estimates: Estimates) -> Dem
     rate, start = estimates.arrival_rate, estimates.slow_start
     supply = _Supply.of(observation, service * estimates.doubt, start)
     waiting, expected = _deadlines(target, observation, estimates), _expected(target, observation, rate)
-    soon = [deadline for deadline in expected if deadline.within - start <= _SOON * target]
+    soon = [group for group in expected if group.within - start <= _SOON * target]
     more, patience = _missing([*waiting, *soon], supply, start)
     fewest = observation.replicas if more else _fewest([*waiting, *expected], supply, observation.replicas)
     little = rate * service / observation.slots
@@ -98,30 +98,30 @@ def demand(target: float, observation: Observation, estimates: Estimates) -> Dem
 
 
 @dataclass(frozen=True, slots=True)
-class _Deadline:
+class _StartBy:
     """So many items, counted from the oldest, have to be started within so many seconds from now."""
 
     within: float
     items: float
 
 
-def _deadlines(target: float, observation: Observation, estimates: Estimates) -> list[_Deadline]:
+def _deadlines(target: float, observation: Observation, estimates: Estimates) -> list[_StartBy]:
     """Those of the items that wait or are due soon."""
     within, count = _MARGIN * target, 0.0
-    deadlines: list[_Deadline] = []
+    deadlines: list[_StartBy] = []
     for age, items in _ages(observation, estimates):
         count += items
-        deadlines.append(_Deadline(within - age, count))
+        deadlines.append(_StartBy(within - age, count))
     if observation.delayed_soon:
         count += observation.delayed_soon
-        deadlines.append(_Deadline(within, count))
+        deadlines.append(_StartBy(within, count))
     return deadlines
 
 
-def _expected(target: float, observation: Observation, rate: float) -> list[_Deadline]:
+def _expected(target: float, observation: Observation, rate: float) -> list[_StartBy]:
     """Those of items that have not arrived."""
     count = observation.waiting + observation.delayed_soon
-    return [_Deadline(_MARGIN * target + ahead, count + rate * ahead) for ahead in _AHEAD]
+    return [_StartBy(_MARGIN * target + ahead, count + rate * ahead) for ahead in _AHEAD]
 
 
 def _ages(observation: Observation, estimates: Estimates) -> list[tuple[float, int]]:
@@ -186,23 +186,23 @@ class _Supply:
         return self.slots * (1 + (seconds - self.start) / self.service)
 
 
-def _missing(deadlines: list[_Deadline], supply: _Supply, start: float) -> tuple[int, float]:
+def _missing(deadlines: list[_StartBy], supply: _Supply, start: float) -> tuple[int, float]:
     """Workers to add, and the seconds for which the order can wait. An older item never needs fewer."""
     more, patience = 0, math.inf
-    for deadline in deadlines:
-        within = max(deadline.within, _CATCH_UP * start)
-        short = deadline.items - supply.within(within, supply.replicas)
+    for group in deadlines:
+        within = max(group.within, _CATCH_UP * start)
+        short = group.items - supply.within(within, supply.replicas)
         if short > 0:
             more = max(more, math.ceil(short / supply.of_new_worker(within) - 1e-9))
-            patience = min(patience, deadline.within - start)
+            patience = min(patience, group.within - start)
     return more, patience
 
 
-def _fewest(deadlines: list[_Deadline], supply: _Supply, replicas: int) -> int:
+def _fewest(deadlines: list[_StartBy], supply: _Supply, replicas: int) -> int:
     """The smallest number of the present workers that meets every deadline; all of them, if none does."""
     fewest = 1
-    for deadline in deadlines:
-        enough = partial(supply.within, max(0.0, deadline.within))
-        if fewest < replicas and enough(fewest) < deadline.items:
-            fewest = bisect_left(range(replicas), deadline.items, lo=fewest + 1, key=enough)
+    for group in deadlines:
+        enough = partial(supply.within, max(0.0, group.within))
+        if fewest < replicas and enough(fewest) < group.items:
+            fewest = bisect_left(range(replicas), group.items, lo=fewest + 1, key=enough)
     return min(fewest, replicas)

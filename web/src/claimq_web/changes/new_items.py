@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from claimq.arguments import did_you_mean, optional_seconds
 from claimq.codec import check_new_item
-from claimq.item_options import OF_ENQUEUE
+from claimq.item_options import ITEM_OPTIONS, OF_ENQUEUE, Form
 from claimq.model import NewItem
 from claimq_admin.item_files.item_files import item_of_fields, json_fields
 from claimq_admin.item_files.json_text import elements_of, fields_of
 
 _MOST_ITEMS = 1000
-_KNOWN = {
-    "payload", "payload_base64", "expires_in", *OF_ENQUEUE
-}  # fmt: skip
+_FROM_NOW = {option.name: option.socket_name for option in ITEM_OPTIONS if option.form is Form.INSTANT}
+"""Options that are an instant -> the field with seconds from now instead."""
+_KNOWN = {"payload", "payload_base64", *OF_ENQUEUE, *_FROM_NOW.values()}
 
 
 class InvalidItem(ValueError):
@@ -42,7 +43,7 @@ def items_of(body: bytes) -> list[NewItem]:
 
 
 def _item(number: int, text: str) -> NewItem:
-    """An item, with the fields of a line of `claimq import`, ``delay`` and ``expires_in``. Others may be limits of a
+    """An item, with the fields of a line of `claimq import`, ``delay`` and seconds from now. Others may be limits of a
     later release, so they are refused."""
     try:
         item = json_fields(text)
@@ -52,11 +53,14 @@ def _item(number: int, text: str) -> NewItem:
             field = unknown[0][:100]
             raise ValueError(f"there is no field {field!r}{did_you_mean(field, sorted(_KNOWN))}")
         new = replace(item_of_fields(item), delay=optional_seconds("delay", item.get("delay")))
-        expires_in = optional_seconds("expires_in", item.get("expires_in"))
-        if expires_in is not None:
-            if new.deadline is not None:
-                raise ValueError("deadline and expires_in exclude each other; give only one of them")
-            new = replace(new, deadline=timedelta(seconds=expires_in))
+        ends: dict[str, Any] = {}
+        for name, from_now in _FROM_NOW.items():
+            seconds = optional_seconds(from_now, item.get(from_now))
+            if seconds is not None:
+                if getattr(new, name) is not None:
+                    raise ValueError(f"{name} and {from_now} exclude each other; give only one of them")
+                ends[name] = timedelta(seconds=seconds)
+        new = replace(new, **ends)
         check_new_item(new)
         return new
     except (ValueError, TypeError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from claimq.waiting.reasons import Where
-from claimq_admin.text import instant, option_texts, payload
+from claimq_admin.text import ahead_text, instant, option_texts, payload
 
 
 def described(where: Where, waits: str = "") -> list[str]:
@@ -18,8 +18,7 @@ def described(where: Where, waits: str = "") -> list[str]:
         "id": item.id,
         "state": located.state.value,
         "waits": waits or None,
-        "before it": where.ahead
-        and f"{where.ahead} of its client and priority, {where.ahead_of_all} of all in main",
+        "before it": ahead_text(where),
         "held by": located.worker,
         "claimed": instant(located.claimed_at) if located.claimed_at else None,
         "lease until": instant(located.lease_until) if located.lease_until else None,

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from claimq import Policy, ReliableQueue, State
+from claimq import Limit, NewItem, Policy, ReliableQueue, State
+from claimq.waiting.fairness import Fairness
+from testkit.checkers.starts import fullest
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import Lengths, lengths, texts, verdicts
 from testkit.servers.server import Server
@@ -110,6 +112,47 @@ async def test_when_the_clock_steps_back_no_lease_lasts_longer(queue: ReliableQu
     assert (await queue.reap()).expired == ()
     await move_clock(queue, 110)
     assert [outcome.token for outcome in (await queue.reap()).expired] == [token]
+
+
+@pytest.mark.parametrize("per", ["queue", "client", "key"])
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.frozen_clock(False)
+async def test_when_the_clock_steps_back_a_little_no_window_has_too_many_starts(
+    queue: ReliableQueue, per: str, comes_back: bool
+) -> None:
+    """The clock is noted once a second otherwise."""
+    limits = [Limit("api", rate="10/s", burst=9, per=per), Limit("slots", busy=99, per="key")]
+    await queue.set_policy(Policy(limits=limits, fairness=Fairness(by="count")))
+    await queue.enqueue_many(NewItem("x", client="c", key="k") for _ in range(30))
+    starts = await queue.claim(9, wait=0)
+    assert len(starts) == 9
+    await move_clock(queue, 0.9, gap=True)
+    if comes_back:
+        await queue.unclaim(starts.pop())
+    else:
+        starts += await queue.claim(1, wait=0)
+    await move_clock(queue, -0.8)
+    starts += await queue.claim(9, wait=0)
+    instants = [round(claim.claimed_at * 1000) for claim in starts]
+    assert len(starts) > 10
+    assert instants == sorted(instants)
+    assert fullest(instants, limits[0]) <= 9
+
+
+@pytest.mark.frozen_clock(False)
+async def test_starts_that_are_counted_take_an_offset_of_the_clock_back(
+    server: Server, queue: ReliableQueue
+) -> None:
+    """Each notes the clock: parts of a millisecond count too."""
+    await queue.set_policy(Policy(limits=[Limit("api", rate="1000000/s", burst=1000)]))
+    await queue.enqueue_many(["x"] * 100)
+    await move_clock(queue, 60)
+    noted: list[Any] = []
+    for _ in range(100):
+        assert len(await queue.claim(wait=0)) == 1
+        noted.append(server.call("HMGET", "cq:{q}:stats", "clock_offset", "seen_at"))
+    (offset, seen), (last_offset, last_seen) = ((float(one[0]), int(one[1])) for one in (noted[0], noted[-1]))
+    assert offset - last_offset >= 0.09 * (last_seen - seen) > 0
 
 
 @pytest.mark.frozen_clock(False)

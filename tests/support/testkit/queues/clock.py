@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOVE = """
 for i = 2, #ARGV do
     if i == 2 or redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 then
-        redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[1])
+        redis.call('HINCRBYFLOAT', KEYS[1], ARGV[i], ARGV[1])
     end
 end
 """

@@ -8,9 +8,10 @@ local function read_clock(q)
   q.now = q.now + q.offset
   -- The queue's clock is ahead of the server's: it loses that slowly.
   if q.offset > 0 and q.seen_at > 0 and q.now > q.seen_at then
-    local slewed = math.min(q.offset, math.floor((q.now - q.seen_at) * SLEW))
+    local slewed = math.min(q.offset, (q.now - q.seen_at) * SLEW)
     q.offset, q.now = q.offset - slewed, q.now - slewed
   end
+  q.now = math.floor(q.now)
   -- The clock went back: go on from the last instant seen, so that no lease lasts longer.
   if q.now < q.seen_at then
     q.offset, q.now, q.stepped = q.offset + q.seen_at - q.now, q.seen_at, true

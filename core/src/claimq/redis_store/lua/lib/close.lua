@@ -41,7 +41,10 @@ local function close(q, counts)
   if q.longest then
     known[#known + 1] = 'longest'; known[#known + 1] = whole(q.longest) .. ' ' .. whole(q.now)
   end
-  if q.has_starts then known[#known + 1] = 'limits'; known[#known + 1] = q.limits end
+  if q.has_starts then
+    known[#known + 1] = 'limits'; known[#known + 1] = q.limits
+    add_clock(q, known)  -- no later start counts at an earlier instant
+  end
   if q.settle_turns then q.settle_turns() end
   if q.write_shares then q.write_shares(q) end
   if q.turn then

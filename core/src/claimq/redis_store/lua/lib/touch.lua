@@ -1,7 +1,15 @@
--- Notes when the queue was served.
+-- Adds when the queue was served, and an offset that has changed: slewing takes parts of a millisecond.
+local function add_clock(q, fields)
+  fields[#fields + 1] = 'seen_at'; fields[#fields + 1] = whole(q.now)
+  if q.stepped or (tonumber(q.stored_offset) or 0) > 0 then
+    fields[#fields + 1] = 'clock_offset'; fields[#fields + 1] = format_text('%.14g', q.offset)
+  end
+end
+
 local function write_clock(q)
-  local fields = {'seen_at', whole(q.now), 'clock_offset', whole(q.offset), 'server', tostring(redis)}
+  local fields = {'server', tostring(redis)}
   local function add(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
+  add_clock(q, fields)
   if q.grace_until then add('grace_until', whole(q.grace_until)); add('grace_from', whole(q.grace_from)) end
   if q.server_since then add('server_since', whole(q.server_since)); add('incarnation', q.new_incarnation) end
   redis.call('HSET', q.stats, unpack(fields))
@@ -11,8 +19,8 @@ end
 local function touch(q)
   if q.stepped then write_clock(q)
   elseif q.now - q.seen_at >= 1000 then
-    if (tonumber(q.stored_offset) or 0) > 0 then
-      redis.call('HSET', q.stats, 'seen_at', whole(q.now), 'clock_offset', whole(q.offset))
-    else redis.call('HSET', q.stats, 'seen_at', whole(q.now)) end
+    local fields = {}
+    add_clock(q, fields)
+    redis.call('HSET', q.stats, unpack(fields))
   end
 end

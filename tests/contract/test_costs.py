@@ -216,6 +216,17 @@ async def test_a_claim_by_id_starts_at_once_and_counts(queue: ReliableQueue, per
     assert await started(queue) == "a4-3"
 
 
+@PER
+async def test_a_claim_by_id_that_is_the_first_under_a_limit_gives_its_cost_back(
+    queue: ReliableQueue, per: str
+) -> None:
+    await filled(queue, limit(per), costs="a6-1 a4-2")
+    chosen = await queue.claim_item("a6-1")
+    assert chosen is not None
+    await queue.unclaim(chosen)
+    assert await started(queue) == "a6-1 a4-2"
+
+
 async def test_an_item_keeps_its_cost_and_has_1_without(queue: ReliableQueue) -> None:
     await queue.enqueue_many([NewItem("x", cost=1_000_000), NewItem("y"), NewItem("z", cost=1)])
     assert [item.cost for item in await queue.peek(3)] == [1_000_000, 1, 1]

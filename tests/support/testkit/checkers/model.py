@@ -120,7 +120,7 @@ class QueueModel(Turns):
                 self.workers[worker] = self.now
             is_short = once or self.is_paused or len(got) >= count or any(item.comes_alone for item in got)
             claims = [self._hold(worker, item, nonce) for item in got]
-            self.held_back.started(self.now, got, is_by_id=chosen is not None)
+            self.held_back.started(self.now, got)
             assert is_short or not self.has_startable(got), "items may start, and did not"
             reaped = self.reap(100) if overdue else (list[tuple[str, str, str]](), 0)
             if claims or once or not any(reaped):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf
 
 from claimq import Limit
-from claimq.limits import Per, in_force, rate_of
+from claimq.limits import in_force, rate_of
 from claimq.limits import TemporaryLimit as Temporary
 from claimq.policy import Policy
 from testkit.checkers.model_item import ModelItem, Order
@@ -28,7 +28,6 @@ class _Start:
     units: int = 0
     call: int = 0
     returned: tuple[bool, bool] = (False, False)
-    is_by_id: bool = False
     """Whether its units are given back for sure, and perhaps."""
 
 
@@ -122,25 +121,21 @@ class HeldBack:
         _, period, burst = _rate_of(limit)
         return max(0, (burst * period - level) // period)
 
-    def started(self, now: int, items: Sequence[ModelItem], *, is_by_id: bool = False) -> None:
+    def started(self, now: int, items: Sequence[ModelItem]) -> None:
         """These have been claimed, and count."""
         if items and self.has_limits:
             self._calls += 1
             for limit, starts, item in self._rates_of(now, items):
                 starts.append(
-                    _Start(
-                        now, _rate_of(limit), item.number, _units(limit, item), self._calls, is_by_id=is_by_id
-                    )
+                    _Start(now, _rate_of(limit), item.number, _units(limit, item), self._calls)
                 )
 
     def given_back(self, now: int, items: Sequence[ModelItem]) -> None:
-        """These, whose apps have not begun. What a claim has just taken by cost returns, if none came after it. After
-        a claim by id it may not: only another claim makes new limits of clients and keys known."""
+        """These, whose apps have not begun. What a claim has just taken by cost returns, if none came after it."""
         for limit, starts, item in self._rates_of(now, items):
             for start in (start for start in starts if start.item == item.number):
-                is_known = limit.per is Per.QUEUE or not start.is_by_id
                 is_last = (start.call, start.at) == (self._calls, now)
-                start.returned = (limit.is_by_cost and is_known and is_last, True)
+                start.returned = (limit.is_by_cost and is_last, True)
             starts.append(_Start(now, _rate_of(limit)))
 
     def _rates_of(

@@ -41,10 +41,16 @@ local function take_its_key(envelope)
   return key, cost
 end
 
--- Counts the item for the rates of its key.
+-- Counts the item for the rates of its key. New limits per key hold from this claim on, as from any: else it
+-- would give nothing back. The held items go with the next claims.
 local function count_key(limits, key, cost)
   -- include start_limits key_rates
-  local key_rates = key_rates_of(q, in_force(q, limits), {})
+  limits = in_force(q, limits)
+  local text, before = limits_per(limits, 'key'), string.match(q.has_keys, '^1 %d+ %S+ (.*)$') or ''
+  if text ~= before then
+    redis.call('HSET', q.stats, 'keys', table.concat({'1', whole(q.first), '+', text}, ' '))
+  end
+  local key_rates = key_rates_of(q, limits, {})
   if not key_rates then return end
   key_rates.look({key})
   key_rates.count(key, cost)
@@ -87,6 +93,7 @@ if key and c.limits and has_key_limits(q, c.limits) then count_key(c.limits, key
 end_park(q, worker)
 local name = client_of(envelope)
 if q.park then
+  q.park.begin()
   q.park.look({name})
   q.park.count(name, 1)
 end

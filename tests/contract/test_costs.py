@@ -273,6 +273,11 @@ async def test_where_says_when_the_cost_of_an_item_fits(queue: ReliableQueue) ->
         assert where is not None
         assert where.reason is WaitReason.LIMIT
         assert where.until == pytest.approx(now + 0.6, abs=0.001)
+        assert "starts alone" not in where.text
+        await queue.update_policy(limits=[limit(per, burst=5)])
+        where = await queue.where(f"{per[0]}8-2")
+        assert where is not None
+        assert where.text.endswith("; it costs 8, more than the 5 that may start at once, so it starts alone")
 
 
 class RandomCosts(RandomClaims):

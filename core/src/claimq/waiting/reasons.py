@@ -153,11 +153,11 @@ def _limit(facts: Facts) -> _Cause | None:
         return None
     holding = limits.holding(facts.busy)
     if full := [limit for limit in holding if limit.busy is not None]:
-        changes = changes_text(facts.hold.temporary, full)
+        changes = _starts_alone(facts, full) + changes_text(facts.hold.temporary, full)
         return _Cause(f"{_named(full)} of the queue is reached until an item in progress ends{changes}")
     until = None if limits.next_start_in is None else facts.now + limits.next_start_in
     when = "" if until is None else f"; the next item may start at {format_time(until)}"
-    changes = changes_text(facts.hold.temporary, holding)
+    changes = _starts_alone(facts, holding) + changes_text(facts.hold.temporary, holding)
     return _Cause(f"{_named(holding)} of the queue is reached{when}{changes}", until)
 
 
@@ -168,9 +168,18 @@ def _limit_of_part(facts: Facts, limits: LimitsNow) -> _Cause:
     if until is not None and limit is not None and limit.per is Per.CLIENT:
         until += facts.ahead.least * limit.interval
     when = "an item of it in progress ends" if until is None else f"about {format_time(until)}"
-    changes = changes_text(facts.hold.temporary, [limit] if limit else [])
+    named = [limit] if limit else []
+    changes = _starts_alone(facts, named) + changes_text(facts.hold.temporary, named)
     part = f"key {item.key}" if _is_key_limited(facts) else f"client {item.client}"
     return _Cause(f"the limit {facts.limit} of its {part} is reached until {when}{changes}", until)
+
+
+def _starts_alone(facts: Facts, limits: Sequence[Limit]) -> str:
+    """Words for an item that was there before a limit was lowered below its cost."""
+    cost = facts.located.item.cost
+    if not (lower := [limit.at_once for limit in limits if limit.is_by_cost and limit.at_once < cost]):
+        return ""
+    return f"; it costs {cost:,}, more than the {min(lower):,} that may start at once, so it starts alone"
 
 
 def _named(limits: Sequence[Limit]) -> str:

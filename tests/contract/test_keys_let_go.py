@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from claimq import NewItem, ReliableQueue, State
+from claimq import Limit, NewItem, ReliableQueue, State
 from claimq.internals.next_claims import next_claims
 from claimq.model import Claim
 from testkit.checkers.stored import inconsistencies, read_queue
@@ -132,3 +132,18 @@ async def test_a_held_item_behind_a_late_one_wakes_another_worker(
     server.call("DEL", "cq:{q}:wake")
     assert await claimed(queue, 2) == ["b0"]
     assert server.call("LLEN", "cq:{q}:wake") == 1
+
+
+@pytest.mark.parametrize("limits", [(), (Limit("slots", busy=1, per="key"),)], ids=["no limit", "a limit"])
+async def test_held_items_behind_an_item_of_a_flushed_client_go_on(
+    queue: ReliableQueue, limits: tuple[Limit, ...]
+) -> None:
+    """An item that came back stands at the head of its client's list, and the next one of its key behind it."""
+    await queue.update_policy(limits=limits)
+    await enqueue(queue, "a", "b", client="x")
+    claims = await queue.claim(2, wait=0)
+    await enqueue(queue, "a", "b", client="y")
+    assert await claimed(queue) == []
+    await queue.unclaim(claims)
+    assert await queue.flush_client("x") == 2
+    assert sorted(await claimed(queue)) == ["a0", "b1"]

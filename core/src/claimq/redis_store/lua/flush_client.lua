@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Purpose: removes all items of one client that wait in main. Those that are busy, delayed or failed stay.
--- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels (LIST), clients, heads (ZSET), levels, stats,
---   calls:INSTANCE (HASH)
+--   Where items are held for their keys, the next claims let the first one of each key go.
+-- KEYS: 1 cq:{NAME}:main; derived: main:CLIENT, their levels, wake (LIST), clients, heads, held (ZSET),
+--   levels, stats, calls:INSTANCE (HASH)
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 client
 -- Replies: {"OK", number of items removed}; {"STALE"}. Without any item nothing is written.
 -- Cost: O(log clients); the server frees the items in the background (up to 64 of them at once)
--- include limits numbers clock queue types touch sizes close call levels forget tags lengths weigh_out
+-- include limits numbers clock queue types touch sizes close wake call levels forget tags lengths weigh_out
 
 -- The client's bytes in main leave with its items.
 local function leave_main(q, client)
@@ -17,16 +18,27 @@ local function leave_main(q, client)
   for i = 1, 2 do weights.all[i] = weights.all[i] - counts[i] end
 end
 
-local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'PEXPIRE', 'UNLINK', 'ZREM'})
+local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'UNLINK', 'ZREM'})
 local again = kept_reply(q)
 if again then return again end
+
+-- The key of a removed item may be free, and no end of a claim lets its next item go.
+local function let_keys_go()
+  local since, limits = string.match(q.has_keys, '^1 (%d+) %S+ (.*)$')
+  redis.call('HSET', q.stats, 'keys', '1 ' .. (since or '0') .. ' + ' .. (limits or ''))
+  leave_wake_token(q)
+end
+
 local client = ARGV[4]
 local count = length_of(q, client)
 expect_hash(q.base .. 'levels')
 if count == 0 then return {'OK', '0'} end
+local has_held = q.has_keys and redis.call('ZCARD', q.base .. 'held') > 0
+if has_held then q.wake_tokens = redis.call('LLEN', q.base .. 'wake') end
 redis.call('UNLINK', unpack(lists_of(q, client)))
 if q.weighs then leave_main(q, client) end
 forget(q, {client})
+if has_held then let_keys_go() end
 close(q, {client_items = -count, flushed = count})
 local text = whole(count)
 keep_reply(q, text)

@@ -25,6 +25,7 @@ TEXTS = {
 }  # fmt: skip
 """Names that hold text: of the server, of an argument, or written as digits where they are set."""
 TEXTS_OF = {
+    "claim_item.lua": {"q.has_keys"},
     "close.lua": {"text"},
     "costs.lua": {"text"},
     "delay.lua": {"score"},

@@ -48,7 +48,8 @@ local function count_key(limits, key, cost)
   limits = in_force(q, limits)
   local text, before = limits_per(limits, 'key'), string.match(q.has_keys, '^1 %d+ %S+ (.*)$') or ''
   if text ~= before then
-    redis.call('HSET', q.stats, 'keys', table.concat({'1', whole(q.first), '+', text}, ' '))
+    q.has_keys = table.concat({'1', whole(q.first), '+', text}, ' ')
+    redis.call('HSET', q.stats, 'keys', q.has_keys)
   end
   local key_rates = key_rates_of(q, limits, {})
   if not key_rates then return end

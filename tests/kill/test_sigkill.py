@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import redis
 
 import claimq.blocking
 from claimq import Limit
 from testkit.checkers.history import Audit, Finding, History, Kill, check, hits_of
 from testkit.checkers.starts import fullest, starts_of
+from testkit.checkers.stored import inconsistencies, read_queue
 from testkit.faults.links import Fault
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
@@ -38,7 +40,14 @@ DISTURBANCES = {"cut": 2, "lost request": 4, "lost reply": 4, "drain": 1, "kille
 """Of a sidecar, and how often each must come in the middle of something: its connections to the server end, one ends
 within a request or instead of a reply, SIGTERM, SIGKILL in the drain, and SIGKILL while its app has items."""
 RATE, BUSY = Limit("api", rate="150/s", burst=8), Limit("licences", busy=20)
-LIMITS = pytest.mark.parametrize("limits", [[], [RATE, BUSY]], ids=["no limits", "limits"])
+PARTS = [
+    Limit("total", busy=16, unit="cost"), Limit("of-client", busy=9, per="client", unit="cost"),
+    Limit("of-key", busy=2, per="key"),
+]  # fmt: skip
+"""Under these, sidecars claim ahead."""
+LIMITS = pytest.mark.parametrize(
+    "limits", [[], [RATE, BUSY], PARTS], ids=["no limits", "limits", "limits of parts"]
+)
 
 
 class Cast:
@@ -243,17 +252,25 @@ def begin(start_server: ServerFactory, limits: Sequence[Limit]) -> Server:
     return server
 
 
-def check_limits(server: Server) -> None:
-    """Nothing is exceeded in the server's own record, and both limits have held back items."""
+def check_limits(server: Server, limits: Sequence[Limit]) -> None:
+    """Nothing is exceeded in the server's own record, all limits have held back items, and what they count is right."""
+    with redis.Redis(unix_socket_path=str(server.unix_path)) as client:
+        assert inconsistencies(read_queue(client, killed_programs.QUEUE)) == [], SEED
     server.stop()
     starts = starts_of(server.dir, killed_programs.QUEUE)
     fullest_window, burst = fullest(starts.instants, RATE), RATE.burst or 1
     print(
-        f"{len(starts.instants)} starts, {fullest_window:.3f}, {starts.given_back} given back, {starts.most_busy}"
+        f"seed {SEED}: {len(starts.instants)} starts, {fullest_window:.3f}, {starts.given_back} given back,"
+        f" {starts.most_busy}, {starts.most_of_key} of a key, {starts.most_cost}"
     )
-    assert burst - 1 < fullest_window <= burst
-    assert starts.most_busy == BUSY.busy
     assert starts.given_back
+    if limits is PARTS:
+        assert 14 <= starts.most_cost["queue"] <= 16, (SEED, starts.most_cost)
+        assert 7 <= starts.most_cost["client"] <= 9, (SEED, starts.most_cost)
+        assert starts.most_of_key == 2, SEED
+    else:
+        assert burst - 1 < fullest_window <= burst
+        assert starts.most_busy == BUSY.busy
 
 
 @LIMITS
@@ -278,7 +295,7 @@ def test_every_item_is_accounted_for_after_any_process_is_killed(
     finding = account(cast, least_hits, items)
     assert finding.verdict == "valid", (SEED, finding.problems[:20])
     if limits:
-        check_limits(server)
+        check_limits(server, limits)
 
 
 @LIMITS
@@ -303,4 +320,4 @@ def test_apps_and_their_sidecars_may_be_killed_as_well(
     finding = account(cast, least_hits, items)
     assert finding.verdict == "valid", (SEED, finding.problems[:20])
     if limits:
-        check_limits(server)
+        check_limits(server, limits)

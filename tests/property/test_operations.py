@@ -1,6 +1,6 @@
 """All operations by several workers, at random, against a plain model. After every step every key is compared.
 
-testkit.queues.any_operations names the variables for a longer search, or one elsewhere.
+testkit.properties.any_operations names the variables for a longer search, or one elsewhere.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from claimq.model import Reason
 from claimq.policy import Policy, PolicyFields
 from testkit.checkers.lockstep import New, World
 from testkit.checkers.lockstep_failed import Filters
-from testkit.queues.any_operations import (
+from testkit.properties.any_operations import (
     ENDED,
     EXACT,
     GIVEN_BACK,

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from claimq import Limit
 from claimq.waiting.fairness import Fairness
 from testkit.checkers.lockstep import CLOSINGS, New, World
-from testkit.queues.any_operations import ENDED, EXACT, WORKERS, clients, picks, search, workers
+from testkit.properties.any_operations import ENDED, EXACT, WORKERS, clients, picks, search, workers
 from testkit.servers.server import Server
 
 of_costs = st.sampled_from((b"x", b"x", b"x" * 6, b"x" * 21))  # the length decides on the cost: 1, 2 or 5

@@ -6,6 +6,7 @@
 - `workers`: sidecars, and the apps and handlers that take items from them.
 - `queues`: short forms for tests of a queue: its time, its state, each role's calls, each script's calls.
 - `checkers`: the plain model of a queue, and the checks that compare a server or a history with it.
+- `properties`: random operations for the tests of properties, and how these search.
 - `kubernetes`: objects of Kubernetes, an API server without a cluster, and the operator on it or in memory.
 - `on_cluster`: a real cluster: images, a release of the chart, one queue with its pods, what its workers recorded.
 - `repository`: the repository as data: its files, its scripts in Lua, its chart as helm renders it.

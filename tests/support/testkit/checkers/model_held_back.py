@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf
 
 from claimq import Limit
-from claimq.limits import in_force, rate_of
 from claimq.limits import TemporaryLimit as Temporary
+from claimq.limits import in_force, rate_of
 from claimq.policy import Policy
 from testkit.checkers.model_item import ModelItem, Order
 from testkit.checkers.model_pauses import ModelPauses
@@ -126,9 +126,7 @@ class HeldBack:
         if items and self.has_limits:
             self._calls += 1
             for limit, starts, item in self._rates_of(now, items):
-                starts.append(
-                    _Start(now, _rate_of(limit), item.number, _units(limit, item), self._calls)
-                )
+                starts.append(_Start(now, _rate_of(limit), item.number, _units(limit, item), self._calls))
 
     def given_back(self, now: int, items: Sequence[ModelItem]) -> None:
         """These, whose apps have not begun. What a claim has just taken by cost returns, if none came after it."""

@@ -22,13 +22,15 @@ MULTI, EXEC = b"MULTI", b"EXEC"
 
 @dataclass(frozen=True)
 class Starts:
-    """All starts with their instants, how many claims were given back, most items in progress, of all and of a key, and
-    how often each item has left the queue at the end of a claim."""
+    """All starts with their instants, how many claims were given back, most items in progress, of all and of a key, the
+    most that they cost, of all ("queue"), of a client and of a key, and how often each item has left the queue at the
+    end of a claim."""
 
     starts: Sequence[tuple[int, StoredItem]]
     given_back: int
     most_busy: int
     most_of_key: int
+    most_cost: Mapping[str, int]
     ended: Mapping[str, int]
 
     @property
@@ -53,7 +55,7 @@ def starts_of(folder: Path, queue: str) -> Starts:
     starts: dict[str, tuple[int, StoredItem]] = {}
     held: dict[str, StoredItem] = {}
     gone: Counter[str] = Counter()
-    given_back, most, most_of_key = 0, 0, 0
+    given_back, most, most_of_key, most_cost = 0, 0, 0, Counter[str]()
     for step in _steps(folder):
         ended: list[tuple[str, StoredItem]] = []
         head: dict[str, StoredItem] = {}
@@ -86,8 +88,20 @@ def starts_of(folder: Path, queue: str) -> Starts:
         most = max(most, len(held))
         of_keys = Counter(item.key for item in held.values() if item.key)
         most_of_key = max(most_of_key, *of_keys.values(), 0)
+        most_cost |= _costs(held.values())
     in_order = sorted(starts.values(), key=lambda start: start[0])
-    return Starts(in_order, given_back, most, most_of_key, +gone)
+    return Starts(in_order, given_back, most, most_of_key, most_cost, +gone)
+
+
+def _costs(held: Iterable[StoredItem]) -> Counter[str]:
+    """What the items in progress cost, and those of the client and of the key that have most."""
+    costs, most = Counter[tuple[str, str]](), Counter[str]()
+    for item in held:
+        names = ("queue", "-"), ("client", item.client.removeprefix("-")), ("key", item.key)
+        costs.update({(per, name): item.cost for per, name in names if name})
+    for (per, _), cost in costs.items():
+        most[per] = max(most[per], cost)
+    return most
 
 
 def fullest(instants: Iterable[int], limit: Limit) -> float:

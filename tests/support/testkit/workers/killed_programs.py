@@ -29,6 +29,8 @@ QUEUE = "kill"
 LIMIT = 3
 POLICY = retrying_at_once(requeue_limit=LIMIT, busy_expiry=1.5)
 RETRY_FOR = 60.0
+KEYS = (None, "k", "l", "m", "n")
+"""Of items in a queue with limits per key; those that have one cost 1 to 3."""
 STREAM = {"window": 20, "encoding": "text"}
 
 
@@ -65,13 +67,17 @@ async def produce(url: str, path: Path, name: str, seed: int, count: int, *, own
     log, chance = Log(path, name), random.Random(seed)
     async with connect(url) as server:
         queue = server.queue(QUEUE)
+        keys = KEYS if any(limit.per == "key" for limit in (await queue.policy()).limits) else (None,)
         while todo:
             batch, todo = todo[: (size := chance.randint(1, 5))], todo[size:]
             log.write("enqueue", "begin", [(item,) for item in batch])
             await queue.enqueue_many(
-                claimq.NewItem(item, id=item if own_ids else None, client=chance.choice((None, "a", "b")))
+                claimq.NewItem(
+                    item, id=item if own_ids else None, client=chance.choice((None, "a", "b")),
+                    key=(key := chance.choice(keys)), cost=chance.choice((1, 1, 2, 3)) if key else 1,
+                )
                 for item in batch
-            )
+            )  # fmt: skip
             log.write("enqueue", "end", [(item,) for item in batch])
             await asyncio.sleep(chance.random() * 0.004)
 

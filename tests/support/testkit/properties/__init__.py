@@ -1,0 +1,1 @@
+"""Random operations for the tests of properties, and how these search."""

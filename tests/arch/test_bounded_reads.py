@@ -52,7 +52,6 @@ GOES_ON = {
     "cli/src/claimq_cli/commands/moving/bulk_load.py": "enqueues each portion of what the user gave",
     "cli/src/claimq_cli/commands/reading/top.py": "shows the state of each queue once in an interval",
     "local/src/claimq_local/embedded_valkey.py": "waits for the program's own server, with a time limit",
-    "local/src/claimq_local/workers/worker.py": "waits until the program's own sidecar is ready",
 }
 
 

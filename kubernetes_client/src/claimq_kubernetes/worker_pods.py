@@ -24,6 +24,11 @@ from claimq_process.timestamps import parse_time
 
 _TEMPLATE_LABEL = "pod-template-hash"
 _LABELS = (QUEUE_LABEL, COMPONENT_LABEL, _TEMPLATE_LABEL)
+SIDECAR_WAITS = (
+    "its sidecar is not ready: the app does not listen on $CLAIMQ_PUSH_PORT or $CLAIMQ_PUSH_SOCKET, "
+    "or the server does not answer"
+)
+"""Why a pod is not ready for which :func:`waits_for_sidecar`."""
 _SIGKILLED = 137
 """The exit code of a container whose first process was killed by SIGKILL."""
 
@@ -138,8 +143,22 @@ def _hint(name: str, namespace: str, status: Mapping[str, Any]) -> str:
             f"; pod {name}: the init container {container} is running and the app starts after it: if this persists, "
             f"run `{command}`, and correct it in spec.worker.template"
         )
+    if waits_for_sidecar(status):
+        command = f"kubectl logs {name} --namespace={namespace} --container={SIDECAR_CONTAINER}"
+        return f"; pod {name}: {SIDECAR_WAITS}: if this persists, run `{command}`"
     command = f"kubectl describe pod {name} --namespace={namespace}"
     return f"; if this persists, run `{command}` to see the cause, such as a volume of spec.worker.template"
+
+
+def waits_for_sidecar(status: Mapping[str, Any]) -> bool:
+    """Whether all containers of a pod run and only the sidecar is not ready. A pod's status does not have its answer
+    to the probe."""
+    apps, init = parts(status, "containerStatuses"), parts(status, "initContainerStatuses")
+    containers = [*apps, *(container for container in init if container.get("name") == SIDECAR_CONTAINER)]
+    not_ready = [container for container in containers if not container.get("ready")]
+    return [container.get("name") for container in not_ready] == [SIDECAR_CONTAINER] and all(
+        "running" in part(container, "state") for container in containers
+    )
 
 
 def _init_container(status: Mapping[str, Any]) -> str:

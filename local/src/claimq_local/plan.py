@@ -1,7 +1,7 @@
 """Decides which process of a worker to start or stop next. Pure; `worker` performs the steps.
 
 A worker is two processes: a sidecar, and an app that gets its items from the sidecar's socket. Start: the sidecar,
-then, when it is ready, the app. Stop, as in a pod: the sidecar stops claiming and waits until no claim is left, then
+then, when it is ready, the app, which is starting until it listens for items that are sent to it. Stop, as in a pod: the sidecar stops claiming and waits until no claim is left, then
 the app gets SIGTERM, then the sidecar.
 """
 
@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+
+
+LISTEN_SECONDS = 5.0
+"""How long an app may take to listen for its items before that is a problem."""
 
 
 class Part(StrEnum):
@@ -68,6 +72,7 @@ class WorkerSeen:
     sidecar: Part = Part.ABSENT
     app: Part = Part.ABSENT
     sidecar_since: float = 0.0
+    app_since: float = 0.0
     sidecar_retry_at: float = 0.0
     app_retry_at: float = 0.0
     is_stuck: bool = False
@@ -84,13 +89,17 @@ class WorkerSeen:
             return "draining"
         if self.is_ready:
             return "ready"
-        return "waiting" if self.waits_to_restart(now) else "starting"
+        return "waiting" if self.waits_to_restart(now) or self.waits_for_app(now) else "starting"
 
     def waits_to_restart(self, now: float) -> bool:
         """Whether one of its processes has ended and is not restarted yet."""
         if self.is_ready:
             return False
         return (self.sidecar_retry_at if self.sidecar is Part.ABSENT else self.app_retry_at) > now
+
+    def waits_for_app(self, now: float) -> bool:
+        """Whether its app runs and does not listen for the items that are sent to it."""
+        return self.app is Part.STARTING and now >= self.app_since + LISTEN_SECONDS
 
 
 def next_step(worker: WorkerSeen, patience: Patience, now: float) -> Step | None:

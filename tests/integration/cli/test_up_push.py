@@ -1,5 +1,6 @@
 """`claimq up` with an app that listens for its items: each worker's app has an address of its own."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -61,3 +62,21 @@ def test_items_are_sent_to_the_app_of_each_worker(
         eventually_sync(lambda: "deadly" in (tmp_path / "done").read_text())
         up.until_says("exited with code 3; restarting")
     eventually_sync(lambda: not any(claimq("status", "trial", "-o", "json").json["lengths"].values()))
+
+
+def test_an_app_on_the_wrong_port_is_not_ready_and_every_command_says_why(
+    start_up: Callable[..., Any], claimq: Callable[..., Any]
+) -> None:
+    deaf = [sys.executable, "-c", "import time; time.sleep(600)"]
+    up = start_up(
+        {
+            "worker": {"command": deaf, "delivery": "push", "push": {"port": 8080}},
+            "scaling": {"mode": "Manual", "replicas": 1},
+        }
+    )
+    claimq("enqueue", "trial", "waits")
+    why = r"its app does not listen on \$CLAIMQ_PUSH_PORT \(\d+\)"
+    up.until_says(f"trial: WorkersUnavailable: 0 of 1 workers are ready: worker trial-1: {why}")
+    item = claimq("items", "trial", "main", "-o", "json").json["items"][0]["item"]["id"]
+    for command in (["status", "trial"], ["why", "trial"], ["doctor", "trial"], ["item", "show", "trial", item]):
+        assert re.search(why, " ".join(claimq(*command).out.split())), command

@@ -80,9 +80,13 @@ def test_nothing_is_claimed_before_the_app_listens(
     eventually_sync(lambda: "event=waiting_for_app" in sidecar.log_text)
     assert sidecar.metric("claimq_sidecar_app_ready") == 0
     assert queue.stats()["claimed"] == 0
+    answer = sidecar.health("/readyz")
+    why = f"its app does not listen on $CLAIMQ_PUSH_PORT ({port})"
+    assert (answer.status, answer.json) == (503, {"status": "waiting for the app", "why": why})
     app = start_app(port=port)
     eventually_sync(lambda: is_empty(queue))
     assert app.texts == ["a"]
+    assert sidecar.health("/readyz").status == 200
 
 
 def test_pushing_pauses_while_the_probe_fails(

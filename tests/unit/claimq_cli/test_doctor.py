@@ -14,7 +14,6 @@ from claimq_cli.commands.checking.cluster_checks import (
     definition_check,
     image_check,
     permission_checks,
-    pod_checks,
     release_checks,
     status_checks,
 )
@@ -132,53 +131,6 @@ def test_an_outage_of_the_server_is_one_problem() -> None:
     unknown = dict.fromkeys(("Suspended", "ScalingLimited"), ("Unknown", "Unknown"))
     outage = {"RedisReachable": ("False", "Unreachable"), "ScalingActive": ("False", "Unknown"), **unknown}
     assert states(status_checks(body(outage), COMMANDS)) == ["problem"]
-
-
-def pod(name: str, *, since: str = "2025-12-31T23:50:00Z", **status: Any) -> dict[str, Any]:
-    ready = {"type": "Ready", "status": "False", "lastTransitionTime": since}
-    labels = {"claimq.dev/queue": "thumbs"}
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "status": {"phase": "Pending", "conditions": [ready], **status},
-    }
-
-
-def waiting(reason: str) -> dict[str, Any]:
-    return {"containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": reason}}}]}
-
-
-def test_stuck_pods_are_shown_by_cause_with_the_command_that_shows_why() -> None:
-    recent = "2025-12-31T23:59:00Z"
-    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-12-31T23:00:00Z"}
-    not_ready = {"type": "Ready", "status": "False", "lastTransitionTime": "2025-12-31T23:00:00Z"}
-    gone = pod("gone", **waiting("CrashLoopBackOff"))
-    gone["metadata"]["deletionTimestamp"] = recent
-    found = pod_checks(
-        [
-            pod("a", since=recent, **waiting("CrashLoopBackOff")),
-            pod("b", since=recent, **waiting("CrashLoopBackOff")),
-            pod("c", since=recent, **waiting("ImagePullBackOff")),
-            pod("d", conditions=[not_ready, unscheduled]),
-            pod("e", **waiting("ContainerCreating")),
-            pod("starting", since=recent, **waiting("ContainerCreating")),
-            pod("fine", conditions=[ready]),
-            pod("failed", phase="Failed"),
-            gone,
-        ],
-        NOW,
-        COMMANDS,
-    )
-    assert states(found) == ["problem"] * 4
-    assert [one.message for one in found] == [
-        "2 pods stuck: CrashLoopBackOff of container worker (first a)",
-        "1 pod stuck: ImagePullBackOff of container worker (first c)",
-        "1 pod stuck: Unschedulable: no cpu (first d)",
-        "1 pod stuck: Pending and not ready for more than 2 min (first e)",
-    ]
-    assert found[0].fix.startswith("kubectl -n shop logs a --container=worker --previous;")
-    assert found[1].fix.startswith("kubectl -n shop describe pod c;")
-    assert states(pod_checks([pod("fine", conditions=[ready])], NOW, COMMANDS)) == ["ok"]
 
 
 def deployment(name: str, image: str) -> dict[str, Any]:

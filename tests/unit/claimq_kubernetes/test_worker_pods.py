@@ -160,3 +160,17 @@ def test_the_name_that_a_sidecar_leaves_is_not_reported_as_a_cause() -> None:
     assert problem.message == (
         "container claimq-sidecar: CrashLoopBackOff; its previous run ended with exit code 1"
     )
+
+
+def test_a_pod_whose_sidecar_alone_is_not_ready_names_what_it_may_wait_for() -> None:
+    running: Body = {"state": {"running": {}}}
+    body = pod_body("a", ready=False)
+    body["status"]["containerStatuses"] = [{"name": "worker", "ready": True, **running}]
+    body["status"]["initContainerStatuses"] = [{"name": "claimq-sidecar", "ready": False, **running}]
+    hint = only(body).hint
+    assert "the app does not listen on $CLAIMQ_PUSH_PORT" in hint
+    assert "`kubectl logs a --namespace=media --container=claimq-sidecar`" in hint
+    body["status"]["containerStatuses"][0]["ready"] = False
+    assert "kubectl describe pod a" in only(body).hint
+    body["status"]["containerStatuses"][0] = {"name": "worker", "ready": True, "state": {"waiting": {}}}
+    assert "kubectl describe pod a" in only(body).hint

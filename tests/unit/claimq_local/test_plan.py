@@ -55,6 +55,16 @@ def test_a_worker_starts_with_its_sidecar_then_waits_for_it_then_starts_the_app(
     assert next_step(replace(worker, app=Part.RUNNING), PATIENCE, NOW) is None
 
 
+def test_a_worker_is_not_ready_before_its_app_listens_and_soon_waits_for_it() -> None:
+    worker = WorkerSeen(1, Part.RUNNING, Part.STARTING, app_since=NOW)
+    assert next_step(worker, PATIENCE, NOW) is None
+    assert (worker.is_ready, worker.stage(NOW + 4.9), worker.stage(NOW + 5)) == (False, "starting", "waiting")
+    assert replace(worker, app=Part.RUNNING).stage(NOW + 5) == "ready"
+    assert next_step(replace(worker, is_stuck=True), PATIENCE, NOW) is Step.KILL_APP
+    stopping = replace(worker, drain=Drain(NOW, is_asked=True, is_finished=True))
+    assert next_step(stopping, PATIENCE, NOW) is Step.STOP_APP
+
+
 def test_a_new_worker_starts_at_once_also_when_the_clock_has_just_begun() -> None:
     assert next_step(WorkerSeen(1), PATIENCE, 0.0) is Step.START_SIDECAR
     assert next_step(WorkerSeen(1, Part.RUNNING), PATIENCE, 0.0) is Step.START_APP

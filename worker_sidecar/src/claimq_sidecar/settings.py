@@ -70,6 +70,13 @@ class PushSettings:
         """Where the app listens, for messages."""
         return f"127.0.0.1:{self.port}" if self.socket is None else str(self.socket)
 
+    @property
+    def variable(self) -> str:
+        """The app's variable with the address, and its value."""
+        if self.socket is None:
+            return f"${variables.PUSH_PORT} ({self.port})"
+        return f"${variables.PUSH_SOCKET} ({self.socket})"
+
 
 @dataclass(frozen=True, slots=True)
 class SidecarSettings:

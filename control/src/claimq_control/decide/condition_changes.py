@@ -14,7 +14,7 @@ from claimq_control.decide.conditions.progressing import TYPE as PROGRESSING
 from claimq_control.decide.conditions.scaling_active import CONTESTED
 from claimq_control.decide.conditions.scaling_active import TYPE as ACTIVE
 from claimq_control.decide.conditions.scaling_limited import TYPE as LIMITED
-from claimq_control.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
+from claimq_control.decide.conditions.workers_available import APP_NOT_READY, ROLLOUT_BLOCKED, STARTING
 from claimq_control.decide.conditions.workers_available import TYPE as WORKERS
 
 
@@ -53,7 +53,8 @@ def _changed(last: Mapping[str, Any], now: Mapping[str, Any]) -> Change | None:
         return Change(kind, message, warning=True)
     if kind == LIMITED and status == "True" and before != "True":
         return Change("ScalingLimited", message, warning=True)
-    if kind == WORKERS and status == "False" and before == "True" and reason != STARTING:
+    is_lost = before == "True" and reason != STARTING
+    if kind == WORKERS and status == "False" and (is_lost or reason == APP_NOT_READY != last.get("reason")):
         return Change("WorkersUnavailable", message, warning=True)
     if kind == WORKERS and reason == ROLLOUT_BLOCKED != last.get("reason"):
         return Change(ROLLOUT_BLOCKED, message, warning=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from claimq_admin.errors import CommandError
+from claimq_process.names import WAITS_FOR_APP
 
 LONGEST_ANSWER = 1024 * 1024
 OK = 200
@@ -19,6 +21,18 @@ class NoAnswer(CommandError):
 async def get(address: Path | int, path: str, *, timeout: float = 2.0) -> tuple[int, bytes]:
     """GET on a socket (its path) or a loopback port; returns status and body. NoAnswer after ``timeout`` seconds."""
     return await _ask(address, f"GET {path}", "", timeout)
+
+
+async def app_trouble(port: int) -> str | None:
+    """Why the sidecar cannot send the app its items; empty if nothing is wrong. None while the sidecar is not ready."""
+    try:
+        status, body = await get(port, "/readyz")
+        answer = json.loads(body)
+    except (NoAnswer, ValueError):
+        return None
+    if status == OK:
+        return ""
+    return str(answer["why"]) if answer.get("status") == WAITS_FOR_APP else None
 
 
 async def begin_drain(port: int, key: str, *, timeout: float) -> tuple[int, bytes]:

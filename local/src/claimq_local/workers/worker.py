@@ -18,6 +18,7 @@ from typing import Protocol
 
 from claimq.concurrency.background_work import in_background
 from claimq.model import Reason
+from claimq_control.decide.conditions.workers_available import APP_NOT_READY
 from claimq_control.manifest import Manifest
 from claimq_control.queue_metrics import QueueMetrics
 from claimq_control.workers import Termination, WorkerProblem, WorkerState
@@ -29,6 +30,8 @@ from claimq_local.workers import environment, sidecar_client
 from claimq_process.duration import format_duration, readable_duration
 
 _READY_POLL = 0.03
+_LONGEST_POLL = 1.0
+"""Seconds between two looks at a worker whose app listens for its items, and the longest pause until it does."""
 _SEEN_LATE = 30.0
 """Seconds that this process may take to see the end of an app, as on a busy machine. The sidecar sees it sooner."""
 _LONGEST_PREFIX = 60
@@ -115,6 +118,8 @@ class Worker:
     ordered_at: float = field(default_factory=time.monotonic)
     _starts: int = 0
     _is_sidecar_ready: bool = False
+    _app_trouble: str = ""
+    """Why its app cannot get the items that the sidecar sends, by the sidecar; empty if it can."""
     _health_port: int = 0
     _push_port: int = 0
     _lifecycle_key: str = ""
@@ -135,13 +140,17 @@ class Worker:
     def state(self, busy: int, now: float, wall: float) -> WorkerState:
         """Its state as input of a pass. ``now``: monotonic seconds; ``wall``: the same instant in Unix seconds."""
         state = self.seen()
-        problem = WorkerProblem("Restarting", self._failure, f"worker {self.name}")
+        problem = None
+        if state.waits_to_restart(now):
+            problem = WorkerProblem("Restarting", self._failure, f"worker {self.name}")
+        elif state.waits_for_app(now):
+            problem = WorkerProblem(APP_NOT_READY, self._app_trouble, f"worker {self.name}")
         return WorkerState(
             name=self.name,
             is_ready=state.is_ready,
             is_terminating=self.drain is not None,
             created_at=wall - (now - self.ordered_at),
-            problem=problem if state.waits_to_restart(now) else None,
+            problem=problem,
             hint=f"; if this persists, see the files {self.name}.*.log in {self.context.logs}",
             busy=busy,
         )
@@ -153,12 +162,14 @@ class Worker:
 
     def seen(self) -> WorkerSeen:
         """Its state as input of `plan`."""
-        running = Part.RUNNING if self._is_sidecar_ready else Part.STARTING
+        sidecar = Part.RUNNING if self._is_sidecar_ready else Part.STARTING
+        app = Part.STARTING if self._app_trouble else Part.RUNNING
         return WorkerSeen(
             number=self.number,
-            sidecar=Part.ABSENT if self.sidecar is None else running,
-            app=Part.ABSENT if self.app is None else Part.RUNNING,
+            sidecar=Part.ABSENT if self.sidecar is None else sidecar,
+            app=Part.ABSENT if self.app is None else app,
             sidecar_since=self.sidecar.since if self.sidecar else 0.0,
+            app_since=self.app.since if self.app else 0.0,
             sidecar_retry_at=self._sidecar_restarts.retry_at,
             app_retry_at=float("inf") if self.is_releasing else self._app_restarts.retry_at,
             is_stuck=self.is_stuck,
@@ -236,7 +247,7 @@ class Worker:
             self._push_port or _free_port()
         )  # the app keeps it when only the sidecar is restarted
         self._lifecycle_key = secrets.token_hex(16)
-        self._is_sidecar_ready = False
+        self._is_sidecar_ready, self._app_trouble = False, ""
         instance = environment.SidecarInstance(
             self.url, self.socket, self._health_port, self.claim_name, self._lifecycle_key, self._push_port
         )
@@ -246,7 +257,7 @@ class Worker:
             environment.for_sidecar(os.environ, self.manifest, instance),
             self._sidecar_ended,
         )
-        in_background(self._until_ready(self.sidecar), name=self.name)
+        in_background(self._watch_readiness(self.sidecar, self._health_port), name=self.name)
 
     async def _start_app(self) -> None:
         self.is_stuck = False
@@ -265,17 +276,21 @@ class Worker:
         program = Program(role, self.name, command, env, self.directory, log)
         return await Child.start(program, mark=self.context.mark, on_end=on_end)
 
-    async def _until_ready(self, sidecar: Child) -> None:
+    async def _watch_readiness(self, sidecar: Child, port: int) -> None:
+        """Looks until the sidecar is ready; at one that sends its app the items, until it ends."""
+        pause = _READY_POLL
         while sidecar.is_running:
-            try:
-                status, _ = await sidecar_client.get(self._health_port, "/readyz")
-            except sidecar_client.NoAnswer:
-                status = 0
-            if status == sidecar_client.OK and self.sidecar is sidecar:
-                self._is_sidecar_ready = True
-                self.context.changed()
+            trouble = await sidecar_client.app_trouble(port)
+            if self.sidecar is not sidecar:
                 return
-            await asyncio.sleep(_READY_POLL)
+            if trouble is not None:
+                if (True, trouble) != (self._is_sidecar_ready, self._app_trouble):
+                    self._is_sidecar_ready, self._app_trouble = True, trouble
+                    self.context.changed()
+                if self.manifest.spec.worker.pushes is None:
+                    return
+                pause = min(1.5 * pause, _LONGEST_POLL) if trouble else _LONGEST_POLL
+            await asyncio.sleep(pause)
 
     async def _drain_sidecar(self) -> None:
         port, key, timeout = self._health_port, self._lifecycle_key, self.patience.drain + 5.0

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
+from claimq_process.names import WAITS_FOR_APP
 from testkit.programs.forked import ForkedProcess
 from testkit.programs.processes import Process
 from testkit.servers.started import Started
@@ -171,13 +172,17 @@ class Sidecar(Started):
         def serving() -> bool:
             found = SERVING.search(self.log_text[seen:])
             self.health_port = int(found[1]) if found else 0
-            return found is not None and (not wait or self.health("/readyz").status == 200)
+            return found is not None and (not wait or self._can_serve())
 
         try:
             eventually_sync(serving, why="the sidecar serves", needs=[self.process])
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log_text}") from None
         return self
+
+    def _can_serve(self) -> bool:
+        """Whether it is ready, or would be with the app that it sends items to."""
+        return self.health("/readyz").json["status"] in ("ready", WAITS_FOR_APP)
 
     @property
     def log_text(self) -> str:

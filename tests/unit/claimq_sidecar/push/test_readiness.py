@@ -7,7 +7,7 @@ from typing import cast
 from claimq_sidecar.push.app_connection import AppConnection, Ended
 from claimq_sidecar.push.app_connections import AppConnections
 from claimq_sidecar.push.decisions import NoResponse, Response
-from claimq_sidecar.push.readiness import PROBE_SECONDS, PROBE_TIMEOUT, Readiness
+from claimq_sidecar.push.readiness import LOST_SECONDS, PROBE_SECONDS, PROBE_TIMEOUT, Readiness
 from claimq_sidecar.settings import PushSettings
 from testkit.skipping_loop import run_skipping
 
@@ -15,15 +15,18 @@ SETTINGS = PushSettings(port=None, socket=Path("s"), probe_path="/ready")
 
 
 class App:
-    """Connections to an app that responds to a probe with 200, or not at all."""
+    """Connections to an app that responds to a probe with 200, or not at all, or that refuses connections."""
 
     def __init__(self) -> None:
         self.responds = True
+        self.refusal: OSError | None = None
 
     def take(self) -> None:
         return None
 
     async def open(self) -> "App":
+        if self.refusal is not None:
+            raise self.refusal
         return self
 
     def give_back(self, connection: AppConnection) -> None:
@@ -77,3 +80,34 @@ def test_an_app_that_does_not_respond_to_its_probe_is_not_ready() -> None:
 
 def test_an_app_at_work_stays_ready_when_it_does_not_respond() -> None:
     assert after_a_silent_probe(is_busy=True) == (True, True)
+
+
+def test_a_worker_is_not_ready_until_its_app_listens_and_when_it_is_away_for_long() -> None:
+    async def run() -> list[str]:
+        app, seen = App(), list[str]()
+        settings = PushSettings(port=31836, socket=None)
+        readiness = Readiness(settings, cast("AppConnections", app), lambda: None, lambda: False)
+        seen.append(readiness.trouble())
+        app.refusal = ConnectionRefusedError(111, "Connect call failed")
+        probing = asyncio.ensure_future(readiness.run())
+        await asyncio.sleep(0.01)
+        seen.append(readiness.trouble())
+        app.refusal = None
+        await asyncio.sleep(2.0)
+        seen.append(readiness.trouble())
+        app.refusal = OSError("its queue of connections may be full")
+        readiness.doubt("it broke")
+        await asyncio.sleep(LOST_SECONDS - 0.01)
+        seen.append(readiness.trouble())
+        await asyncio.sleep(0.02)
+        seen.append(readiness.trouble())
+        probing.cancel()
+        return seen
+
+    assert run_skipping(run()) == [
+        "its app is not ready: the sidecar has not connected to it yet",
+        "its app does not listen on $CLAIMQ_PUSH_PORT (31836)",
+        "",
+        "",
+        "its app is not ready: its queue of connections may be full",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from claimq.concurrency.notify import Notifier, first_of, unless
@@ -57,14 +57,11 @@ class Sidecar:
         self.verdicts = Verdicts(self.store, self.in_flight, self.metrics, self._take_back)
         self.give_backs = GiveBacks(self.verdicts, self.in_flight, self.metrics)
         self.sessions = Sessions()
-        self.drain = Draining(
-            settings,
-            self.in_flight,
-            self.changed,
-            take_back=self._take_back,
-        )
+        self.drain = Draining(settings, self.in_flight, self.changed, take_back=self._take_back)
         self.draining = self.drain.begun
         self.leaving = asyncio.Event()
+        self.app_trouble: Callable[[], str] = str
+        """Why the app cannot get items that are sent to it; empty if it can, or asks for them itself."""
         self._claimer = Claimer(self.store, self.give_backs, self.concurrency, allowance.claims)
         self._has_logged_limit = False
         self.ahead = PermittedClaims(

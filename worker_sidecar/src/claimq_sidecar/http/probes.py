@@ -6,7 +6,7 @@ import hmac
 
 from claimq.consuming.engine.taken_items import TAKEN_SECONDS
 from claimq_process.http_host import is_own_host
-from claimq_process.names import LIFECYCLE_KEY_HEADER
+from claimq_process.names import LIFECYCLE_KEY_HEADER, WAITS_FOR_APP
 from claimq_sidecar.claims.sidecar import Sidecar
 from claimq_sidecar.http.problems import Refusal
 from claimq_sidecar.http.router import App, Exchange
@@ -36,13 +36,16 @@ class Probes:
         await exchange.reply_json({"status": "ok"})
 
     async def _readyz(self, exchange: Exchange) -> None:
-        """200 after the first successful call to the store. A scale-down removes pods that are not ready first."""
+        """200 after the first successful call to the store, and while the app can get items that are sent to it. A
+        scale-down removes pods that are not ready first."""
         store = self._sidecar.store
-        if store.ready.is_set():
-            await exchange.reply_json({"status": "ready"})
-        else:
+        if not store.ready.is_set():
             why = store.last_error or "the store has not answered yet"
             await exchange.reply_json({"status": "not ready", "why": why}, status=503)
+        elif why := self._sidecar.app_trouble():
+            await exchange.reply_json({"status": WAITS_FOR_APP, "why": why}, status=503)
+        else:
+            await exchange.reply_json({"status": "ready"})
 
     async def _metrics(self, exchange: Exchange) -> None:
         await exchange.reply(self._sidecar.metrics.render(self._sidecar.refresh), kind=CONTENT_TYPE)

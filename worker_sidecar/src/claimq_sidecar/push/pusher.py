@@ -79,6 +79,7 @@ class Pusher:
             self._note_change,
             lambda: self._pace.in_progress > 0 and not self._pace.is_silent,
         )
+        sidecar.app_trouble = self._readiness.trouble
         self._until_answered = partial(sidecar.verdicts.settler.until_answered, repeated=ClaimqError)
         self._session = sidecar.sessions.open(0)
         self._gate = Connection()

@@ -17,6 +17,8 @@ from claimq_sidecar.settings import PushSettings
 PROBE_SECONDS: Final = 2.0
 """Pause between probes of an app that is ready. Without a probe path there are none until a connection fails."""
 PROBE_TIMEOUT: Final = 5.0
+LOST_SECONDS: Final = 5.0
+"""How long the app may be away before its worker is not ready: an app that is restarted is soon back."""
 _RETRY_SECONDS: Final = 0.05
 _LONGEST_RETRY_SECONDS: Final = 1.0
 _log = logging.getLogger("claimq_sidecar.push")
@@ -41,12 +43,24 @@ class Readiness:
         self._is_busy = is_busy
         self._doubted = asyncio.Event()
         self._why = ""
+        self._is_refused = False
+        self._lost_at: float | None = None
+        """When the app was no longer ready, by the loop's clock; None if it never was."""
 
     def doubt(self, why: str) -> None:
         """The app may be gone, or hang: it is not ready until a probe succeeds. The first is made after a moment: while
         a process dies, connections to it are still accepted."""
         self._set(is_ready=False, why=why)
         self._doubted.set()
+
+    def trouble(self) -> str:
+        """Why the worker is not ready: its app has never been ready, or not for five seconds. Empty if it is ready."""
+        now = asyncio.get_running_loop().time()
+        if self.is_ready or (self._lost_at is not None and now - self._lost_at < LOST_SECONDS):
+            return ""
+        if self._is_refused:
+            return f"its app does not listen on {self._settings.variable}"
+        return f"its app is not ready: {self._why or 'the sidecar has not connected to it yet'}"
 
     async def run(self) -> None:
         """Probes until it is cancelled: often while the app is not ready."""
@@ -73,6 +87,7 @@ class Readiness:
             if is_ready:
                 _log.info(LogEvent("app_ready", address=self._settings.address))
             else:
+                self._lost_at = asyncio.get_running_loop().time()
                 _log.warning(LogEvent("app_not_ready", address=self._settings.address, why=why))
             self._changed()
         elif why != self._why and not is_ready:
@@ -85,7 +100,9 @@ class Readiness:
         try:  # a server with a single thread may serve one connection at a time: use one that is there
             connection = (self._connections.take() if path else None) or await self._connections.open()
         except OSError as error:
+            self._is_refused = isinstance(error, ConnectionRefusedError | FileNotFoundError)
             return error.strerror or str(error)
+        self._is_refused = False
         if path is None:
             self._connections.give_back(connection)
             return ""

@@ -11,6 +11,7 @@ from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem,
 from claimq_control.decide.conditions.meanings import fix_of
 from claimq_control.decide.conditions.progressing import NO_PROGRESS
 from claimq_kubernetes.port import part, parts
+from claimq_kubernetes.worker_pods import SIDECAR_WAITS, waits_for_sidecar
 from claimq_process.names import (
     API_VERSION,
     OPERATOR_VERSION_LABEL,
@@ -200,6 +201,8 @@ def _cause(pod: Json, now: float) -> tuple[str, str] | None:
     if scheduled.get("status") == "False":
         text = f"{scheduled.get('reason', 'Unschedulable')}: {scheduled.get('message', '')}"
         return text.rstrip(": "), describe
+    if waits_for_sidecar(status):
+        return SIDECAR_WAITS, f"logs {pod['metadata']['name']} --container={SIDECAR_CONTAINER}"
     return f"{status.get('phase', 'Pending')} and not ready for more than {age(NOT_READY_SECONDS)}", describe
 
 

@@ -73,6 +73,7 @@ MEANINGS = {
             "FailedCreate, PodsRefused": "a quota, a LimitRange, Pod Security or a webhook rejects the pods; "
             "quotas apply to the sidecar too (`sidecar.resources`). When that is mended, Kubernetes may take up to "
             "16 minutes to create the pod: `kubectl annotate replicaset --all again=1` makes it try at once",
+            "AppNotReady": "let the app listen on the port or socket in the message",
             "ProgressDeadlineExceeded, NotReady": "`kubectl describe pod POD`: your readiness probe, or the "
             "sidecar's `/readyz`",
             "RolloutBlocked": "correct or revert the change; if old and new workers do not fit beside each "

@@ -11,6 +11,8 @@ from claimq_control.workers import WorkerProblem, WorkersState
 TYPE = "WorkersAvailable"
 STARTING = "Starting"
 ROLLOUT_BLOCKED = "RolloutBlocked"
+APP_NOT_READY = "AppNotReady"
+"""The app does not accept the items that are sent to it."""
 _MAX_PROBLEM = 600
 
 

@@ -40,6 +40,22 @@ def test_status_and_doctor_name_the_worker_the_item_and_the_command(
     assert (check["state"], f"{check['message']}; {check['fix']}") == ("problem", sentence)
 
 
+def test_doctor_names_an_item_that_hangs_while_nothing_waits(
+    on: Callable[..., Any], queue_do: Callable[..., Any]
+) -> None:
+    async def hang_alone(queue: ReliableQueue) -> None:
+        await hang(queue)
+        await queue.done(await queue.claim(wait=0))
+
+    queue_do(hang_alone)
+    checks = {check["check"]: check for check in on("doctor", "q", "-o", "json").json["checks"]}
+    found = checks["queue q: items in progress"]
+    assert found["state"] == "warning"
+    assert found["message"].startswith("long item: w has held the item order-7 since ")
+    assert found["message"].endswith("much longer than items take (2 min)")
+    assert "replace it: claimq drain q w; with processingTimeout set, " in found["fix"]
+
+
 def test_an_item_that_waits_has_the_same_sentence_as_its_reason(
     on: Callable[..., Any], queue_do: Callable[..., Any]
 ) -> None:

@@ -78,5 +78,10 @@ def test_an_app_on_the_wrong_port_is_not_ready_and_every_command_says_why(
     why = r"its app does not listen on \$CLAIMQ_PUSH_PORT \(\d+\)"
     up.until_says(f"trial: WorkersUnavailable: 0 of 1 workers are ready: worker trial-1: {why}")
     item = claimq("items", "trial", "main", "-o", "json").json["items"][0]["item"]["id"]
-    for command in (["status", "trial"], ["why", "trial"], ["doctor", "trial"], ["item", "show", "trial", item]):
+    for command in (
+        ["status", "trial"],
+        ["why", "trial"],
+        ["doctor", "trial"],
+        ["item", "show", "trial", item],
+    ):
         assert re.search(why, " ".join(claimq(*command).out.split())), command

@@ -104,5 +104,8 @@ def test_an_item_that_waits_for_workers_that_hang_has_their_sentence() -> None:
 def test_a_decision_has_the_sentence_of_a_queue_that_makes_no_progress() -> None:
     stuck = condition("Progressing", "NoProgress", "replace it", status="False")
     moving = condition("Progressing", "Moving", "items move")
+    long = condition("Progressing", "ItemMayHang", "long item: look")
+    assert with_conditions({}, [long]) == {"attention": "long item: look"}
+    assert needs_attention([long]) == ("long item: look",)
     assert with_conditions({"rule": "Target"}, [stuck]) == {"rule": "Target", "attention": "replace it"}
     assert with_conditions({"rule": "Target"}, [moving]) == {"rule": "Target"}

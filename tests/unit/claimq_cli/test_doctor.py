@@ -94,6 +94,7 @@ def test_a_queue_without_status_or_with_an_old_one_has_no_operator() -> None:
         ({"Suspended": ("True", "SpecSuspend")}, "warning", "Spec", '\'{"spec":{"suspend":false}}\''),
         ({"ScalingActive": ("False", "Paused")}, "warning", "Paused", "claimq.dev/pause-reconcile-"),
         ({"Progressing": ("False", "NoProgress")}, "problem", "NoProgress", "drain NAME WORKER"),
+        ({"Progressing": ("True", "ItemMayHang")}, "warning", "ItemMayHang", "and set `processingTimeout`"),
         ({"ScalingLimited": ("True", "MaxReplicas")}, "warning", "MaxReplicas", "claimq -n shop why thumbs"),
         ({"PauseForgotten": ("True", "PausedByHand")}, "warning", "PauseForgotten", "claimq -n shop resume thumbs"),
         ({"Full": ("True", "MaxWaiting")}, "warning", "Full", "claimq -n shop clients thumbs; add workers, or raise"),
@@ -245,8 +246,8 @@ LIVE = WorkerInfo("w", 0, 999.0)
 
 
 def test_an_empty_queue_is_fine() -> None:
-    assert states(queue()) == ["ok"] * 6
-    assert states(queue(5, age=10.0, workers=(LIVE,))) == ["ok"] * 6
+    assert states(queue()) == ["ok"] * 7
+    assert states(queue(5, age=10.0, workers=(LIVE,))) == ["ok"] * 7
 
 
 def test_items_that_are_missing_or_too_many_are_a_problem() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from claimq.limits import Limit, LimitsNow, TemporaryLimit
 from claimq.model import Snapshot, State
-from claimq_control.decide.standstill import held_back_note, standstill, still_since
+from claimq_control.decide.standstill import held_back_note, long_item, standstill, still_since
 from testkit.kubernetes.kubernetes_objects import snapshot
 
 CLAIMED_AT = 1_800_000_000.0
@@ -115,6 +115,39 @@ def test_a_queue_without_claims_has_no_sentence_about_one() -> None:
     look = snapshot(main=3, age=500.0, now=CLAIMED_AT + 500, moved_at=None)
     assert still_since(look) == CLAIMED_AT
     assert standstill(look, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("look", "is_long"),
+    [
+        (seen(60, main=0), False),
+        (seen(61, main=0), True),
+        (seen(900, main=0, longest=300.0), False),
+        (seen(901, main=0, longest=300.0), True),
+        (seen(600, main=0, counters={}), False),
+        (seen(601, main=0, counters={}), True),
+        (replace(seen(61, main=0), oldest_claim=""), False),
+    ],
+    ids=[
+        "a minute",
+        "longer",
+        "thrice the longest",
+        "much longer",
+        "the first item",
+        "long for it",
+        "no claim",
+    ],
+)
+def test_an_item_is_long_if_it_takes_much_longer_than_others_lately(look: Snapshot, is_long: bool) -> None:
+    assert (long_item(look, "") != "") == is_long
+
+
+def test_a_long_item_is_named_with_its_worker_and_what_helps() -> None:
+    assert long_item(seen(61, main=0), "claimq drain q") == (
+        "long item: orders-6c9d.1 has held the item order-7 since 2027-01-15T08:00:00Z, much longer than items take; "
+        "see the log of orders-6c9d.1, and if it hangs, replace it: claimq drain q orders-6c9d.1; "
+        "with processingTimeout set, the app of such an item is killed"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from claimq.waiting.reasons import WaitReason, Where
-from claimq_control.decide.conditions.progressing import NO_PROGRESS, TYPE
+from claimq_control.decide.conditions.progressing import ITEM_MAY_HANG, NO_PROGRESS, TYPE
 from claimq_control.decide.conditions.workers_available import STARTING
 from claimq_control.decide.pauses import CLOSED, PAUSED
 from claimq_kubernetes.port import part, parts
@@ -21,6 +21,7 @@ _WORDS: Final = {
     ("Ready", "False"): "not ready",
     ("RedisReachable", "ReachableWithWarnings"): "server",
     ("Progressing", NO_PROGRESS): "no progress",
+    ("Progressing", ITEM_MAY_HANG): "long item",
     ("ScalingLimited", "True"): "too few workers",
     ("Suspended", "SpecSuspend"): "suspended",
     ("Suspended", PAUSED): "paused",
@@ -32,6 +33,7 @@ _WORDS: Final = {
 """What a user calls a condition that needs attention, by its type and its status or reason."""
 _SENTENCES: Final = {
     (TYPE, NO_PROGRESS): "attention",
+    (TYPE, ITEM_MAY_HANG): "attention",
     (TYPE, PAUSED): "attention",
     ("ScalingLimited", "True"): "limited",
     ("WorkersAvailable", STARTING): "starting",

@@ -9,7 +9,7 @@ from typing import Any
 from claimq_control.decide.conditions.full import TYPE as FULL
 from claimq_control.decide.conditions.operator_conflict import TYPE as CONFLICT
 from claimq_control.decide.conditions.pause_forgotten import TYPE as FORGOTTEN
-from claimq_control.decide.conditions.progressing import NO_PROGRESS
+from claimq_control.decide.conditions.progressing import ITEM_MAY_HANG, NO_PROGRESS
 from claimq_control.decide.conditions.progressing import TYPE as PROGRESSING
 from claimq_control.decide.conditions.scaling_active import CONTESTED
 from claimq_control.decide.conditions.scaling_active import TYPE as ACTIVE
@@ -45,8 +45,8 @@ def _changed(last: Mapping[str, Any], now: Mapping[str, Any]) -> Change | None:
         return Change("RedisReachable", message)
     if kind == "Stalled" and status == "True" and before != "True":
         return Change(reason, message, warning=True)
-    if kind == PROGRESSING and reason == NO_PROGRESS != last.get("reason"):
-        return Change(NO_PROGRESS, message, warning=True)
+    if kind == PROGRESSING and reason in (NO_PROGRESS, ITEM_MAY_HANG) and reason != last.get("reason"):
+        return Change(reason, message, warning=True)
     if kind == ACTIVE and reason == CONTESTED != last.get("reason"):
         return Change("ReplicasContested", message, warning=True)
     if kind in (CONFLICT, FORGOTTEN, FULL) and before != "True":

@@ -1,4 +1,5 @@
-"""Whether a queue stands still: items wait, workers hold claims, and nothing is claimed or done. Pure."""
+"""Whether a queue stands still: items wait, workers hold claims, and nothing is claimed or done; and whether an item
+takes much longer than others. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ LEAST_SECONDS = 60.0
 """A queue stands still after this time, or after the longest that an item took lately."""
 FIRST_SECONDS = 600.0
 """The same while no item has ended and one is held: how long items take is not known yet."""
+_MUCH_LONGER = 3.0
+"""An item that takes so many times the longest that an item took lately may hang."""
 _MOST_NAMED = 4
 """Workers beside the one with the oldest claim."""
 
@@ -28,9 +31,13 @@ def still_since(snapshot: Snapshot) -> float | None:
 
 def limit_of(snapshot: Snapshot) -> float:
     """Seconds without a claim after which a queue whose items wait stands still."""
-    has_ended = snapshot.counters["done"] or snapshot.counters["fails"] or not snapshot.lengths[State.BUSY]
     by_rate = 0.0 if snapshot.limits is None else snapshot.limits.longest_interval
-    return max(LEAST_SECONDS if has_ended else FIRST_SECONDS, snapshot.longest) + by_rate
+    return max(_least_of(snapshot), snapshot.longest) + by_rate
+
+
+def _least_of(snapshot: Snapshot) -> float:
+    has_ended = snapshot.counters["done"] or snapshot.counters["fails"] or not snapshot.lengths[State.BUSY]
+    return LEAST_SECONDS if has_ended else FIRST_SECONDS
 
 
 def standstill(snapshot: Snapshot, drain: str) -> str:
@@ -43,16 +50,36 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
     claimer, claims = snapshot.oldest_claim.rpartition("/")[0], snapshot.lengths[State.BUSY]
     worker, *others = dict.fromkeys(_pod_or_worker(name) for name in (claimer, *sorted(snapshot.holders)))
     more = len(others) - _MOST_NAMED
-    item = f"the item {snapshot.oldest_item}" if snapshot.oldest_item else "an item"
-    claimed_at = format_time(number_of(snapshot.oldest_claim) / 1e6)
     return (
-        f"no progress since {format_time(since)}: items wait, and {worker} has held {item} since {claimed_at}"
+        f"no progress since {format_time(since)}: items wait, and {_holding(snapshot, worker)}"
         + (f", the first of {claims:,} in progress" if claims > 1 else "")
-        + f"; see the log of {worker}, and if it hangs, replace it: {drain} {worker}"
+        + f"; {_replacing(worker, drain)}"
         + ("; the same for the others with items: " if others else "")
         + "; ".join(f"{drain} {other}" for other in others[:_MOST_NAMED])
         + (f" and {more:,} more" if more > 0 else "")
     )
+
+
+def long_item(snapshot: Snapshot, drain: str) -> str:
+    """A sentence with the item that is in progress for the longest time, if that is much longer than items took lately;
+    else empty. Nothing else may wait for its worker. It has an instant, as that of :func:`standstill`."""
+    held_for = snapshot.ages[State.BUSY] or 0.0
+    if not snapshot.oldest_claim or held_for <= max(_least_of(snapshot), _MUCH_LONGER * snapshot.longest):
+        return ""
+    worker = _pod_or_worker(snapshot.oldest_claim.rpartition("/")[0])
+    return (
+        f"long item: {_holding(snapshot, worker)}, much longer than items take; {_replacing(worker, drain)}; "
+        "with processingTimeout set, the app of such an item is killed"
+    )
+
+
+def _holding(snapshot: Snapshot, worker: str) -> str:
+    item = f"the item {snapshot.oldest_item}" if snapshot.oldest_item else "an item"
+    return f"{worker} has held {item} since {format_time(number_of(snapshot.oldest_claim) / 1e6)}"
+
+
+def _replacing(worker: str, drain: str) -> str:
+    return f"see the log of {worker}, and if it hangs, replace it: {drain} {worker}"
 
 
 def _pod_or_worker(name: str) -> str:

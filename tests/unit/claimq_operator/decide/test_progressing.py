@@ -42,6 +42,19 @@ def test_a_worker_that_hangs_with_an_item_stops_progress_and_is_named(observed: 
     assert (ready.status, ready.reason, ready.message) == ("True", "NoProgress", progressing.message)
 
 
+def test_a_long_item_is_named_while_nothing_waits_and_no_limit_ends_it(observed: Look) -> None:
+    still = standing_still(**HELD)
+    still.lengths[State.MAIN] = 0
+    look = observed(replicas=1, pods=[pod_body("a")], seen=still)
+    conditions = found(look, wanted=1)
+    assert (conditions["Progressing"].status, conditions["Progressing"].reason) == ("True", "ItemMayHang")
+    assert conditions["Progressing"].message.startswith("long item: a.1 has held the item order-7 since ")
+    assert conditions["Ready"].reason == "Working"
+    assert look.resource.spec is not None
+    limited = replace(look.resource, spec=replace(look.resource.spec, processing_timeout=3600.0))
+    assert found(replace(look, resource=limited), wanted=1)["Progressing"].reason == "Progressing"
+
+
 def test_ready_workers_that_ask_for_nothing_stop_progress(observed: Look) -> None:
     look = observed(replicas=1, pods=[pod_body("a")], seen=standing_still(oldest_claim=""))
     old = replace(look.workers.workers[0], created_at=1_000_000.0)

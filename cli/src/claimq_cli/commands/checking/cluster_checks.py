@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from claimq_admin.text import age, count
 from claimq_cli.commands.checking.diagnosis import Check, Commands, ok, problem, stands_still, warning
 from claimq_control.decide.conditions.meanings import fix_of
-from claimq_control.decide.conditions.progressing import NO_PROGRESS
+from claimq_control.decide.conditions.progressing import ITEM_MAY_HANG, NO_PROGRESS
 from claimq_kubernetes.port import part, parts
 from claimq_kubernetes.worker_pods import SIDECAR_WAITS, waits_for_sidecar
 from claimq_process.names import (
@@ -152,10 +152,10 @@ def _condition_check(name: str, condition: Json, commands: Commands) -> Check:
         anchor=kind.lower(),
     )
     check, message = f"ReliableQueue {name}", f"{kind} {reason}: {condition.get('message', '')}"
-    if reason == NO_PROGRESS and "; " in message:
-        return stands_still(check, name, message)
     stops = (kind, condition["status"]) in _STOPS and reason != _STARTING
     make = problem if stops else warning
+    if reason in (NO_PROGRESS, ITEM_MAY_HANG) and "; " in message:
+        return stands_still(check, name, message, make)
     return make(check, message, fix)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -73,10 +73,13 @@ def problem(check: str, message: str, fix: str) -> Check:
     return Check(check, CheckState.PROBLEM, message, fix)
 
 
-def stands_still(check: str, queue: str, sentence: str) -> Check:
-    """A check that found that a queue stands still. ``sentence``: what was found, and after a semicolon the fix."""
+def stands_still(
+    check: str, queue: str, sentence: str, make: Callable[[str, str, str], Check] = problem
+) -> Check:
+    """A check that found that a queue stands still, or an item of it. ``sentence``: what was found, and after a
+    semicolon the fix."""
     message, _, fix = sentence.partition("; ")
-    return replace(problem(check, message, fix), stuck=queue)
+    return replace(make(check, message, fix), stuck=queue)
 
 
 def not_checked(check: str, error: Exception, fix: str) -> Check:

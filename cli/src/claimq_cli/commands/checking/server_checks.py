@@ -18,7 +18,7 @@ from claimq_control.decide.books import unaccounted
 from claimq_control.decide.conditions.full import NEAR
 from claimq_control.decide.neighbours_note import neighbours_note
 from claimq_control.decide.pauses import pause_note
-from claimq_control.decide.standstill import held_back_note, standstill
+from claimq_control.decide.standstill import held_back_note, long_item, standstill
 from claimq_process.size import format_size
 
 CLOCK_SECONDS = 5.0
@@ -121,6 +121,7 @@ def queue_checks(name: str, queue: ObservedQueue, commands: Commands) -> list[Ch
         _lease_check(name, queue, commands),
         _books_check(name, queue.snapshot),
         _bound_check(name, queue, commands),
+        _busy_check(name, queue.snapshot, commands),
     ]
 
 
@@ -180,6 +181,21 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
         return warning(check, *note.split("; ", 1))
     fix = f"{commands.claimq} why {name}; more workers, or faster ones"
     return warning(check, f"has waited {age(oldest)} in main", fix)
+
+
+def _busy_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
+    check, drain, held_for = (
+        f"queue {name}: items in progress",
+        f"{commands.claimq} drain {name}",
+        snapshot.ages[State.BUSY],
+    )
+    if held_for is None:
+        return ok(check, "none")
+    sentence = long_item(snapshot, drain)
+    if not sentence or standstill(snapshot, drain):
+        return ok(check, f"the first was claimed {age(held_for)} ago")
+    what, _, fix = sentence.partition("; ")
+    return stands_still(check, name, f"{what} ({age(held_for)}); {fix}", warning)
 
 
 def _bound_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:

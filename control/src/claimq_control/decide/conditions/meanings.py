@@ -129,10 +129,12 @@ MEANINGS = {
         "False while the server cannot be used, or while items wait for workers that cannot start or for a rollout "
         "that is stuck, with the reason of that condition. `NoProgress`: items wait, workers are ready, and nothing "
         "was claimed for a minute, or for the longest that an item took lately (ten minutes before the first item has "
-        "ended).",
+        "ended). True with `ItemMayHang` while an item takes much longer than others lately, without a "
+        "`processingTimeout`.",
         {
             "NoProgress": "replace the worker that the message names: `claimq -n NAMESPACE drain NAME WORKER`; if the "
             "next one stops at the same item, set `processingTimeout`",
+            "ItemMayHang": "if its worker hangs, the same, and set `processingTimeout`",
         },
     ),
     "Suspended": Meaning(

@@ -5,16 +5,18 @@ from __future__ import annotations
 from claimq.model import Snapshot, State
 from claimq_control.decide.conditions.condition import FALSE, TRUE, UNKNOWN, Condition, View
 from claimq_control.decide.conditions.workers_available import ROLLOUT_BLOCKED, STARTING
-from claimq_control.decide.standstill import limit_of, standstill, still_since
+from claimq_control.decide.standstill import limit_of, long_item, standstill, still_since
 from claimq_process.duration import readable_duration
 
 TYPE = "Progressing"
 NO_PROGRESS = "NoProgress"
+ITEM_MAY_HANG = "ItemMayHang"
 
 
 def progressing(view: View, redis: Condition, workers: Condition, suspended: Condition) -> Condition:
     """False while the server cannot be used, and while items wait and nothing is claimed: at once if no worker can
-    become ready, else after longer than items take. A queue that is paused or suspended does what its user asks."""
+    become ready, else after longer than items take. A queue that is paused or suspended does what its user asks. True
+    with ``ItemMayHang`` while an item takes much longer than others, and nothing ends it."""
     snapshot = view.observed.snapshot
     if snapshot is None or redis.status != TRUE:
         return Condition(TYPE, FALSE if redis.status == FALSE else UNKNOWN, redis.reason, redis.message)
@@ -27,6 +29,9 @@ def progressing(view: View, redis: Condition, workers: Condition, suspended: Con
     drain = view.observed.workers.command("drain")
     if view.observed.workers.ready and (sentence := standstill(snapshot, drain) or _silence(view, snapshot)):
         return Condition(TYPE, FALSE, NO_PROGRESS, sentence)
+    spec = view.observed.resource.spec
+    if spec and spec.processing_timeout is None and (sentence := long_item(snapshot, drain)):
+        return Condition(TYPE, TRUE, ITEM_MAY_HANG, sentence)
     return Condition(TYPE, TRUE, "Progressing", "no item waits for long while workers are ready")
 
 

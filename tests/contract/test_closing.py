@@ -7,7 +7,7 @@ import pytest
 
 from claimq import Claim, NewItem, Pause, Policy, ReliableQueue
 from claimq.internals.next_claims import next_claims
-from claimq.waiting.texts import format_time
+from claimq.waiting.texts import instant_text
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import Lengths, lengths, texts, verdicts
 
@@ -51,7 +51,7 @@ async def test_a_closing_says_in_which_worker_why_since_and_until_when(queue: Re
     assert seen.pause == Pause(seen.now, seen.now + 60, queue.worker, "the api is away", by_app=True)
     where = await queue.where("waits")
     assert where is not None
-    since, until = format_time(seen.now), format_time(seen.now + 60)
+    since, until = instant_text(seen.now), instant_text(seen.now + 60)
     assert where.text == (
         f"the queue is closed by its app in {queue.worker} since {since} until {until} (the api is away)"
     )
@@ -106,7 +106,7 @@ async def test_a_closing_goes_on_after_a_pause_by_hand_that_ends_earlier(queue: 
     assert (await queue.snapshot()).pause == pause
     where = await queue.where("waits")
     assert where is not None
-    since, then, until = (format_time(began + seconds) for seconds in (0, 10, 60))
+    since, then, until = (instant_text(began + seconds) for seconds in (0, 10, 60))
     by_hand = f"the queue is paused by ann since {since} until {then} (upgrade)"
     assert where.text == f"{by_hand}, then closed by its app until {until}"
     assert (await queue._claim(1, wait=0)).paused is True

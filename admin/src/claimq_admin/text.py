@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from claimq.item_options import Form, set_options
 from claimq.model import Item, Located, WorkerInfo
 from claimq.waiting.reasons import Where
+from claimq.waiting.texts import instant_text
 from claimq_admin.escaping import safe
 from claimq_process.duration import readable_duration
 
@@ -33,10 +32,8 @@ def age(seconds: float | None) -> str:
 
 
 def instant(at: float | None) -> str:
-    """An instant in the local time zone, for tables; a dash for None, and for 0, which bare payloads have before their
-    first claim.
-    """
-    return "-" if not at else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    """An instant, for tables; a dash for None, and for 0, which bare payloads have before their first claim."""
+    return instant_text(at) if at else "-"
 
 
 def option_texts(item: Item) -> dict[str, str]:
@@ -53,11 +50,6 @@ def ahead_text(where: Where) -> str | None:
     if where.ahead is None:
         return None
     return f"{where.ahead} of its client and priority, {where.ahead_of_all} of all in main"
-
-
-def iso_instant(at: float) -> str:
-    """An instant as ISO 8601 with the local offset, to the second."""
-    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 def count(number: int, noun: str = "item") -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from claimq.waiting.texts import format_time
 from claimq_kubernetes.port import EVENTS, QUEUES, Json
+from claimq_process.timestamps import format_time
 
 _LONGEST_MESSAGE = 1000
 

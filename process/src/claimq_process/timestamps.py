@@ -10,6 +10,11 @@ def parse_time(text: str | None) -> float | None:
     return None if not text else datetime.fromisoformat(text).timestamp()
 
 
+def format_time(at: float) -> str:
+    """Unix seconds as a Time."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def format_micro_time(at: float) -> str:
     """Unix seconds as a MicroTime."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
+
+from claimq.waiting.texts import instant_text
 
 Claimq = Callable[..., Any]
 
 
 def test_a_delayed_item_is_reported_with_the_time_when_it_is_due(on: Claimq) -> None:
-    until = datetime.fromtimestamp(2_000_000_000).astimezone().isoformat(timespec="seconds")
+    until = instant_text(2_000_000_000)
     delayed = on("enqueue", "q", "a", "--at", "2000000000").out
     assert delayed == f"q: 1 item enqueued, delayed until {until} (a new queue)\n"
     assert on("enqueue", "q", "a", "--at", "5").out == "q: 1 item enqueued, due now\n"

@@ -145,7 +145,7 @@ def test_show_prints_each_line_of_the_detail_and_the_history(on: Claimq, queue: 
         claim, "second\nline", detail="worker.py:8 in <module>\n\x1b[1mio.py:10 in open\n", permanent=True
     )
     lines = on("item", "show", "q", "x").out.splitlines()
-    instants = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+    instants = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
     assert [instants.sub("AT", line) for line in lines[-6:]] == [
         r"last error:  second\nline",
         "payload:     payload",

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from claimq.waiting.texts import instant_text
+from claimq_process.timestamps import format_time, parse_time
 from testkit.waiting import eventually_sync
 
 Claimq = Callable[..., Any]
@@ -36,7 +38,10 @@ def test_a_queue_of_local_mode_shows_why_it_has_its_workers(
     assert (found["inputs"]["main"], found["demand"]["forItemsPerReplica"]) == (40, 20)
     assert found["source"] == str(tmp_path / ".claimq")
     text = claimq("why", "trial").out
-    assert text.startswith("trial: 1 worker (MaxReplicas), since ")
+    at = parse_time(found["at"])
+    assert at is not None
+    assert (found["at"], format_time(at)[-1]) == (format_time(at), "Z")
+    assert text.startswith(f"trial: 1 worker (MaxReplicas), since {instant_text(at)}\n")
     assert re.search(r"^limited: .*maxReplicas is 1", text, re.MULTILINE), text
     waits = claimq(
         "item", "show", "trial", claimq("items", "trial", "main", "-o", "json").json["items"][0]["item"]["id"]

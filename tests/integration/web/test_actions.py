@@ -12,7 +12,7 @@ import pytest
 import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
-from claimq.waiting.texts import format_time
+from claimq.waiting.texts import instant_text
 from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
@@ -130,7 +130,7 @@ def test_the_page_shows_who_paused_a_queue_why_and_until_when(user: PageUser, qu
     assert pause.until is not None
     assert (pause.reason, round(pause.until - (pause.at or 0))) == ("new <schema> of Ann", 3600)
     text = user.get("/queues/media")
-    assert f"Paused by {pause.by} since {format_time(pause.at or 0)} until " in text
+    assert f"Paused by {pause.by} since {instant_text(pause.at or 0)} until " in text
     assert "(new &lt;schema&gt; of Ann); to end it now" in text
     assert text.count('<p class="warn">Paused') == 1
     answer = user.post("/queues/media", {"action": "pause", "for": "10"})

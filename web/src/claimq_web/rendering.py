@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from claimq_admin.escaping import safe
-from claimq_admin.text import age, ahead_text, instant, iso_instant, option_texts, payload
+from claimq_admin.text import age, ahead_text, instant, option_texts, payload
 from claimq_process.rounded import rounded
 from claimq_web import payload as payloads
 
@@ -35,7 +35,6 @@ def _environment() -> Environment:
         "age": age,
         "ahead": ahead_text,
         "instant": instant,
-        "iso": iso_instant,
         "count": _thousands,
         "rate": rate,
         "line": safe,

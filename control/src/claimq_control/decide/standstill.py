@@ -6,7 +6,7 @@ from __future__ import annotations
 from claimq.limits import shown_limits
 from claimq.model import Snapshot, State
 from claimq.tokens import number_of
-from claimq.waiting.texts import changes_text, format_time
+from claimq.waiting.texts import changes_text, instant_text
 from claimq_process.names import pod_of_worker
 
 LEAST_SECONDS = 60.0
@@ -51,7 +51,7 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
     worker, *others = dict.fromkeys(_pod_or_worker(name) for name in (claimer, *sorted(snapshot.holders)))
     more = len(others) - _MOST_NAMED
     return (
-        f"no progress since {format_time(since)}: items wait, and {_holding(snapshot, worker)}"
+        f"no progress since {instant_text(since)}: items wait, and {_holding(snapshot, worker)}"
         + (f", the first of {claims:,} in progress" if claims > 1 else "")
         + f"; {_replacing(worker, drain)}"
         + ("; the same for the others with items: " if others else "")
@@ -75,7 +75,7 @@ def long_item(snapshot: Snapshot, drain: str) -> str:
 
 def _holding(snapshot: Snapshot, worker: str) -> str:
     item = f"the item {snapshot.oldest_item}" if snapshot.oldest_item else "an item"
-    return f"{worker} has held {item} since {format_time(number_of(snapshot.oldest_claim) / 1e6)}"
+    return f"{worker} has held {item} since {instant_text(number_of(snapshot.oldest_claim) / 1e6)}"
 
 
 def _replacing(worker: str, drain: str) -> str:
@@ -96,4 +96,4 @@ def held_back_note(snapshot: Snapshot) -> str:
     note += changes_text(snapshot.temporary_limits, holding)
     if now.next_start_in is None or now.next_start_in < 1:
         return note
-    return f"{note}; the next one may start at {format_time(snapshot.now + now.next_start_in)}"
+    return f"{note}; the next one may start at {instant_text(snapshot.now + now.next_start_in)}"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from claimq.limits import Limit, LimitsNow, Pause, Per, TemporaryLimit
 from claimq.model import Located, Snapshot, State
-from claimq.waiting.texts import changes_text, format_time, paused_text, printable
+from claimq.waiting.texts import changes_text, instant_text, paused_text, printable
 
 
 class WaitReason(StrEnum):
@@ -119,7 +119,7 @@ def _not_due(facts: Facts) -> _Cause | None:
     due = facts.located.due_at
     if due is None or due <= facts.now or _waits_for_key(facts):
         return None
-    return _Cause(f"not due until {format_time(due)}", due)
+    return _Cause(f"not due until {instant_text(due)}", due)
 
 
 def _paused(facts: Facts) -> _Cause | None:
@@ -156,7 +156,7 @@ def _limit(facts: Facts) -> _Cause | None:
         changes = _starts_alone(facts, full) + changes_text(facts.hold.temporary, full)
         return _Cause(f"{_named(full)} of the queue is reached until an item in progress ends{changes}")
     until = None if limits.next_start_in is None else facts.now + limits.next_start_in
-    when = "" if until is None else f"; the next item may start at {format_time(until)}"
+    when = "" if until is None else f"; the next item may start at {instant_text(until)}"
     changes = _starts_alone(facts, holding) + changes_text(facts.hold.temporary, holding)
     return _Cause(f"{_named(holding)} of the queue is reached{when}{changes}", until)
 
@@ -167,7 +167,7 @@ def _limit_of_part(facts: Facts, limits: LimitsNow) -> _Cause:
     until, item = facts.limit_until, facts.located.item
     if until is not None and limit is not None and limit.per is Per.CLIENT:
         until += facts.ahead.least * limit.interval
-    when = "an item of it in progress ends" if until is None else f"about {format_time(until)}"
+    when = "an item of it in progress ends" if until is None else f"about {instant_text(until)}"
     named = [limit] if limit else []
     changes = _starts_alone(facts, named) + changes_text(facts.hold.temporary, named)
     part = f"key {item.key}" if _is_key_limited(facts) else f"client {item.client}"

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from claimq.limits import Limit, Limits, Pause, Per, TemporaryLimit, Unit, check_limits
 
 
-def format_time(at: float) -> str:
-    """Unix seconds as ISO 8601 in whole seconds: a Time of the Kubernetes API."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def instant_text(at: float) -> str:
+    """Unix seconds as every table and sentence shows them: ISO 8601 in whole seconds, in the time zone of the machine,
+    with its offset (``Z`` for UTC). Fields of JSON documents are in UTC."""
+    moment = datetime.fromtimestamp(at, UTC)
+    with suppress(OverflowError):  # the last hours of the year 9999
+        moment = moment.astimezone()
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def pause_text(pause: Pause) -> str:
@@ -22,9 +27,9 @@ def pause_text(pause: Pause) -> str:
     )
     words = [part + ("closed by its app" if pause.by_app else "paused")]
     words += [f"{'in' if pause.by_app else 'by'} {pause.by}"] if pause.by else []
-    words += [f"since {format_time(pause.at)}"] if pause.at is not None else []
-    until = "it is resumed" if pause.until is None else format_time(pause.until)
-    words += [f"until {until if pause.closed_from is None else format_time(pause.closed_from)}"]
+    words += [f"since {instant_text(pause.at)}"] if pause.at is not None else []
+    until = "it is resumed" if pause.until is None else instant_text(pause.until)
+    words += [f"until {until if pause.closed_from is None else instant_text(pause.closed_from)}"]
     words += [f"({pause.reason})"] if pause.reason else []
     closing = "" if pause.closed_from is None else f", then closed by its app until {until}"
     return printable(" ".join(words) + closing)
@@ -44,7 +49,7 @@ def changes_text(changes: Iterable[TemporaryLimit], limits: Iterable[Limit]) -> 
 def _change_text(change: TemporaryLimit) -> str:
     by = f" by {change.by}" if change.by else ""
     reason = f" ({change.reason})" if change.reason else ""
-    return printable(f"{change.name} is set until {format_time(change.until)}{by}{reason}")
+    return printable(f"{change.name} is set until {instant_text(change.until)}{by}{reason}")
 
 
 def printable(text: str) -> str:

@@ -32,7 +32,7 @@ _VARIABLE = (
     # Before numbers: one name of a hundred has nothing but digits between its hyphens.
     (r"-[b-df-hj-np-tv-z2-9]{6,10}-[b-df-hj-np-tv-z2-9]{5}\b", "-POD"),
     (r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\b", "AT"),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b", "AT"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)|\b\d\d:\d\d:\d\d\b", "AT"),
     (r"\b\d+(\.\d+)? (ms|s|min|h)\b", "DURATION"),
     (r"\b\d+[smh](\d+s)?\b", "AGE"),
     (r"\b[0-9a-f]{64}\b", "SHA256"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from claimq.limits import Neighbour
-from claimq.waiting.texts import format_time
+from claimq.waiting.texts import instant_text
 from claimq_control.decide.conditions import View, all_conditions
 from claimq_control.decide.conditions.condition import Condition
 from claimq_control.decide.observed import Observed
@@ -39,7 +39,7 @@ def test_it_stays_for_a_minute_so_that_the_status_is_not_written_each_second(
         "status": "True",
         "reason": "ClientTakesSlots",
         "message": "client acme",
-        "lastTransitionTime": format_time(since),
+        "lastTransitionTime": instant_text(since),
     }
     look = observed(seen=snapshot(main=2, busy=4, now=1000.0))
     condition = condition_of(replace(look, resource=replace(look.resource, status={"conditions": [before]})))

@@ -10,7 +10,7 @@ from claimq.limits import Limit
 from claimq_admin.changes.queue_admin import QueueAdmin, check_limit_change
 from claimq_admin.instants import parse_end
 from claimq_admin.reads import documents
-from claimq_admin.text import iso_instant
+from claimq_admin.text import instant
 from claimq_cli.commands.changing.interruptible import interruptible
 from claimq_cli.commands.changing.policy import owner_warning
 from claimq_cli.commands.options.context import Context, with_context
@@ -78,6 +78,5 @@ def _row(row: dict[str, Any]) -> list[str]:
     is_off = row["rate"] is None and row["busy"] is None
     names = ("name", "rate", "burst", "busy", "per", "unit")
     limit = f"{row['name']}: off" if is_off else str(Limit(*(row[name] for name in names)))
-    until = iso_instant(row["until"]) if row["until"] else "-"
     startable = "-" if row["startable"] is None else f"{row['startable']:,}"
-    return [limit, startable, until, row["by"] or "-", row["reason"] or "-"]
+    return [limit, startable, instant(row["until"]), row["by"] or "-", row["reason"] or "-"]

@@ -10,10 +10,11 @@ import click
 import claimq
 from claimq.arguments import instant, optional_seconds
 from claimq.item_options import ItemOptions
+from claimq.waiting.texts import instant_text
 from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_admin.reads import documents
 from claimq_admin.stop_signals import stopping
-from claimq_admin.text import count, iso_instant
+from claimq_admin.text import count
 from claimq_cli.commands.moving.bulk_load import Loaded, Wanted, load
 from claimq_cli.commands.moving.input_source import InputSource
 from claimq_cli.commands.moving.line_options import LineOptions, line_options
@@ -99,7 +100,7 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, templa
             done = await load(admin.queue, opened, lines.end, template, stop)
     document = {**done.document(name), "created": bool(new_queue and done.enqueued)}
     at, delay = _due(template.options)
-    delayed = "" if at is None else f"delayed until {iso_instant(at)}"
+    delayed = "" if at is None else f"delayed until {instant_text(at)}"
     if delay is not None:
         delayed = f"each delayed by {format_duration(delay)}"
     context.answers.give(document, _text(name, done, delayed, new_queue))
@@ -118,7 +119,7 @@ async def _delay(queue: claimq.ReliableQueue, template: Wanted) -> tuple[float |
         return None, ""
     now = (await queue.snapshot()).now
     due_at = at if at is not None else now + (delay or 0.0)
-    return due_at, f"delayed until {iso_instant(due_at)}" if due_at > now else "due now"
+    return due_at, f"delayed until {instant_text(due_at)}" if due_at > now else "due now"
 
 
 def _due(options: ItemOptions) -> tuple[float | None, float | None]:

@@ -10,11 +10,12 @@ import click
 from claimq.codec import check_name
 from claimq.item_options import ItemOptions
 from claimq.model import NewItem
+from claimq.waiting.texts import instant_text
 from claimq_admin.errors import INTERRUPTED, NOT_DONE, USAGE, CommandError
 from claimq_admin.rate_limit import Pace
 from claimq_admin.server_choice import settings_for_other
 from claimq_admin.stop_signals import stopping
-from claimq_admin.text import count, iso_instant, known_text
+from claimq_admin.text import count, known_text
 from claimq_cli.commands.moving.bulk_load import Wanted
 from claimq_cli.commands.moving.import_files import ItemFile, content_prefix
 from claimq_cli.commands.moving.import_source import FORMS, form_of, layout_of, no_queue
@@ -269,7 +270,7 @@ def _sample(item: NewItem) -> dict[str, object]:
 
 
 def _sample_text(item: NewItem) -> str:
-    due = f", due {iso_instant(item.at)}" if isinstance(item.at, float) else ""
+    due = f", due {instant_text(item.at)}" if isinstance(item.at, float) else ""
     return f"  {item.id or 'new id'}{due}: {_start_of(item)}"
 
 

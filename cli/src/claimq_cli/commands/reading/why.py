@@ -12,12 +12,13 @@ from claimq.arguments import did_you_mean
 from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_admin.reads.decisions import decision_of, decision_rows
 from claimq_admin.reads.queue_reads import local_decisions
-from claimq_admin.text import count, iso_instant
+from claimq_admin.text import count, instant
 from claimq_cli.cluster.kubectl import KIND, Kubectl, selected
 from claimq_cli.commands.options.context import cluster_options, output_option
 from claimq_cli.commands.options.queue_argument import queue_argument
 from claimq_cli.output import terminal
 from claimq_cli.output.answers import Answers
+from claimq_process.timestamps import format_time, parse_time
 
 Json = dict[str, Any]
 _NO_DECISION = "no decision was made yet"
@@ -70,7 +71,7 @@ def _local(name: str, data: Path | None, decisions: Mapping[str, Json]) -> Json 
 
 
 def _with_instant(decision: Json) -> Json:
-    return {**decision, "at": iso_instant(decision["at"])} if "at" in decision else decision
+    return {**decision, "at": format_time(decision["at"])} if "at" in decision else decision
 
 
 def _show(document: Json, answers: Answers) -> None:
@@ -81,7 +82,8 @@ def _show(document: Json, answers: Answers) -> None:
         answers.give(document)
         return
     target = count(document["replicas"], "worker") if "replicas" in document else "the number is not changed"
-    terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {document.get('at', '-')}")
+    since = instant(parse_time(document.get("at")))
+    terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {since}")
     for name in ("attention", "unready", "starting"):
         if name in document:
             terminal.say(document[name])

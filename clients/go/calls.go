@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -21,7 +22,9 @@ import (
 const (
 	answerTime    = 30 * time.Second // how long the sidecar may take to answer
 	defaultSocket = "/run/claimq/claimq.sock"
-	advice        = "start the sidecar, as `claimq up` does, or set CLAIMQ_SOCKET to the path of its socket"
+	noSidecar     = "$CLAIMQ_SOCKET is not set, and there is no directory /run/claimq: no sidecar runs beside this " +
+		"program; `claimq up` starts both from queue.yaml"
+	advice = "start the sidecar, as `claimq up` does, or set CLAIMQ_SOCKET to the path of its socket"
 )
 
 // pauses returns the pauses between attempts: they double from 20 ms to 1 s, and chance shortens each by up to a half.
@@ -39,6 +42,7 @@ type calls struct {
 	path             string
 	within, patience time.Duration
 	isConnected      atomic.Bool // whether the sidecar has answered once
+	isAlone          bool        // whether no sidecar will start
 	shared, single   http.Client // connections that are used again, and those of one request
 }
 
@@ -49,9 +53,14 @@ func newCalls(options Options) *calls {
 	}
 	if c.path == "" {
 		c.path = defaultSocket
+		_, err := os.Stat(filepath.Dir(defaultSocket))
+		c.isAlone = errors.Is(err, fs.ErrNotExist)
 	}
 	if c.within == 0 {
 		c.within = 10 * time.Second
+	}
+	if c.isAlone {
+		c.within = 0
 	}
 	if c.patience == 0 {
 		c.patience = 2 * time.Minute
@@ -158,6 +167,8 @@ func isNotConnected(err error) bool {
 func (c *calls) unavailable(err error) error {
 	var reason string
 	switch {
+	case c.isAlone:
+		reason = noSidecar
 	case errors.Is(err, fs.ErrNotExist):
 		reason = fmt.Sprintf("there is no socket at %s; %s", c.path, advice)
 	case errors.Is(err, syscall.ECONNREFUSED):

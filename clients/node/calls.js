@@ -1,13 +1,17 @@
 // Requests to the sidecar's socket, which are repeated while it or its store is away.
 'use strict'
 
+const { existsSync } = require('node:fs')
 const http = require('node:http')
+const { dirname } = require('node:path')
 const { setTimeout: sleep } = require('node:timers/promises')
 const { Refused, SidecarUnavailable, StoreUnavailable } = require('./errors')
 
 const ANSWER_MS = 30_000 // how long the sidecar may take to answer
 const DEFAULT_SOCKET = '/run/claimq/claimq.sock'
 const ADVICE = 'start the sidecar, as `claimq up` does, or set CLAIMQ_SOCKET to the path of its socket'
+const NO_SIDECAR = '$CLAIMQ_SOCKET is not set, and there is no directory /run/claimq: no sidecar runs beside this ' +
+  'program; `claimq up` starts both from queue.yaml'
 const NOT_CONNECTED = {
   ENOENT: (path) => `there is no socket at ${path}; ${ADVICE}`,
   ECONNREFUSED: (path) => `no process answers on the socket ${path} (its sidecar has ended); ${ADVICE}`,
@@ -22,9 +26,10 @@ function * pauses() {
 class Calls {
   #agent = new http.Agent({ keepAlive: true })
 
-  constructor({ socket = process.env.CLAIMQ_SOCKET || DEFAULT_SOCKET, within = 10, patience = 120 }) {
-    this.path = socket
-    this.within = within * 1000
+  constructor({ socket = process.env.CLAIMQ_SOCKET, within = 10, patience = 120 }) {
+    this.path = socket || DEFAULT_SOCKET
+    this.isAlone = !socket && !existsSync(dirname(DEFAULT_SOCKET)) // whether no sidecar will start
+    this.within = this.isAlone ? 0 : within * 1000
     this.patience = patience * 1000
     this.isConnected = false // whether the sidecar has answered once
   }
@@ -81,7 +86,8 @@ class Calls {
   unavailable(error) {
     const broke = () => `the sidecar on ${this.path} broke the connection (${error.message}); it may have restarted, ` +
       'and it is unknown whether the call took effect'
-    return new SidecarUnavailable((NOT_CONNECTED[error.code] ?? broke)(this.path), { cause: error })
+    const why = this.isAlone ? () => NO_SIDECAR : NOT_CONNECTED[error.code] ?? broke
+    return new SidecarUnavailable(why(this.path), { cause: error })
   }
 
   close() { this.#agent.destroy() }

@@ -199,6 +199,16 @@ def test_a_missing_socket_is_named_with_what_to_set(start: Start, tmp_path: Path
     assert advice in event["message"]
 
 
+def test_a_program_that_was_started_by_hand_fails_at_once_and_says_how_to_start_it(start: Start) -> None:
+    assert not Path("/run/claimq").exists(), "a sidecar of this machine uses the default directory"
+    program = start(socket="", within=3600)
+    assert program.process.wait() == 1
+    (event,) = program.all_of("error")
+    assert event["error"] == "SidecarUnavailable"
+    assert event["message"].startswith("$CLAIMQ_SOCKET is not set, and there is no directory /run/claimq")
+    assert event["message"].endswith("`claimq up` starts both from queue.yaml")
+
+
 def test_a_client_waits_for_a_sidecar_that_starts_later(
     start: Start, valkey: Server, queue: BlockingQueue
 ) -> None:

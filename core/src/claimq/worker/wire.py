@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from claimq.arguments import Duration, optional_seconds, seconds, several
@@ -24,6 +25,10 @@ ANSWER_SECONDS = 30.0
 """How long the sidecar may take to answer."""
 MOST = 1000
 """Tokens or items in one request."""
+_NO_SIDECAR = (
+    "$CLAIMQ_SOCKET is not set, and there is no directory /run/claimq: no sidecar runs beside this program; "
+    "`claimq up` starts both from queue.yaml"
+)
 _REQUEST_BYTES = 8 * 1024 * 1024
 _LONGEST_HEAD = 64 * 1024
 _LONGEST_ERROR = 1000
@@ -31,8 +36,13 @@ _LONGEST_DETAIL = 2000
 
 
 def socket_path(given: str | os.PathLike[str] | None) -> str:
-    """The socket to use: as given, or ``CLAIMQ_SOCKET``, or the default."""
-    return os.fspath(given) if given is not None else os.environ.get("CLAIMQ_SOCKET") or DEFAULT_SOCKET
+    """The socket to use: as given, or ``CLAIMQ_SOCKET``, or the default. Raises SidecarUnavailable if that is the
+    default and its directory is missing: no sidecar starts beside a program that was started by hand."""
+    if given is not None or os.environ.get("CLAIMQ_SOCKET"):
+        return os.fspath(given) if given is not None else os.environ["CLAIMQ_SOCKET"]
+    if not Path(DEFAULT_SOCKET).parent.is_dir():
+        raise SidecarUnavailable(_NO_SIDECAR)
+    return DEFAULT_SOCKET
 
 
 def cannot_connect(path: str, error: OSError) -> str:

@@ -50,6 +50,8 @@ LONGEST_IDLE = 60.0
 IDLE_SECONDS = 5.0
 SHOWN_MISTAKES = 20
 INTERRUPTED = 130
+_REST = "those not begun went back uncounted"
+"""The items of a killed app or sidecar that are not among the crashes: they were only claimed ahead."""
 
 
 class DemoFailed(Exception):
@@ -307,7 +309,7 @@ class Demo:
             yield "changed", f"{found.changed:,} files were changed during the run: not compared"
         for hit in story.hits:
             yield "fault", _describe(hit)
-        yield "crashes", f"{story.counters.get('crashes', 0)} items were requeued after a crash"
+        yield "crashes", f"{story.counters.get('crashes', 0)} begun items were requeued; {_REST}"
         yield "workers", f"0 -> {story.most_workers} -> 0"
         moments = {
             "first result": story.first_done_at,

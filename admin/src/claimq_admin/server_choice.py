@@ -61,7 +61,7 @@ def choose(url: str | None, directory: Path | None, queue: str | None) -> Chosen
         raise kind(local_mode.lacks_queue(place, queues, queue))
     if len(urls) > 1:
         raise CommandError(
-            "the queues of the running local mode are on several servers; give the name of a queue", USAGE
+            "the queues of the running `claimq up` are on several servers; give the name of a queue", USAGE
         )
     chosen_url = urls.pop()
     return Chosen(
@@ -79,10 +79,12 @@ def _local_mode(directory: Path | None, queue: str | None) -> tuple[Path, dict[s
         running = [pair for pair in running if queue in pair[1]] or running
     if len(running) > 1:
         where = ", ".join(str(directory) for directory, _ in running)
-        raise MayBeStarting(f"several local modes are running ({where}); choose one with --data DIR", USAGE)
+        raise MayBeStarting(
+            f"`claimq up` is running in several directories ({where}); choose one with --data DIR", USAGE
+        )
     if not running:
         if directories:
-            raise StillStarting("local mode is still starting; try again in a moment", UNAVAILABLE)
+            raise StillStarting("`claimq up` is still starting; try again in a moment", UNAVAILABLE)
         if directory is not None:
             raise MayBeStarting(f"no `claimq up` is running in {directory}; start it, or omit --data", USAGE)
         raise MayBeStarting(f"no server is configured: {_ADVICE}", USAGE)

@@ -160,7 +160,7 @@ class LocalMode:
             return manifest
         secret = redis.secret_ref.name if redis.secret_ref is not None else ""
         self.note(
-            f"{manifest.spec.queue_name}: spec.redis refers to the Secret {secret}, which local mode cannot read; "
+            f"{manifest.spec.queue_name}: spec.redis refers to the Secret {secret}, which `claimq up` cannot read; "
             "using the embedded Valkey (--redis URL for another server)"
         )
         return replace(manifest, spec=replace(manifest.spec, redis=None))

@@ -342,7 +342,7 @@ def test_a_manifest_whose_server_is_in_a_clusters_secret_gets_one_of_its_own(
 ) -> None:
     redis = {"secretRef": {"name": "redis"}, "user": "user-of-the-cluster"}
     up = start_up({**spec(worker), "redis": redis})
-    up.until_says("trial: spec.redis refers to the Secret redis, which local mode cannot read")
+    up.until_says("trial: spec.redis refers to the Secret redis, which `claimq up` cannot read")
     claimq("enqueue", "trial", "one")
     eventually_sync(lambda: done(tmp_path) == ["one"])
 

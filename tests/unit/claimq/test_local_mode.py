@@ -253,7 +253,7 @@ def test_without_any_server_the_error_names_the_ways_to_give_one(here: Path) -> 
 def test_several_servers_are_not_guessed_between(held: Path) -> None:
     (held / "state.json").write_text(json.dumps({"queues": {"a": "redis://one/0", "b": "redis://two/0"}}))
     with pytest.raises(
-        NoServer, match=r"local modes run with 2 servers; give the URL of one .`claimq url NAME`"
+        NoServer, match=r"`claimq up` runs with 2 servers; give the URL of one .`claimq url NAME`"
     ):
         claimq.connect()
 

@@ -306,7 +306,7 @@ def test_local_mode_runs_no_images_and_says_what_to_give() -> None:
     with pytest.raises(InvalidSpec) as raised:
         local(SMALL)
     assert {problem.field: problem.message for problem in raised.value.problems} == {
-        "spec.worker.command": "is missing; local mode runs a program, not an image: give the program and its "
+        "spec.worker.command": "is missing; `claimq up` runs a program, not an image: give the program and its "
         "arguments, or --command",
     }
 

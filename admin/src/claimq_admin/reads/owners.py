@@ -11,7 +11,7 @@ LOCAL_CLUSTER = "local"
 def owner_text(owner: Owner) -> str:
     """Names an owner for people."""
     if owner.cluster == LOCAL_CLUSTER:
-        return f"a local mode on {owner.namespace}"
+        return f"`claimq up` on {owner.namespace}"
     return f"the ReliableQueue {owner.namespace}/{owner.name}"
 
 

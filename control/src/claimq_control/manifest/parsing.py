@@ -146,5 +146,5 @@ def _local(reading: Reading, spec: QueueSpec) -> None:
     if not spec.worker.command and not reading.has_problem_in("spec.worker.command"):
         reading.add(
             "spec.worker.command",
-            "is missing; local mode runs a program, not an image: give the program and its arguments, or --command",
+            "is missing; `claimq up` runs a program, not an image: give the program and its arguments, or --command",
         )

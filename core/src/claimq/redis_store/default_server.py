@@ -93,10 +93,10 @@ def _url_of_local_mode() -> str:
     urls = sorted({url for directory in directories for url in local_mode.queues_of(directory).values()})
     if len(urls) > 1:
         raise NoServer(
-            f"local modes run with {len(urls)} servers; give the URL of one (`claimq url NAME` prints it), or set "
+            f"`claimq up` runs with {len(urls)} servers; give the URL of one (`claimq url NAME` prints it), or set "
             f"{variables.REDIS_URL}"
         )
     if not urls:
-        starting = "the local mode is still starting; try again in a moment, or " if directories else ""
+        starting = "`claimq up` is still starting; try again in a moment, or " if directories else ""
         raise NoServer(f"no server is known: {starting}{ADVICE}")
     return urls[0]

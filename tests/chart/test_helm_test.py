@@ -7,9 +7,8 @@ import threading
 
 import pytest
 
-import claimq.blocking
 from testkit.repository.chart import FOLDER, Chart, of_kind
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -36,8 +35,7 @@ def run(server: Server, timeout: str) -> subprocess.CompletedProcess[str]:
 
 def test_it_passes_when_a_worker_has_done_the_item(valkey: Server) -> None:
     def work() -> None:
-        with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-            queue = server.queue("media.q-test")
+        with open_blocking_queue(valkey.url, "media.q-test") as queue:
             queue.done(queue.claim(wait=PATIENCE))
 
     worker = threading.Thread(target=work)

@@ -11,7 +11,7 @@ from claimq import ReliableQueue
 from testkit.queues.clock import Near
 from testkit.queues.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -30,7 +30,7 @@ async def store(request: pytest.FixtureRequest, server: Server) -> AsyncIterator
         ):
             yield made
         return
-    async with claimq.connect(settings=patient(server.url, retry_for=2.0)) as made:
+    async with open_server(server.url, retry_for=2.0) as made:
         yield made
 
 

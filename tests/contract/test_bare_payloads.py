@@ -12,7 +12,7 @@ import claimq
 from claimq import NewItem, Policy, ReliableQueue, State, Verdict
 from testkit.queues.clock import Near, move_clock
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -254,8 +254,7 @@ def test_the_scripts_and_the_library_read_every_payload_alike(
     async def round_trip() -> None:
         server.call("FLUSHALL")
         server.call("LPUSH", MAIN, *given_payloads)
-        async with claimq.connect(settings=patient(server.url)) as store:
-            queue = store.queue("q", worker="w1")
+        async with open_queue(server.url, worker="w1") as queue:
             before = await queue.peek(20)
             taken: list[claimq.Item] = []
             while claims := await queue.claim(20, wait=0):

@@ -10,7 +10,7 @@ import claimq
 from claimq import Policy, ReliableQueue, StoreMisused
 from testkit.queues import roles
 from testkit.queues.looking import texts
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -190,13 +190,13 @@ async def test_a_refused_claim_that_waited_takes_the_token_and_the_reaper_puts_i
     server: Server, queue: ReliableQueue
 ) -> None:
     roles.give(server, "limited", ["+@all"], keys="~cq:*")
-    async with claimq.connect(settings=patient(roles.url(server, "limited"), retry_for=2.0)) as store:
+    async with open_queue(roles.url(server, "limited"), worker="limited", retry_for=2.0) as opened:
 
         async def took_the_token() -> bool:
             """Tried again if the claim was refused between two waits, so not by the token."""
             await queue.flush()
             server.call("ACL", "SETUSER", "limited", "+zadd")
-            task = await begin(server, store.queue("q", worker="limited"))
+            task = await begin(server, opened)
             server.call("ACL", "SETUSER", "limited", "-zadd")
             await queue.enqueue("a")
             with pytest.raises(StoreMisused, match="may not do this"):

@@ -7,7 +7,7 @@ from claimq import Claim, Policy, ReliableQueue, State, StoreUnavailable, Verdic
 from claimq.internals.operations import internals
 from testkit.plugin import FLAVOURS, ServerFactory
 from testkit.queues.clock import move_clock
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually
 
@@ -134,7 +134,7 @@ async def test_a_withdrawn_claim_that_arrives_after_the_loss_claims_nothing(
     await lose_all(server, queue, how)
     server.call("DEL", f"cq:{{q}}:calls:{connection.lanes.instance}")
     await store.queue("q", worker="another").enqueue("new")
-    async with claimq.connect(settings=patient(server.url)) as another:
+    async with open_server(server.url) as another:
         claims = await another.queue("q", worker="w2").claim(wait=0)
         await another.queue("q", worker="w2").unclaim(claims)
     said = await connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", known])
@@ -155,7 +155,7 @@ async def test_a_first_claim_that_arrives_after_the_loss_claims_nothing(
     server.call("FLUSHALL")
     await queue.enqueue("new")
     if others == "claimed":
-        async with claimq.connect(settings=patient(server.url)) as another:
+        async with open_server(server.url) as another:
             claims = await another.queue("q", worker="w2").claim(wait=0)
             await another.queue("q", worker="w2").unclaim(claims)
     said = await store._connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", ""])
@@ -186,7 +186,7 @@ async def test_a_claim_sent_to_a_server_that_was_replaced_claims_nothing_of_the_
     durable: Server,
 ) -> None:
     """Its withdrawal may be among what the replacement lost: a failover, a restart, an older backup."""
-    async with claimq.connect(settings=patient(durable.url)) as store:
+    async with open_server(durable.url) as store:
         queue, connection = store.queue("q", worker="w1"), store._connection
         await queue.enqueue_many(["a", "b"])
         await queue.claim(wait=0)
@@ -202,8 +202,7 @@ async def test_a_claim_sent_to_a_server_that_was_replaced_claims_nothing_of_the_
 
 @pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
 async def test_a_lease_of_a_server_that_was_replaced_counts_nothing_when_it_ends(durable: Server) -> None:
-    async with claimq.connect(settings=patient(durable.url)) as store:
-        queue = store.queue("q", worker="w1")
+    async with open_queue(durable.url, worker="w1") as queue:
         await queue.set_policy(Policy(busy_expiry=20, requeue_limit=0))
         await queue.enqueue_many(["forgotten", "renewed", "waiting"])
         forgotten, renewed = await queue.claim(2, wait=0)
@@ -232,8 +231,7 @@ async def test_a_lease_of_a_server_that_was_replaced_counts_nothing_when_it_ends
 
 @pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
 async def test_a_claim_of_the_present_server_counts_as_a_crash_when_it_ends(durable: Server) -> None:
-    async with claimq.connect(settings=patient(durable.url)) as store:
-        queue = store.queue("q", worker="w1")
+    async with open_queue(durable.url, worker="w1") as queue:
         await queue.enqueue("a")
         durable.kill9()
         durable.start()
@@ -337,8 +335,7 @@ async def test_a_server_that_looks_like_the_last_one_counts_a_lost_verdict_as_a_
     durable: Server,
 ) -> None:
     """As where memory addresses are not randomized. What is not stored here is the worker's verdict."""
-    async with claimq.connect(settings=patient(durable.url)) as store:
-        queue = store.queue("q", worker="w1")
+    async with open_queue(durable.url, worker="w1") as queue:
         await queue.set_policy(Policy(busy_expiry=20))
         await queue.enqueue("a")
         await queue.claim(wait=0)

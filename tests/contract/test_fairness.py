@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import claimq
 from claimq import Claim, NewItem, ReliableQueue
 from testkit.queues.looking import texts, waiting
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 
 
@@ -141,8 +140,8 @@ async def _take(
     server: Server, steps: list[tuple[str, str | None, int]], most: int, by: str = "count"
 ) -> None:
     server.call("FLUSHALL")
-    async with claimq.connect(settings=patient(server.url)) as store:
-        turns = Turns(server, store.queue("q", worker="w1"), most)
+    async with open_queue(server.url, worker="w1") as queue:
+        turns = Turns(server, queue, most)
         await turns.queue.update_policy(fairness_by=by)
         for kind, client, count in steps:
             await getattr(turns, kind)(client, count)

@@ -5,13 +5,12 @@ import math
 
 import pytest
 
-import claimq
 from claimq import Claim, Limit, NewItem, ReliableQueue, State, StoreMisused, Verdict
 from testkit.plugin import ServerFactory
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import Lengths, lengths, texts, verdicts
 from testkit.queues.script_calls import call
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -215,9 +214,9 @@ async def test_an_enqueue_returns_a_sequence_number_of_many_digits(
 async def test_a_lease_with_a_long_name_does_not_stop_the_server(start_server: ServerFactory) -> None:
     """On a server of its own: to read the number of such a token took minutes."""
     server = start_server()
-    async with claimq.connect(settings=patient(server.url)) as store, asyncio.timeout(PATIENCE):
+    async with open_queue(server.url, worker="w1") as queue, asyncio.timeout(PATIENCE):
         server.call("ZADD", "cq:{q}:leases", 1, f"w1/{'1' * 200_000}/", 1, "w1/2/")
-        assert (await store.queue("q", worker="w1").reap()).repaired == 2
+        assert (await queue.reap()).repaired == 2
 
 
 async def test_a_claim_with_an_incarnation_that_is_no_text_takes_nothing(

@@ -6,13 +6,12 @@ from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
-import claimq
 from claimq import ReliableQueue
 from claimq.internals.idle_queues import IdleQueue, IdleQueues
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from testkit.servers.contents import reads_of
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -90,7 +89,7 @@ async def test_a_look_that_a_pass_overtakes_does_not_count_as_the_last_one(queue
 
 
 async def test_queues_that_cannot_be_read_are_all_reported_within_a_period(server: Server) -> None:
-    async with claimq.connect(settings=patient(server.url)) as store:
+    async with open_server(server.url) as store:
         idle, reported = IdleQueues(store.connection, 0.01), set[str]()
         server.call("SET", "cq:{bad}:stats", "theirs")
         with ExitStack() as watches:
@@ -102,7 +101,7 @@ async def test_queues_that_cannot_be_read_are_all_reported_within_a_period(serve
 
 
 async def test_many_idle_queues_take_few_round_trips(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         names = [f"q{number}" for number in range(1000)]
         # Each queue has a pass at a random instant of a period after its first look: none comes within the test.
         idle, changes = IdleQueues(store.connection, 10_000 * HOUR), list[str]()

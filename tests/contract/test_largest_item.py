@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-import claimq
 from claimq import NewItem, RedisSettings, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from claimq.redis_store.connection import Connection
 from testkit.queues.looking import Lengths, lengths, verdicts
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -22,8 +21,8 @@ SMALL, LARGE = "s" * 500, "l" * 2000
 @pytest.fixture
 async def limited(server: Server) -> AsyncIterator[ReliableQueue]:
     """The queue of a program that takes items of at most 1,000 bytes."""
-    async with claimq.connect(settings=patient(server.url, largest_item=1000)) as store:
-        yield store.queue("q", worker="w1")
+    async with open_queue(server.url, worker="w1", largest_item=1000) as queue:
+        yield queue
 
 
 async def in_failed(queue: ReliableQueue, *ids: str) -> None:

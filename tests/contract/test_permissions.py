@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-import claimq
 from claimq import StoreMisused
 from testkit.queues import roles
 from testkit.queues.scenario_world import World
 from testkit.queues.scenarios import SCENARIOS
 from testkit.servers.contents import Contents, changes, contents
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
 USER = "limited"
@@ -36,7 +35,7 @@ def _rights() -> Iterator[tuple[str, list[str]]]:
 @pytest.fixture
 async def world(server: Server) -> AsyncIterator[World]:
     roles.give(server, USER, ["+@all"], keys="~cq:*")
-    async with claimq.connect(settings=patient(roles.url(server, USER), retry_for=2.0)) as store:
+    async with open_server(roles.url(server, USER), retry_for=2.0) as store:
         first, second = store.queue("q", worker="w1"), store.queue("q", worker="w2")
         yield World(server, store, first, second, store.queue("other", worker="w1"))
 

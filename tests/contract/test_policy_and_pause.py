@@ -20,7 +20,7 @@ from claimq import (
     StoreMisused,
 )
 from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 
 ODD = Policy(
@@ -44,8 +44,8 @@ async def test_a_policy_is_read_back_as_it_was_set_by_every_connection(
     server: Server, queue: ReliableQueue
 ) -> None:
     await queue.set_policy(ODD)
-    async with claimq.connect(settings=patient(server.url)) as another:
-        assert await another.queue("q").policy() == ODD
+    async with open_queue(server.url) as opened:
+        assert await opened.policy() == ODD
 
 
 async def test_setting_a_policy_replaces_all_of_it(queue: ReliableQueue) -> None:

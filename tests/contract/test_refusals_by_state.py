@@ -22,7 +22,7 @@ from claimq import (
 )
 from testkit.queues.clock import move_clock
 from testkit.servers.contents import changes, contents
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
 Verb = Callable[[ReliableQueue, list[str]], Awaitable[object]]
@@ -228,7 +228,7 @@ async def test_a_read_only_replica_refuses_every_call_and_nothing_has_changed(
     await queue.fail(tokens[1], "broken", permanent=True)
     server.call("REPLICAOF", "127.0.0.1", "1")
     before = contents(server)
-    async with claimq.connect(settings=patient(server.url, retry_for=0.001)) as store:
+    async with open_server(server.url, retry_for=0.001) as store:
         impatient = store.queue("q", worker="w1")
         calls = [verb(impatient, tokens[:1]) for verb in (VERDICTS | OTHERS).values()]
         calls += [

@@ -1,14 +1,13 @@
 """The report of a server whose user may not read its settings."""
 
-import claimq
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
 
 async def test_the_report_of_a_user_who_may_not_ask_says_unknown(server: Server) -> None:
     server.call("ACL", "SETUSER", "worker", "on", ">x", "~cq:*", "+@all", "-config")
     server.call("ACL", "LOG", "RESET")
-    async with claimq.connect(settings=patient(f"unix://worker:x@{server.unix_path}?db=0")) as store:
+    async with open_server(f"unix://worker:x@{server.unix_path}?db=0") as store:
         for _ in range(2):
             report = await store.report()
             messages = {warning.code: warning.message for warning in report.warnings}

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory, report_log
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.workers.sidecars import Sidecar
 
@@ -42,8 +41,8 @@ def proxy(valkey: Server, start_proxy: ProxyFactory) -> FaultProxy:
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
     """The queue `q` on the shared Valkey, for looking at it from outside, also while a busy server answers late."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        yield server.queue("q", worker="watcher")
+    with open_blocking_queue(valkey.url, worker="watcher") as queue:
+        yield queue
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from testkit.faults.links import Request, is_script
 from testkit.faults.proxy import FaultProxy
 from testkit.queues.clock import MOVE
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.push_app import PushApp, Pushed, Reply
@@ -29,8 +28,8 @@ def closes(request: Request) -> bool:
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        yield server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
+        yield queue
 
 
 @pytest.mark.parametrize("dies", ["at the app", "before its call", "after its call"])

@@ -14,7 +14,7 @@ import claimq.blocking
 from claimq import Limit, NewItem, Policy, RetryDelay
 from testkit.checkers.starts import Starts, fullest, starts_of
 from testkit.plugin import ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE
 
@@ -116,8 +116,7 @@ def test_no_limit_by_cost_or_of_keys_is_exceeded_while_workers_are_killed(
     policy = Policy(
         limits=[*RATES, BUSY], requeue_limit=1000, busy_expiry=20, retry_delay=RetryDelay(0.02, 1, 0.02)
     )
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue = store.queue("q", worker="first")
+    with open_blocking_queue(server.url, worker="first") as queue:
         queue.set_policy(policy)
         new = [*items(chance)]
         queue.enqueue_many(new[:10])

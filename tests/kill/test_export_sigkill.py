@@ -6,11 +6,10 @@ import random
 import secrets
 from pathlib import Path
 
-import claimq.blocking
 from claimq.model import Reason
 from testkit.plugin import ServerFactory
 from testkit.programs.forked import ForkedProcess
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE
 from testkit.waiting import PATIENCE
 
@@ -29,8 +28,7 @@ def test_an_export_killed_at_random_points_loses_nothing(start_server: ServerFac
     server = start_server("valkey", dict(DURABLE))
     files = [tmp_path / f"{number}.jsonl" for number in range(KILLS + 1)]
     words = ["export", "q", "--redis", server.url, "--remove", "--to"]
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(server.url) as queue:
         queue.enqueue_many([str(number) for number in range(ITEMS)])
         for number in range(KILLS):
             until = ITEMS * number // KILLS + chance.randrange(ITEMS // KILLS)

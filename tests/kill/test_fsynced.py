@@ -5,11 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-import claimq.blocking
 from claimq import NotReplicated, Policy, StoreMisused
 from claimq.blocking import BlockingQueue
 from testkit.servers.fsyncs import NotedFactory, NotedServer
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.resp import Connection
 from testkit.servers.server import DURABLE
 from testkit.waiting import PATIENCE, eventually_sync
@@ -49,8 +48,7 @@ def test_fsynced_is_refused_where_a_confirmation_can_precede_the_fsync(
 ) -> None:
     server = start_noted(flavour, EVERY_SECOND, pause_ms=20)
     early = early_confirmations(server, 15)
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(server.url) as queue:
         queue.set_policy(Policy(durability="fsynced"))
         refusal = None
         try:
@@ -73,8 +71,7 @@ def test_no_confirmation_precedes_the_fsync_where_the_server_stores_always(start
 
 def test_what_a_fsynced_enqueue_confirms_is_on_both_disks(start_noted: NotedFactory) -> None:
     primary, replica = pair(start_noted)
-    with claimq.blocking.connect(settings=patient(primary.url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(primary.url) as queue:
         queue.set_policy(FSYNCED)
         eventually_sync(lambda: is_confirmed(queue, "first"), why="the replica confirms")
         for text in ("<second>", "<third>", "<fourth>"):  # a replica reports its disk once a second
@@ -85,8 +82,7 @@ def test_what_a_fsynced_enqueue_confirms_is_on_both_disks(start_noted: NotedFact
 
 def test_a_power_loss_of_both_servers_takes_no_fsynced_item(start_noted: NotedFactory) -> None:
     servers = pair(start_noted)
-    with claimq.blocking.connect(settings=patient(servers[0].url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(servers[0].url) as queue:
         queue.set_policy(FSYNCED)
         eventually_sync(lambda: is_confirmed(queue, "first"), why="the replica confirms")
         confirmed = list[str]()
@@ -98,5 +94,5 @@ def test_a_power_loss_of_both_servers_takes_no_fsynced_item(start_noted: NotedFa
     for server in servers:
         server.options.pop("replicaof", None)
         server.start()
-        with claimq.blocking.connect(settings=patient(server.url)) as store:
-            assert {*confirmed} <= {item.id for item in store.queue("q").peek(400)}
+        with open_blocking_queue(server.url) as opened:
+            assert {*confirmed} <= {item.id for item in opened.peek(400)}

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from testkit.faults.proxy import FaultProxy
 from testkit.programs.forked import ForkedProcess
 from testkit.queues.old_jobs import a_job, names
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -22,8 +21,8 @@ LEAST_KILLS = 8
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        yield server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
+        yield queue
 
 
 def kills(

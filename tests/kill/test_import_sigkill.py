@@ -5,10 +5,9 @@ import random
 import secrets
 from pathlib import Path
 
-import claimq.blocking
 from testkit.plugin import ServerFactory
 from testkit.programs.forked import ForkedProcess
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE
 
@@ -41,8 +40,7 @@ def test_an_import_killed_at_random_points_loses_and_doubles_nothing(
     last = ForkedProcess("claimq_cli", *words, log=tmp_path / "log", env={})
     assert last.wait(PATIENCE) == 0, (tmp_path / "log").read_text()[-2000:]
     assert kills >= KILLS // 2, f"seed {SEED}"
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(server.url) as queue:
         found = [
             one.item
             for offset in range(0, ENTRIES + 1000, 1000)

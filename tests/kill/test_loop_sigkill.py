@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-import claimq.blocking
+import claimq
 import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import Item
 from testkit.programs.processes import Process
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import Sidecar
@@ -57,8 +57,7 @@ with claimq.worker.connect() as worker:
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.set_policy(Policy(requeue_limit=1000))
         queue.enqueue_many(str(number) for number in range(ITEMS))
         yield queue

@@ -23,7 +23,7 @@ from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
 from testkit.programs.processes import Process, whole_lines
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import Sidecar
@@ -227,10 +227,9 @@ def test_each_item_gets_its_verdict_whichever_process_is_killed(
     valkey = start_server(options=dict(DURABLE))
     ids: set[str] = set()
     with (
-        claimq.blocking.connect(settings=patient(valkey.url)) as server,
+        open_blocking_queue(valkey.url) as queue,
         FaultProxy(valkey.unix_path) as proxy,
     ):
-        queue = server.queue("q")
         queue.set_policy(retrying_at_once(requeue_limit=1000, busy_expiry=0.6))
         pushes = {"push_socket": str(app.socket), "concurrency": "4"}
         with Sidecar(proxy.url, worker=WORKER, **pushes) as sidecar:

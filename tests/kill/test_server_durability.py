@@ -12,7 +12,7 @@ from claimq.blocking import BlockingQueue
 from testkit.plugin import ServerFactory
 from testkit.programs.ports import free_port
 from testkit.servers.fsyncs import NotedFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_blocking_server, patient
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 
@@ -22,16 +22,15 @@ COUNT = 300
 
 def enqueued(server: Server, first: int, count: int) -> list[str]:
     """Each with a call of its own that has returned."""
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
+    with open_blocking_queue(server.url) as queue:
         payloads = [str(number) for number in range(first, first + count)]
         for payload in payloads:
-            store.queue("q").enqueue(payload)
+            queue.enqueue(payload)
         return payloads
 
 
 def kept(server: Server) -> list[str]:
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue: BlockingQueue = store.queue("q")
+    with open_blocking_queue(server.url) as queue:
         return [item.text for item in queue.peek(5000)]
 
 
@@ -121,8 +120,7 @@ def test_a_server_that_stores_every_second_refuses_items_while_its_disk_is_full(
 ) -> None:
     server = start_noted(flavour, {**APPENDING, "appendfsync": "everysec"})
     payloads = enqueued(server, 0, COUNT)
-    with claimq.blocking.connect(settings=patient(server.url, retry_for=0.1)) as store:
-        queue: BlockingQueue = store.queue("q")
+    with open_blocking_queue(server.url, retry_for=0.1) as queue:
         server.fill_disk()
         queue.enqueue("accepted")  # it is in memory, and its write fails behind the reply
 
@@ -166,8 +164,7 @@ def test_a_failover_takes_what_had_not_reached_the_replica(start_server: ServerF
 def test_a_server_that_may_evict_loses_items_when_memory_is_short(start_server: ServerFactory) -> None:
     server = start_server("valkey", {"maxmemory": "8mb", "maxmemory-policy": "allkeys-random"})
     stored = 0
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue: BlockingQueue = store.queue("q")
+    with open_blocking_queue(server.url) as queue:
         for _ in range(500):
             with suppress(StoreFull):
                 stored += len(queue.enqueue_many([b"x" * 100_000]).ids)
@@ -179,7 +176,7 @@ def test_a_server_that_may_evict_loses_items_when_memory_is_short(start_server: 
 def test_looking_at_a_servers_settings_changes_none(start_server: ServerFactory) -> None:
     server = start_server("valkey", {"maxmemory-policy": "allkeys-lru"})
     before = server.call("CONFIG", "GET", "*")
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
+    with open_blocking_server(server.url) as store:
         assert store.report()
         queue: BlockingQueue = store.queue("q")
         queue.enqueue("a")

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 import redis
 
-import claimq.blocking
 from claimq import Limit
 from testkit.checkers.history import Audit, Finding, History, Kill, check, hits_of
 from testkit.checkers.starts import fullest, starts_of
@@ -27,7 +26,7 @@ from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
 from testkit.programs.forked import ForkedProcess
 from testkit.programs.processes import Process
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 from testkit.workers import killed_programs
@@ -118,9 +117,9 @@ class Cast:
     def kill_server(self, at: float) -> None:
         self.server.kill9()
         self.server.start()
-        with claimq.blocking.connect(settings=patient(self.server.url)) as store:
+        with open_blocking_queue(self.server.url, killed_programs.QUEUE) as queue:
             # A first call notes that the server is another process.
-            store.queue(killed_programs.QUEUE).reap(1)
+            queue.reap(1)
         self.kills.append(Kill("server", "", at, back=time.monotonic()))
 
     def lose(self, kind: str, name: str, app: str) -> None:
@@ -204,8 +203,7 @@ class Cast:
 
 
 def audit(server: Server) -> Audit:
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue = store.queue(killed_programs.QUEUE)
+    with open_blocking_queue(server.url, killed_programs.QUEUE) as queue:
         failed = [(one.item.text, one.item.requeue_count) for one in queue.items("failed", 1000)]
         remaining = [
             one.item.text for state in ("main", "busy", "delayed") for one in queue.items(state, 1000)
@@ -214,8 +212,7 @@ def audit(server: Server) -> Audit:
 
 
 def drain(server: Server) -> None:
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue = store.queue(killed_programs.QUEUE)
+    with open_blocking_queue(server.url, killed_programs.QUEUE) as queue:
         eventually_sync(
             lambda: sum(queue.lengths().values()) == queue.length("failed"),
             why="the queue is drained",
@@ -247,8 +244,8 @@ def account(cast: Cast, least_hits: dict[str, int], least_items: int) -> Finding
 
 def begin(start_server: ServerFactory, limits: Sequence[Limit]) -> Server:
     server = start_server(options=dict(DURABLE))
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        store.queue(killed_programs.QUEUE).set_policy(replace(killed_programs.POLICY, limits=limits))
+    with open_blocking_queue(server.url, killed_programs.QUEUE) as queue:
+        queue.set_policy(replace(killed_programs.POLICY, limits=limits))
     return server
 
 

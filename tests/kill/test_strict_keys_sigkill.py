@@ -9,9 +9,8 @@ import time
 
 import redis
 
-import claimq.blocking
 from claimq import KeyOrder, NewItem, Policy, RetryDelay
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -41,8 +40,7 @@ def test_no_item_overtakes_one_of_its_key_while_workers_are_killed(valkey: Serve
     policy = Policy(
         key_order=KeyOrder.STRICT, requeue_limit=1000, busy_expiry=60.0, retry_delay=RetryDelay(0.02, 1, 0.02)
     )
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.set_policy(policy)
         queue.enqueue_many(
             NewItem(f"{key} {number}", key=f"{key}") for number in range(ITEMS) for key in range(KEYS)

@@ -9,7 +9,7 @@ import pytest
 import claimq.blocking
 from testkit.kubernetes.api_server import ApiServer
 from testkit.kubernetes.operator_world import World
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_server
 from testkit.servers.server import Server
 
 
@@ -25,7 +25,7 @@ def world(api_server: ApiServer, valkey: Server, request: pytest.FixtureRequest)
 @pytest.fixture
 def items(world: World) -> Iterator[Callable[..., claimq.blocking.BlockingQueue]]:
     """items("thumbs", worker=...) -> the queue of that name on the server."""
-    with claimq.blocking.connect(settings=patient(world.redis.tcp_url)) as server:
+    with open_blocking_server(world.redis.tcp_url) as server:
 
         def named(name: str = "thumbs", worker: str | None = None) -> claimq.blocking.BlockingQueue:
             return server.queue(f"{world.namespace}.{name}", worker=worker)

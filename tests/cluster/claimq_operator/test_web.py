@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import claimq.blocking
 from testkit.kubernetes import rights
 from testkit.kubernetes.operator_world import World
 from testkit.programs.processes import Process
 from testkit.repository.chart import Chart, of_kind
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.web.web_user import WebUser
 
@@ -159,8 +158,7 @@ def thumbs(world: World) -> World:
     world.queue("thumbs", redis=redis, busyExpiry="1h")  # nothing renews the claims here
     world.operator()
     eventually_sync(lambda: world.condition("RedisReachable").startswith("True"))
-    with claimq.blocking.connect(settings=patient(world.redis.tcp_url)) as server:
-        queue = server.queue(f"{world.namespace}.thumbs")
+    with open_blocking_queue(world.redis.tcp_url, f"{world.namespace}.thumbs") as queue:
         queue.enqueue("broken.png", id="broken")
         queue.fail(queue.claim(1, wait=0), "no such file", permanent=True)
     return world
@@ -223,8 +221,7 @@ def worker_in(world: World, name: str, queue: str = "thumbs") -> str:
         name, queue, phase="Pending"
     )  # an eviction asks no budget about it; no controller runs here
     worker = f"{name}.{pod['metadata']['uid']}.1795232291850"
-    with claimq.blocking.connect(settings=patient(world.redis.tcp_url)) as server:
-        thumbs = server.queue(f"{world.namespace}.thumbs", worker=worker)
+    with open_blocking_queue(world.redis.tcp_url, f"{world.namespace}.thumbs", worker=worker) as thumbs:
         thumbs.enqueue("cat.png")
         assert len(thumbs.claim(1, wait=0)) == 1
     return worker
@@ -270,8 +267,8 @@ def test_an_unknown_token_and_a_request_without_login_are_refused(web: Web) -> N
 def test_a_queue_that_the_operator_refuses_is_not_shown(web: Web) -> None:
     """A ReliableQueue with the name of another tenant's queue must not show it."""
     world = web.world
-    with claimq.blocking.connect(settings=patient(world.redis.tcp_url)) as server:
-        server.queue("tenant.orders").enqueue("secret of a tenant", id="order")
+    with open_blocking_queue(world.redis.tcp_url, "tenant.orders") as queue:
+        queue.enqueue("secret of a tenant", id="order")
     world.queue("thief", queueName="tenant.orders")
     eventually_sync(lambda: world.condition("RedisReachable", "thief") == "False QueueNameForbidden")
     reads = web.user("reads", READ)
@@ -285,8 +282,8 @@ def test_a_queue_that_the_operator_refuses_is_not_shown(web: Web) -> None:
 
 def test_a_status_that_a_user_wrote_opens_nothing(thumbs: World, start_web: StartWeb) -> None:
     """Every user who may write `reliablequeues/status` can write that the operator has accepted the object."""
-    with claimq.blocking.connect(settings=patient(thumbs.redis.tcp_url)) as server:
-        server.queue("tenant.orders").enqueue("secret of a tenant", id="order")
+    with open_blocking_queue(thumbs.redis.tcp_url, "tenant.orders") as queue:
+        queue.enqueue("secret of a tenant", id="order")
     for operator in thumbs.operators:
         operator.process.kill9()
     thumbs.queue("thief", queueName="tenant.orders")
@@ -394,6 +391,6 @@ def test_a_producer_needs_one_permission_and_its_endpoint_the_rights_of_the_char
         add(web.token("adds", {"reliablequeues/items": "create"})),
     ]
     assert statuses == [401, 403, 200]
-    with claimq.blocking.connect(settings=patient(thumbs.redis.tcp_url)) as server:
-        assert [item.id for item in server.queue(f"{thumbs.namespace}.thumbs").peek(9)] == ["new"]
+    with open_blocking_queue(thumbs.redis.tcp_url, f"{thumbs.namespace}.thumbs") as queue:
+        assert [item.id for item in queue.peek(9)] == ["new"]
     wait_until_used(web, "producers")

@@ -4,13 +4,12 @@ import json
 import subprocess
 from pathlib import Path
 
-import claimq
 from claimq_bench import flow, limiters
 from claimq_bench.meter import Bed
 from claimq_bench.rivals import Library, new_payloads
 from testkit.programs.make import command_of
 from testkit.repository.tree import ROOT
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -41,8 +40,8 @@ def test_the_benchmark_writes_what_it_shows_as_names_and_numbers(tmp_path: Path)
 
 
 async def test_a_batch_that_one_call_cannot_claim_is_worked_off_in_several(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        library = Library(store.queue("cycle", worker="bench"))
+    async with open_queue(valkey.url, "cycle", worker="bench") as queue:
+        library = Library(queue)
         payloads = new_payloads(500, 10_000)
         await library.enqueue(payloads, 500)
         assert await library.work_off(500, 500) == payloads

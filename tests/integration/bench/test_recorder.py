@@ -5,13 +5,12 @@ import json
 import subprocess
 from pathlib import Path
 
-import claimq
 from claimq.model import COUNTERS, Snapshot, State
 from claimq_bench.recorder import Recording
 from testkit.programs.make import command_of
 from testkit.programs.processes import Process
 from testkit.repository.tree import ROOT
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -43,8 +42,7 @@ def test_counters_that_went_back_are_no_arrivals() -> None:
 
 
 async def test_a_recorded_queue_can_be_simulated(valkey: Server, tmp_path: Path) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    async with open_queue(valkey.url) as queue:
         await queue.enqueue_many(map(str, range(7)))
         trace = tmp_path / "trace.csv"
         command = command_of("record", "ARGS=q --seconds 600 --interval 100ms")

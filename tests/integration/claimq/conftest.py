@@ -10,7 +10,7 @@ import claimq
 from claimq import ReliableQueue
 from testkit.programs.places import new_directory
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.resp import Answer, Frames
 from testkit.servers.server import Server
 from testkit.workers.handlers import Seen
@@ -20,7 +20,7 @@ from testkit.workers.handlers import Seen
 async def store(valkey: Server) -> AsyncIterator[claimq.Server]:
     """A connection to an empty Valkey. It tries for two seconds through an outage, and waits for a reply that is late
     for lack of a processor."""
-    async with claimq.connect(settings=patient(valkey.url, retry_for=2.0)) as made:
+    async with open_server(valkey.url, retry_for=2.0) as made:
         yield made
 
 

@@ -28,14 +28,14 @@ from claimq import (
 )
 from claimq.blocking import BlockingQueue, BlockingServer
 from testkit.programs.processes import Process
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_blocking_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
 
 @pytest.fixture
 def blocking(valkey: Server) -> Iterator[BlockingServer]:
-    with claimq.blocking.connect(settings=patient(valkey.url, retry_for=2.0)) as made:
+    with open_blocking_server(valkey.url, retry_for=2.0) as made:
         yield made
 
 
@@ -102,8 +102,7 @@ def test_many_threads_share_one_queue(queue: BlockingQueue) -> None:
 
 
 def test_a_closed_connection_says_so(valkey: Server) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.enqueue("a")
     with pytest.raises(StoreUnavailable, match="connect again"):
         queue.enqueue("b")
@@ -111,8 +110,8 @@ def test_a_closed_connection_says_so(valkey: Server) -> None:
 
 def test_closing_leaves_no_connection_and_no_thread(valkey: Server) -> None:
     before = set(threading.enumerate())  # those of other tests may end in between
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        server.queue("q").claim(wait=0)
+    with open_blocking_queue(valkey.url) as queue:
+        queue.claim(wait=0)
         assert len(set(threading.enumerate()) - before) == 1
     assert set(threading.enumerate()) <= before
     eventually_sync(lambda: _clients(valkey) == 1, why="only the one that asks is connected")
@@ -125,7 +124,7 @@ def _clients(valkey: Server) -> int:
 
 
 def test_a_call_under_way_when_another_thread_closes_ends_with_our_error(valkey: Server) -> None:
-    server = claimq.blocking.connect(settings=patient(valkey.url))
+    server = open_blocking_server(valkey.url)
     queue = server.queue("q")
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(queue.claim, 1, wait=None)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from claimq import Item, StoreUnavailable, blocking
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_blocking_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -22,7 +22,7 @@ def test_closing_ends_the_calls_of_all_threads(valkey: Server) -> None:
             ended.append(error)
 
     for _ in range(10):
-        server = blocking.connect(settings=patient(valkey.url))
+        server = open_blocking_server(valkey.url)
         threads = [threading.Thread(target=call_on, args=(server.queue("q"),), daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -35,7 +35,7 @@ def test_closing_ends_the_calls_of_all_threads(valkey: Server) -> None:
 
 
 def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Server) -> None:
-    server = blocking.connect(settings=patient(valkey.url))
+    server = open_blocking_server(valkey.url)
     queue = server.queue("q")
     queue.enqueue("a")
     begun, may_end = threading.Event(), threading.Event()
@@ -65,14 +65,13 @@ def test_closing_while_a_plain_handler_is_at_work_ends_the_consume(valkey: Serve
 
 
 def test_closing_twice_does_nothing_the_second_time(valkey: Server) -> None:
-    with blocking.connect(settings=patient(valkey.url)) as server:
+    with open_blocking_server(valkey.url) as server:
         server.ping()
         server.close()
 
 
 def test_an_iterator_that_is_left_until_after_the_closing_ends_without_an_error(valkey: Server) -> None:
-    with blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.enqueue_many(["a", "b"])
         queue.fail(queue.claim(2), "broken", permanent=True)
         items = queue.drain_failed(chunk=1)
@@ -85,8 +84,7 @@ def test_an_iterator_that_is_left_until_after_the_closing_ends_without_an_error(
 def test_an_event_of_another_thread_stops_a_consume(valkey: Server, in_main_thread: bool) -> None:
     stop, seen = threading.Event(), threading.Event()
     ended: list[str] = []
-    with blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.enqueue("a")
 
         def consume() -> None:

@@ -14,7 +14,7 @@ import claimq
 from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State, StoreMisused
 from testkit.queues.clock import move_clock
 from testkit.servers.contents import contents
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
 
@@ -115,7 +115,7 @@ async def test_reapers_at_once_leave_as_many_failed_items_as_the_policy_says(
 ) -> None:
     await fail_many(queue, 600)
     await queue.set_policy(Policy(failed=FailedPolicy(max_items=550)))
-    servers = [claimq.connect(settings=patient(valkey.url)) for _ in range(6)]
+    servers = [open_server(valkey.url) for _ in range(6)]
     reapers = [server.queue("q") for server in servers]
     await asyncio.gather(*(reaper.policy() for reaper in reapers))
 

@@ -15,7 +15,7 @@ from claimq.blocking import BlockingQueue
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, patient
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -77,10 +77,10 @@ def test_the_errors_are_those_of_the_event_loop(valkey: Server) -> None:
             queue.enqueue("x" * 11)
         valkey.call("SET", "cq:{other}:main", "text")
         with (
-            claimq.blocking.connect(settings=patient(valkey.url)) as server,
+            open_blocking_queue(valkey.url, "other") as other,
             pytest.raises(StoreMisused, match=r"cq:\{other\}:main is a string and should be a list"),
         ):
-            server.queue("other").enqueue("a")
+            other.enqueue("a")
         with pytest.raises(ValueError, match="count is 0"):
             queue.claim(0)
     with pytest.raises(StoreUnavailable, match="closed"):

@@ -10,14 +10,14 @@ from claimq import Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.internals.operations import internals
 from claimq.redis_store.lost_claims import LIMIT_CANCELLED
 from testkit.faults.proxy import FaultProxy
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.waiting import PATIENCE, eventually
 
 
 @pytest.fixture
 async def far(proxy: FaultProxy) -> AsyncIterator[claimq.Server]:
     """The same server, behind a network that can be broken."""
-    async with claimq.connect(settings=patient(proxy.url, retry_for=2.0)) as made:
+    async with open_server(proxy.url, retry_for=2.0) as made:
         yield made
 
 
@@ -87,8 +87,8 @@ async def _is_busy(queue: ReliableQueue, count: int) -> bool:
 async def test_a_claim_whose_reply_to_the_wait_is_lost_gets_its_items_all_the_same(
     queue: ReliableQueue, proxy: FaultProxy
 ) -> None:
-    async with claimq.connect(settings=patient(proxy.url, reply_timeout=5.0)) as server:
-        waiting = asyncio.create_task(server.queue("q", worker="w2").claim(wait=None))
+    async with open_queue(proxy.url, worker="w2", reply_timeout=5.0) as opened:
+        waiting = asyncio.create_task(opened.claim(wait=None))
         await eventually(lambda: waits_for_wake(proxy))
         proxy.black_hole("replies")
         await queue.enqueue_many(["a", "b"])
@@ -153,8 +153,7 @@ async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answer
     queue: ReliableQueue, proxy: FaultProxy
 ) -> None:
     await queue.enqueue_many(["a", "b"])
-    async with claimq.connect(settings=patient(proxy.url, retry_for=0.2)) as short:
-        other = short.queue("q", worker="w2")
+    async with open_queue(proxy.url, worker="w2", retry_for=0.2) as other:
         await other.unclaim(await other.claim(1))  # the server knows the scripts
         proxy.black_hole("replies")
         claiming = asyncio.create_task(other.claim(1))
@@ -192,8 +191,7 @@ async def test_many_claims_that_are_cancelled_in_an_outage_are_not_all_recovered
     """Those beyond the limit are left to their leases."""
     await queue.set_policy(Policy(busy_expiry=0.5))
     await queue.enqueue("a")
-    async with claimq.connect(settings=patient(proxy.url, retry_for=0.2)) as server:
-        other = server.queue("q", worker="w2")
+    async with open_queue(proxy.url, worker="w2", retry_for=0.2) as other:
         await other.unclaim(await other.claim(1))  # the server knows the scripts
         proxy.black_hole("replies")
         claiming = [asyncio.create_task(other.claim(wait=0)) for _ in range(LIMIT_CANCELLED + 20)]

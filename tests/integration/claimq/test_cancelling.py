@@ -11,7 +11,7 @@ import claimq
 from claimq import ReliableQueue, State, Verdict
 from claimq.internals.operations import internals
 from testkit.plugin import ProxyFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -89,7 +89,7 @@ async def test_closing_right_after_a_cancellation_gives_back_first(
 ) -> None:
     await queue.enqueue_many(list("abcdefgh"))
     for delay in range(40):
-        async with claimq.connect(settings=patient(valkey.url)) as store:
+        async with open_server(valkey.url) as store:
             claims = await cancelled(store.queue("q", worker="w2").claim(8, wait=0), delay / 20_000)
             if claims:
                 await store.queue("q").unclaim(claims)
@@ -140,8 +140,7 @@ async def test_a_cancelled_claim_that_reaches_the_server_late_takes_nothing(
 ) -> None:
     """It was withdrawn on another connection before; the server refuses it as overtaken."""
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as store:
-        queue = store.queue("q", worker="w1")
+    async with open_queue(proxy.url, worker="w1") as queue:
         await queue.enqueue("a")
         await queue.unclaim(await queue.claim())
         for _ in range(20):

@@ -10,7 +10,7 @@ from claimq import StoreUnavailable
 from claimq.redis_store import connection
 from testkit.plugin import ProxyFactory
 from testkit.queues import roles
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -25,7 +25,7 @@ async def test_a_closed_connection_removes_the_replies_that_were_kept_for_it(
     valkey: Server, queues: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_FORGET_SECONDS", PATIENCE)
-    async with claimq.connect(settings=patient(valkey.url)) as server:
+    async with open_server(valkey.url) as server:
         for number in range(queues):
             await server.queue(f"q{number}").enqueue("x")
         await server.queue("q0").claim()
@@ -34,7 +34,7 @@ async def test_a_closed_connection_removes_the_replies_that_were_kept_for_it(
 
 
 async def test_a_shared_client_leaves_none_either(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as first:
+    async with open_server(valkey.url) as first:
         shared = first._connection.client("calls")._client
         async with claimq.connect(client=shared) as server:
             await server.queue("a").enqueue("x")
@@ -46,8 +46,8 @@ async def test_a_connection_without_calls_sends_nothing_at_its_end(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
-        await server.queue("a").length()
+    async with open_queue(proxy.url, "a") as queue:
+        await queue.length()
         before = proxy.count("PEXPIRE")
     assert proxy.count("PEXPIRE") == before
 
@@ -65,7 +65,7 @@ async def test_after_a_fault_the_replies_stay_since_a_call_may_still_arrive(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
+    async with open_server(proxy.url) as server:
         await server.queue("a").length()
         proxy.drop_reply()
         assert (await server.queue("a").enqueue("x")).length == 1
@@ -76,7 +76,7 @@ async def test_a_server_that_does_not_answer_holds_the_end_up_for_a_second_at_mo
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    server = claimq.connect(settings=patient(proxy.url, reply_timeout=600))
+    server = open_server(proxy.url, reply_timeout=600)
     await server.queue("a").enqueue("x")
     proxy.black_hole()
     await server.close()  # pytest's own time-out is below that of a reply
@@ -88,7 +88,7 @@ async def test_a_call_is_refused_from_the_moment_at_which_the_replies_are_remove
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    server = claimq.connect(settings=patient(proxy.url))
+    server = open_server(proxy.url)
     queue = server.queue("a")
     await queue.enqueue("x")
     removal = proxy.drop_reply(matching=lambda request: request.name == "PEXPIRE", cut=False)
@@ -104,7 +104,7 @@ async def test_a_closing_that_is_cancelled_while_it_waits_closes_all_the_same(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    server = claimq.connect(settings=patient(proxy.url))
+    server = open_server(proxy.url)
     queue = server.queue("a")
     await queue.enqueue("x")
     before = proxy.count("EVALSHA")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import claimq
 from claimq import Claim, Item, Outcome, Policy, ReliableQueue, State, StoreMisused
 from claimq.concurrency import calls_in_flight
 from claimq.consuming.engine.shared_done import SharedDone
@@ -17,7 +16,7 @@ from claimq.redis_store.scripts import script
 from testkit.faults.links import Request
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.programs.processes import Process, whole_lines
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
 from testkit.workers.handlers import Seen, fill
@@ -44,7 +43,7 @@ async def test_verdicts_that_become_ready_during_a_call_share_the_next_one(
     seen: Seen, valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
+    async with open_server(proxy.url) as server:
         queue = server.queue("q", worker="w1")
         await fill(queue, 20)
         await server.ping(verdicts=True)  # connected
@@ -67,11 +66,11 @@ async def test_a_verdict_without_a_reply_holds_up_no_other(
     await warm(queue)
     before = (await queue.stats())["done"]
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
+    async with open_queue(proxy.url) as opened:
         await queue.enqueue_many([first, *map(str, range(200))])
         lost = proxy.drop_reply(matching=calls_of(name), cut=False)
         consuming = asyncio.ensure_future(
-            server.queue("q").consume(seen, concurrency=4, chunk=20, max_items=201, on_failure="drop")
+            opened.consume(seen, concurrency=4, chunk=20, max_items=201, on_failure="drop")
         )
 
         async def all_are_stored() -> bool:
@@ -108,7 +107,7 @@ async def test_without_replies_four_calls_are_made_for_items_that_are_done(
         await seen(item)
         await gates[int(item.text)].wait()
 
-    async with claimq.connect(settings=patient(proxy.url)) as server:
+    async with open_server(proxy.url) as server:
         await server.ping(verdicts=True)
         consuming = asyncio.ensure_future(server.queue("q").consume(handler, concurrency=9, max_items=9))
         await eventually(lambda: len(seen.payloads) == 9)
@@ -271,7 +270,7 @@ async def test_a_cancellation_completes_the_verdicts_of_finished_handlers(
     seen: Seen, valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
+    async with open_server(proxy.url) as server:
         queue = server.queue("q", worker="w1")
         await fill(queue, 6)
         await server.ping(verdicts=True)
@@ -314,8 +313,7 @@ async def test_cuts_lost_replies_and_a_killed_server_lose_no_item(
     valkey = start_server("valkey", DURABLE)
     proxy = start_proxy(valkey)
     handled: list[str] = []
-    async with claimq.connect(settings=patient(proxy.url, retry_for=0.2)) as server:
-        queue = server.queue("q", worker="w1")
+    async with open_queue(proxy.url, worker="w1", retry_for=0.2) as queue:
         await queue.set_policy(Policy(requeue_limit=100))
         payloads = await fill(queue, 300)
 

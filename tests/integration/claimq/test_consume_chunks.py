@@ -11,7 +11,7 @@ from claimq.consuming.engine import chunk_size
 from claimq.metrics import ConsumerMetrics
 from claimq.redis_store.scripts import script
 from testkit.plugin import ProxyFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 from testkit.workers.handlers import Seen, fill
@@ -149,8 +149,7 @@ async def test_claims_on_their_way_back_are_held_through_an_outage(
             raise
 
     monkeypatch.setattr(ReliableQueue, "unclaim", noted)
-    async with claimq.connect(settings=patient(proxy.url, retry_for=0.1)) as server:
-        queue = server.queue("q", worker="w1")
+    async with open_queue(proxy.url, worker="w1", retry_for=0.1) as queue:
         await queue.set_policy(Policy(requeue_limit=0))
         payloads = await fill(queue, 40)
         order: list[str] = []

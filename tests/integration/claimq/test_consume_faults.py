@@ -22,7 +22,7 @@ from claimq.consuming.claims_of_run import ClaimsOfRun
 from claimq.consuming.observing import Reports
 from testkit.faults.faulty_client import FaultyClient
 from testkit.plugin import ProxyFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 from testkit.workers.handlers import Seen, fill
@@ -30,7 +30,7 @@ from testkit.workers.handlers import Seen, fill
 
 def behind(url: str) -> claimq.Server:
     """A connection that gives a call up soon."""
-    return claimq.connect(settings=patient(url, retry_for=0.1))
+    return open_server(url, retry_for=0.1)
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -166,8 +166,8 @@ async def test_consume_outlives_errors_of_any_class_in_the_client(
 async def test_a_defect_of_our_own_is_raised_at_once_and_not_retried(valkey: Server) -> None:
     """It would come again at each retry, and its cause would be lost in the end."""
     nothing: Any = object()
-    async with claimq.connect(settings=patient(valkey.url)) as server:
-        connection = server.queue("q")._connection
+    async with open_queue(valkey.url) as queue:
+        connection = queue._connection
         async with asyncio.timeout(PATIENCE / 10):
             with pytest.raises(TypeError):
                 await connection.run("clients", ["cq:{q}:main"], [nothing])

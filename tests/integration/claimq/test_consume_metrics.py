@@ -14,7 +14,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import claimq
-import claimq.blocking
 from claimq import ConsumeObserver, Fail, Item, Policy, ReliableQueue, Requeue, StoreMisused
 from claimq.metrics import ConsumerMetrics
 from testkit.faults.proxy import FaultProxy
@@ -22,7 +21,7 @@ from testkit.programs.ports import free_port
 from testkit.programs.processes import Process
 from testkit.queues.clock import move_clock
 from testkit.repository.tree import ROOT
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
 from testkit.workers.handlers import Seen, fill
@@ -251,8 +250,7 @@ async def test_what_is_no_observer_is_refused_before_anything_is_claimed(
 
 
 def test_blocking_programs_have_the_same_metrics(valkey: Server, figures: Figures) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.enqueue_many(["a", "b"])
         queue.consume(lambda _: None, return_when_empty=True, observer=figures)
     assert figures.by("verdicts", "verdict") == {"done": 2}
@@ -271,8 +269,8 @@ def page(port: int) -> str:
 
 
 def test_the_program_of_the_documentation_serves_its_metrics(valkey: Server, tmp_path: Path) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        server.queue("thumbnails").enqueue("cat.png")
+    with open_blocking_queue(valkey.url, "thumbnails") as queue:
+        queue.enqueue("cat.png")
     port, script, log = free_port(), tmp_path / "resize.py", tmp_path / "log"
     assert "start_http_server(9100)" in PROGRAM
     script.write_text(PROGRAM.replace("9100", f"{port}, '127.0.0.1'"))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -21,7 +22,7 @@ from claimq import (
     Verdict,
 )
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.resp import Answer
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -30,9 +31,9 @@ FAST = 0.3
 
 
 @asynccontextmanager
-async def connected(url: str, **settings: float) -> AsyncGenerator[ReliableQueue]:
-    async with claimq.connect(settings=patient(url, **{"retry_for": FAST, **settings})) as store:
-        yield store.queue("q", worker="w1")
+async def connected(url: str, **settings: Any) -> AsyncGenerator[ReliableQueue]:
+    async with open_queue(url, worker="w1", retry_for=settings.pop("retry_for", FAST), **settings) as queue:
+        yield queue
 
 
 def says(error: str) -> Answer:

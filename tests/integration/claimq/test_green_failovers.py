@@ -8,10 +8,9 @@ from typing import Self
 
 import pytest
 
-import claimq.blocking
 from testkit.plugin import started
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.sentinel import Sentinel
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.sidecars import Sidecar
@@ -189,10 +188,9 @@ def test_greenlets_enqueue_and_claim_through_a_failover(servers: Servers, tmp_pa
 def test_a_worker_of_greenlets_continues_after_a_failover(servers: Servers, tmp_path: Path) -> None:
     done = count(tmp_path, "done")
     with (
-        claimq.blocking.connect(settings=patient(servers.url)) as store,
+        open_blocking_queue(servers.url, servers.name) as queue,
         Sidecar(servers.url, queue=servers.name) as sidecar,
     ):
-        queue = store.queue(servers.name)
         queue.enqueue_many([str(number) for number in range(400)])
         with Program(tmp_path, WORKER, str(sidecar.socket)) as process:
             more(process, done)

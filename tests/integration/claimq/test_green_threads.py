@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import claimq.blocking
 from testkit.plugin import ServerFactory
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_server
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
@@ -155,7 +154,7 @@ def test_every_request_behind_gunicorn_with_gevent_enqueues(valkey: Server, tmp_
     with gunicorn(tmp_path, valkey.url) as place, ThreadPoolExecutor(20) as threads:
         replies = list(threads.map(reply_of, [place] * 40))
     assert replies == ["stored"] * 40
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+    with open_blocking_server(valkey.url) as server:
         assert server.queue("mail").length() == 40
         assert server.queue("other").length() == 80
 

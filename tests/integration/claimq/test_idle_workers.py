@@ -10,7 +10,7 @@ from claimq.redis_store.scripts import script
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory
 from testkit.queues.looking import texts
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 from testkit.workers.sidecars import Sidecar
@@ -20,8 +20,7 @@ async def test_an_idle_worker_of_many_waits_longer_and_is_woken_at_once(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as store:
-        queue = store.queue("q")
+    async with open_queue(proxy.url) as queue:
         await queue.claim(wait=0)
         now = (await queue.snapshot()).now * 1000
         words = [word for number in range(659) for word in (str(now), f"other{number}")]
@@ -57,7 +56,7 @@ async def begin_with_1000_workers(store: claimq.Server, valkey: Server) -> claim
 
 async def test_an_idle_loop_asks_once_for_each_wait(valkey: Server, start_proxy: ProxyFactory) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as store:
+    async with open_server(proxy.url) as store:
         queue, stop = await begin_with_1000_workers(store, valkey), asyncio.Event()
         consuming = asyncio.ensure_future(queue.consume(list[claimq.Item]().append, stop=stop))
         await eventually(lambda: waits_and_claims(proxy).count("BLPOP") == 2)
@@ -70,7 +69,7 @@ async def test_an_idle_loop_of_the_worker_client_asks_once_for_each_wait(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         queue = await begin_with_1000_workers(store, valkey)
         with Sidecar(proxy.url) as sidecar:
             async with claimq.worker.connect_async(sidecar.socket) as worker:
@@ -87,7 +86,7 @@ async def test_an_idle_loop_of_the_worker_client_asks_once_for_each_wait(
 
 async def test_an_idle_stream_asks_once_for_each_wait(valkey: Server, start_proxy: ProxyFactory) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         queue = await begin_with_1000_workers(store, valkey)
         with Sidecar(proxy.url) as sidecar:
             stream = sidecar.open_stream()

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq import Reason, State
 from claimq.blocking import BlockingQueue
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -68,8 +67,7 @@ def calls_that_go_on(queue: BlockingQueue) -> set[str]:
 # An interrupt between the call of a coroutine function and its `await` leaves a coroutine that was not awaited.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine")
 def test_an_interrupt_at_any_instruction_leaves_the_connection_whole(valkey: Server) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w1")
+    with open_blocking_queue(valkey.url, worker="w1") as queue:
         queue.enqueue("a")
         queue.unclaim(queue.claim())  # which puts the scripts together
         assert calls_that_go_on(queue) == set()

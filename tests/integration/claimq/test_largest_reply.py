@@ -13,7 +13,7 @@ import claimq
 from claimq import RedisSettings, StoreMisused
 from testkit.faults.foreign_port import foreign_port
 from testkit.plugin import ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.waiting import PATIENCE
 
 LARGEST = 1_000_000
@@ -101,8 +101,7 @@ async def test_many_small_objects_of_a_reply_take_no_more_memory_than_its_limit(
 
 async def test_each_reply_is_counted_by_itself(start_server: ServerFactory) -> None:
     server = start_server("valkey")
-    async with claimq.connect(settings=patient(server.url, largest_reply=50_000)) as store:
-        queue = store.queue("q")
+    async with open_queue(server.url, largest_reply=50_000) as queue:
         for _ in range(10):
             await queue.enqueue("x" * 40_000)
             assert await queue.length() == 1
@@ -112,8 +111,7 @@ async def test_each_reply_is_counted_by_itself(start_server: ServerFactory) -> N
 
 async def test_a_call_after_a_reply_that_was_too_large_works(start_server: ServerFactory) -> None:
     server = start_server("valkey")
-    async with claimq.connect(settings=patient(server.url, largest_reply=50_000)) as store:
-        queue = store.queue("q")
+    async with open_queue(server.url, largest_reply=50_000) as queue:
         await queue.enqueue("x" * 100_000, id="large")
         with pytest.raises(StoreMisused, match="a reply exceeds 50,000 bytes"):
             await queue.find("large")
@@ -125,8 +123,7 @@ async def test_a_reply_that_comes_with_the_one_before_is_counted(start_server: S
     server = start_server("valkey", tcp=True)
     members: list[Any] = [word for number in range(500) for word in (number, f"{number:080d}")]
     server.call("ZADD", "cq:{q}:workers", *members)
-    async with claimq.connect(settings=patient(server.tcp_url, largest_reply=100_000)) as store:
-        queue = store.queue("q")
+    async with open_queue(server.tcp_url, largest_reply=100_000) as queue:
         for _ in range(3):  # the first call sends the script again
             with pytest.raises(StoreMisused, match="a reply exceeds 100,000 bytes"):
                 await queue.workers()

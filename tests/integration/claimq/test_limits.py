@@ -9,7 +9,7 @@ from claimq import Item, Limit, ReliableQueue
 from claimq.consuming import claims_ahead
 from claimq.consuming.engine import chunk_size
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 from testkit.workers.handlers import Seen, fill
@@ -114,8 +114,7 @@ async def test_return_when_empty_waits_for_what_a_bound_holds_back(
 async def test_a_rate_is_reached_on_a_server_whose_timers_are_coarse(start_server: ServerFactory) -> None:
     """The server ends a blocking command up to 1/hz seconds late: here a second, 0.1 by default."""
     server = start_server("valkey", {"hz": "1", "dynamic-hz": "no"})
-    async with claimq.connect(settings=patient(server.url)) as connected:
-        queue = connected.queue("q")
+    async with open_queue(server.url) as queue:
         await queue.update_policy(limits=[Limit("api", rate="100/s")])
         await fill(queue, 11)
         began = (await queue.snapshot()).now
@@ -144,8 +143,7 @@ async def test_a_removal_of_a_limit_whose_reply_was_lost_is_repeated_without_an_
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as store:
-        queue = store.queue("q")
+    async with open_queue(proxy.url) as queue:
         await queue.update_policy(limits=[Limit("api", rate="20/s"), Limit("licences", busy=1)])
         fault = proxy.drop_reply(matching=lambda request: b"limits_before" in request.words)
         await queue.remove_limit("api")

@@ -14,7 +14,7 @@ from claimq.redis_store import connection, presence
 from claimq.redis_store.presence import Presence
 from testkit.programs.processes import Process
 from testkit.queues.clock import move_clock
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
 from testkit.workers.handlers import Seen
@@ -178,7 +178,7 @@ async def test_nothing_of_a_queue_that_is_deleted_after_consume_comes_back(
     monkeypatch.setattr(connection, "_FORGET_SECONDS", PATIENCE)
     # By default a run does not wait longer for the end of its presence.
     monkeypatch.setattr(presence, "_QUICK", PATIENCE)
-    async with claimq.connect(settings=patient(server.url)) as store:
+    async with open_server(server.url) as store:
         for number in range(40):
             queue = store.queue(f"short-{number}")
             await queue.enqueue("a")

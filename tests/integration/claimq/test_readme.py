@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-import claimq.blocking
 from testkit.repository.tree import ROOT
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 
 
@@ -21,5 +20,5 @@ def test_the_block_of_the_readme_enqueues_works_and_is_done(
     with contextlib.redirect_stdout(printed := io.StringIO()):
         exec(block, {})
     assert printed.getvalue() == "{'path': 'cat.png'}\n"
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        assert server.queue("uploads").stats()["done"] == 1
+    with open_blocking_queue(valkey.url, "uploads") as queue:
+        assert queue.stats()["done"] == 1

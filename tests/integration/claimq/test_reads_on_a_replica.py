@@ -9,7 +9,7 @@ import claimq
 from claimq import ReliableQueue, StoreUnavailable
 from testkit.plugin import ServerFactory
 from testkit.programs.ports import free_port
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, patient
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
@@ -46,8 +46,7 @@ def demote(server: Server) -> None:
 @pytest.mark.parametrize("flavour", ["valkey", "redis7"])
 async def test_no_read_answers_from_a_replica(start_server: ServerFactory, flavour: str) -> None:
     server = start_server(flavour)
-    async with claimq.connect(settings=patient(server.url, retry_for=0.001)) as store:
-        queue = store.queue("q", worker="w")
+    async with open_queue(server.url, worker="w", retry_for=0.001) as queue:
         await queue.enqueue_many(["a", "b"])
         await queue.claim()
         for read in READS.values():
@@ -80,8 +79,7 @@ async def test_a_client_of_the_caller_does_not_answer_from_a_replica_either(
 
 async def test_a_primary_that_refuses_writes_is_still_read(start_server: ServerFactory) -> None:
     server = start_server()
-    async with claimq.connect(settings=patient(server.url, retry_for=0.001)) as store:
-        queue = store.queue("q")
+    async with open_queue(server.url, retry_for=0.001) as queue:
         await queue.enqueue_many(["a", "b"])
         server.call("CONFIG", "SET", "min-replicas-to-write", "1")
         with pytest.raises(StoreUnavailable, match="min-replicas-to-write"):
@@ -94,8 +92,7 @@ async def test_reads_follow_a_primary_that_was_replaced_without_closing_its_conn
     sentinel: Sentinel,
 ) -> None:
     """Sentinels close the connections of a primary that they demote; an administrator's REPLICAOF does not."""
-    async with claimq.connect(settings=patient(sentinel.url)) as store:
-        queue = store.queue("q")
+    async with open_queue(sentinel.url) as queue:
         await queue.enqueue("a")
         assert await queue.length() == 1
         old, new, *_ = sentinel.servers
@@ -105,6 +102,6 @@ async def test_reads_follow_a_primary_that_was_replaced_without_closing_its_conn
         for watcher in sentinel.sentinels:
             watcher.call("SENTINEL", "MONITOR", sentinel.name, "127.0.0.1", new.port, "3")
         old.call("REPLICAOF", "127.0.0.1", new.port)
-        async with claimq.connect(settings=patient(f"redis://127.0.0.1:{new.port}")) as direct:
-            await direct.queue("q").enqueue("b", id="only-here")
+        async with open_queue(f"redis://127.0.0.1:{new.port}") as opened:
+            await opened.enqueue("b", id="only-here")
         assert await queue.find("only-here") is not None

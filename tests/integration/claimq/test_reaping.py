@@ -5,12 +5,11 @@ import logging
 
 import pytest
 
-import claimq
 from claimq import FailedPolicy, NewItem, Policy, Reaper, ReliableQueue
 from testkit.plugin import ProxyFactory
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import Lengths, lengths
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -54,8 +53,7 @@ async def test_it_outlives_an_outage_and_logs_it_once(
 ) -> None:
     caplog.set_level(logging.INFO, logger="claimq")
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url, retry_for=0.01)) as store:
-        queue = store.queue("q", worker="w1")
+    async with open_queue(proxy.url, worker="w1", retry_for=0.01) as queue:
         await queue.enqueue("a", delay=0.05)
         stop = asyncio.Event()
         proxy.refuse()

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-import claimq
 from claimq.errors import ScriptsRefused, StoreMisused
 from claimq.internals.operations import internals
 from testkit.plugin import ServerFactory
 from testkit.queues import roles
 from testkit.servers.contents import contents
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.resp import Answer
 from testkit.servers.server import Server
 
@@ -28,7 +27,7 @@ NO_TIME = {"rename-command": 'TIME ""'}
 async def test_a_server_without_a_command_of_the_scripts_is_named(start_server: ServerFactory) -> None:
     server = start_server("valkey", NO_TIME)
     version = ".".join(map(str, server.version))
-    async with claimq.connect(settings=patient(server.url)) as store:
+    async with open_server(server.url) as store:
         with pytest.raises(
             ScriptsRefused, match=r"^enqueue: the server cannot run claimq's scripts: it does not know"
         ):
@@ -40,8 +39,8 @@ async def test_a_server_without_a_command_of_the_scripts_is_named(start_server: 
 
 
 async def test_a_server_that_runs_them_has_nothing_written_by_the_trial(server: Server) -> None:
-    async with claimq.connect(settings=patient(server.url)) as store:
-        await internals(store.queue("q")).try_scripts()
+    async with open_queue(server.url) as queue:
+        await internals(queue).try_scripts()
     assert server.call("DBSIZE") == 0
 
 
@@ -51,7 +50,7 @@ async def test_a_server_of_another_name_is_named_as_it_names_itself(
 ) -> None:
     answers = {**IMITATION, b"EVALSHA": reply}
     url = fake(lambda words: answers.get(words[0].split()[0], b"+OK\r\n"))
-    async with claimq.connect(settings=patient(url, retry_for=0.3)) as store:
+    async with open_server(url, retry_for=0.3) as store:
         report = await store.report()
         assert (report.flavour, report.version) == ("imitation", "3.1")
         warnings = {one.code: one.message for one in report.warnings}
@@ -65,8 +64,8 @@ async def test_a_server_of_another_name_is_named_as_it_names_itself(
 async def test_a_user_of_each_role_may_try_the_scripts(server: Server) -> None:
     for role in roles.ROLES:
         roles.give(server, role, roles.documented(role))
-        async with claimq.connect(settings=patient(roles.url(server, role))) as store:
-            await internals(store.queue(roles.QUEUE)).try_scripts()
+        async with open_queue(roles.url(server, role), roles.QUEUE) as queue:
+            await internals(queue).try_scripts()
     assert roles.denied(server) <= {"client|setinfo"}  # of the client library
 
 
@@ -74,7 +73,7 @@ async def test_a_port_of_another_protocol_is_no_server_that_refuses_scripts(
     fake: Callable[[Answer], str],
 ) -> None:
     url = fake(lambda _: b"HTTP/1.0 400 Bad Request\r\n\r\n")
-    async with claimq.connect(settings=patient(url)) as store:
+    async with open_queue(url) as queue:
         with pytest.raises(StoreMisused) as refused:
-            await internals(store.queue("q")).try_scripts()
+            await internals(queue).try_scripts()
     assert not isinstance(refused.value, ScriptsRefused)

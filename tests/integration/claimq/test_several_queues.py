@@ -20,14 +20,14 @@ from testkit.faults.proxy import FaultProxy
 from testkit.queues.clock import move_clock
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.contents import reads_of
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server, patient
 from testkit.servers.server import Server
 
 NAMES = [f"q{number:03}" for number in range(300)]
 
 
 async def test_many_queues_take_few_round_trips(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         for number, name in enumerate(NAMES):
             await store.queue(name).enqueue_many(["x"] * (number % 3 + 1))
             await store.queue(name).add_to_index()
@@ -58,7 +58,7 @@ def calls_of(server: Server, command: str) -> int:
 
 
 async def test_several_queues_are_looked_at_in_one_call(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         for number, name in enumerate(NAMES[:7]):
             await store.queue(name).enqueue_many([NewItem("x", client=f"c{number}")] * (number + 1))
             await store.queue(name, worker="w1").claim(wait=0)
@@ -72,7 +72,7 @@ async def test_several_queues_are_looked_at_in_one_call(valkey: Server) -> None:
 
 
 async def test_the_first_of_many_queues_take_few_calls(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         for name in NAMES[:3]:
             await store.queue(name).enqueue("x")
         words = [word for number in range(9_000) for word in (0, f"q{number:04}")]
@@ -96,7 +96,7 @@ async def crowd(queue: ReliableQueue, size: int = 1) -> None:
 
 
 async def test_neighbours_alone_are_those_of_the_snapshot(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         await crowd(store.queue("a"))
         await store.queue("b").enqueue("x", client="ann")
         named = [
@@ -108,7 +108,7 @@ async def test_neighbours_alone_are_those_of_the_snapshot(valkey: Server) -> Non
 
 
 async def test_no_large_item_is_read_for_a_sample_that_is_too_small(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         await crowd(store.queue("a"), size=2**18)
         valkey.call("CONFIG", "RESETSTAT")
         assert (await store.queue("a").snapshot(neighbours=True)).neighbours == ()
@@ -116,7 +116,7 @@ async def test_no_large_item_is_read_for_a_sample_that_is_too_small(valkey: Serv
 
 
 async def test_a_queue_with_a_wrong_key_among_several_is_an_error(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         for name in ("a", "b", "c"):
             await store.queue(name).enqueue("x")
         valkey.call("DEL", "cq:{b}:main")
@@ -137,7 +137,7 @@ async def test_scripts_that_are_forgotten_between_two_queues_are_sent_again(
             valkey.call("SCRIPT", "FLUSH")
         return False
 
-    async with claimq.connect(settings=patient(proxy.url)) as store:
+    async with open_server(proxy.url) as store:
         for name in ("a", "b", "c"):
             await store.queue(name).enqueue(name)
         proxy.drop_reply(matching=flush_before_the_last)
@@ -146,7 +146,7 @@ async def test_scripts_that_are_forgotten_between_two_queues_are_sent_again(
 
 
 async def test_no_queue_takes_no_call(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         assert await snapshots_of(store.connection, []) == []
         assert await store.queues() == []
 
@@ -154,7 +154,7 @@ async def test_no_queue_takes_no_call(valkey: Server) -> None:
 async def test_several_queues_of_a_cluster_take_a_round_trip_for_each_node(
     redis_cluster: RedisCluster,
 ) -> None:
-    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+    async with open_server(redis_cluster.url) as store:
         for number, name in enumerate(NAMES):
             await store.queue(name).enqueue_many(["x"] * (number % 3 + 1))
         before = sum(map(reads_of, redis_cluster.nodes))
@@ -166,7 +166,7 @@ async def test_several_queues_of_a_cluster_take_a_round_trip_for_each_node(
 
 
 async def test_a_queue_that_moves_is_read_with_the_others(redis_cluster: RedisCluster) -> None:
-    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+    async with open_server(redis_cluster.url) as store:
         for name in NAMES[:9]:
             await store.queue(name).enqueue(name)
         await snapshots_of(store.connection, NAMES[:9])
@@ -181,7 +181,7 @@ async def test_a_queue_that_moves_is_read_with_the_others(redis_cluster: RedisCl
 
 
 async def test_replies_after_a_redirection_count_against_the_bound(redis_cluster: RedisCluster) -> None:
-    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+    async with open_server(redis_cluster.url) as store:
         for name in NAMES[:9]:
             await store.queue(name).enqueue(name)
     bounds = ReadBounds(rows=1_000_000, size=10_000, seconds=20.0)

@@ -21,7 +21,7 @@ from claimq.concurrency import calls_in_flight
 from testkit.faults.faulty_client import FaultyClient
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -131,8 +131,7 @@ async def test_an_item_that_is_refused_does_not_stop_the_others(queue: ReliableQ
 
 async def test_a_cancelled_caller_leaves_the_others_alone(valkey: Server, start_proxy: ProxyFactory) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
-        queue = server.queue("q")
+    async with open_queue(proxy.url) as queue:
         first = await in_flight(proxy, queue)
         others = [asyncio.ensure_future(queue.enqueue(text)) for text in "abc"]
         await asyncio.sleep(0)
@@ -147,8 +146,7 @@ async def test_a_call_that_lost_its_reply_does_not_hold_up_the_next(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
-        queue = server.queue("q")
+    async with open_queue(proxy.url) as queue:
         await queue.enqueue("warm")
         lost = proxy.drop_reply(cut=False)
         first = asyncio.ensure_future(queue.enqueue("first"))
@@ -165,8 +163,7 @@ async def test_a_fault_during_a_shared_call_stores_each_item_once(
     valkey: Server, start_proxy: ProxyFactory, fault: str
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url)) as server:
-        queue = server.queue("q")
+    async with open_queue(proxy.url) as queue:
         await queue.enqueue("warm")
         if fault == "reply":
             proxy.drop_reply(2)

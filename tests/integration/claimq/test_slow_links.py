@@ -9,7 +9,7 @@ from claimq import NotReplicated, Policy, RedisSettings, StoreUnavailable
 from claimq.internals.operations import internals
 from testkit.plugin import ProxyFactory
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -82,8 +82,7 @@ async def test_a_claim_that_did_not_get_through_is_followed_by_smaller_ones(
     valkey: Server, start_proxy: ProxyFactory
 ) -> None:
     proxy = start_proxy(valkey)
-    async with claimq.connect(settings=patient(proxy.url, retry_for=0.1)) as store:
-        queue = store.queue("q", worker="w")
+    async with open_queue(proxy.url, worker="w", retry_for=0.1) as queue:
         await queue.enqueue_many([b"%d" % number for number in range(40)])
         for _ in range(2):
             lost = proxy.drop_reply(cut=False)

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-import claimq
 from claimq.redis_store.clients.parsers import InactivityTimeout
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -19,8 +18,7 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_reply_counts_that_is_read_late(valkey: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with claimq.connect(settings=patient(valkey.url, retry_for=0.001)) as store:
-        queue = store.queue("q")
+    async with open_queue(valkey.url, retry_for=0.001) as queue:
         await queue.enqueue("first")
         call = asyncio.ensure_future(queue.enqueue("second"))
         for _ in range(100):  # one step of the call at a time, and no time for its reply

@@ -13,11 +13,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import claimq
-import claimq.blocking
 import claimq.worker
 from claimq import Done, Item, NewItem, ReliableQueue, Requeue, tracing
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.workers.sidecars import Sidecar
 
@@ -160,10 +159,9 @@ def test_the_worker_client_and_threads_keep_the_trace(
 ) -> None:
     sidecar = start_sidecar(valkey.url)
     with (
-        claimq.blocking.connect(settings=patient(valkey.url)) as server,
+        open_blocking_queue(valkey.url) as queue,
         claimq.worker.connect(sidecar.socket) as worker,
     ):
-        queue = server.queue("q")
         queue.set_policy(retrying_at_once())
         with trace.get_tracer("app").start_as_current_span("request") as request:
             queue.enqueue("a")

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-import claimq
 from claimq import FailedPolicy, Limit, Policy
 from claimq.model import State, Verdict
 from claimq.policy import PolicyFields
@@ -14,7 +13,7 @@ from claimq_control.passes.maintenance import POLICY_SECONDS, Maintenance
 from claimq_control.workers import Termination
 from testkit.queues.clock import move_clock
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 
 POLICY = PolicyFields(requeue_limit=0, failed=FailedPolicy(requeue_min_age=0.001, max_items=1))
@@ -24,8 +23,7 @@ async def test_a_full_server_is_maintained_and_observed_so_that_workers_can_star
     start_server: Callable[..., Server],
 ) -> None:
     full = start_server("valkey", {"maxmemory-policy": "noeviction"})
-    async with claimq.connect(settings=patient(full.url)) as store:
-        queue = store.queue("q", worker="w")
+    async with open_queue(full.url, worker="w") as queue:
         await queue.enqueue_many(["a", "b", "c"])
         await queue.fail(await queue.claim(2, wait=0), "broken", permanent=True)
         full.call("CONFIG", "SET", "maxmemory", "1")
@@ -38,8 +36,7 @@ async def test_a_full_server_is_maintained_and_observed_so_that_workers_can_star
 
 
 async def test_fields_that_the_manifest_leaves_out_keep_their_values(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        queue = store.queue("q", worker="w")
+    async with open_queue(valkey.url, worker="w") as queue:
         await queue.set_policy(Policy(requeue_limit=9, id_window=60.0, claim_wait_timeout=0.5))
         maintenance = Maintenance()
         await maintenance.run(queue, POLICY, (), now=100.0, has_workers=False)
@@ -51,8 +48,7 @@ async def test_fields_that_the_manifest_leaves_out_keep_their_values(valkey: Ser
 
 async def test_limits_without_room_beside_temporary_ones_are_set_once_those_are_over(valkey: Server) -> None:
     limits = tuple(Limit(f"l{number}", busy=1) for number in range(8))
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        queue = store.queue("q", worker="w")
+    async with open_queue(valkey.url, worker="w") as queue:
         await queue.set_limit(Limit("other", busy=1), until=timedelta(hours=1))
         maintenance, policy = Maintenance(), PolicyFields(limits=limits, requeue_limit=7)
         await maintenance.run(queue, policy, (), now=100.0, has_workers=False)
@@ -64,8 +60,7 @@ async def test_limits_without_room_beside_temporary_ones_are_set_once_those_are_
 
 async def test_an_invalid_field_of_the_policy_is_replaced(valkey: Server) -> None:
     valkey.call("HSET", "cq:{q}:config", "requeue_limit", "many")
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        queue = store.queue("q", worker="w")
+    async with open_queue(valkey.url, worker="w") as queue:
         await Maintenance().run(queue, POLICY, (), now=100.0, has_workers=False)
         assert await queue.policy() == Policy(**POLICY)
 
@@ -76,8 +71,8 @@ async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_caus
     def ended(run: int, at: float) -> Termination:
         return Termination(f"cid{run}", "pod.", False, f"worker ended: OOMKilled; run {run}", ended_at=at)
 
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
+    async with open_queue(valkey.url, worker="pod.1") as queue:
+        maintenance = Maintenance()
 
         async def crash() -> float:
             (claimed,) = await queue.claim(1, wait=0)
@@ -104,8 +99,8 @@ async def test_two_ends_of_an_app_close_together_are_recorded_each_with_its_caus
 async def test_claims_of_the_next_run_stay_whatever_the_clock_of_the_node_shows(
     valkey: Server, ahead: float
 ) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
+    async with open_queue(valkey.url, worker="pod.1") as queue:
+        maintenance = Maintenance()
 
         async def observe(*found: Termination) -> int:
             await move_clock(queue, 1.0)
@@ -133,8 +128,8 @@ async def test_claims_of_the_next_run_stay_whatever_the_clock_of_the_node_shows(
 async def test_claims_of_a_run_that_no_pass_has_seen_are_left_to_their_leases(
     valkey: Server,
 ) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
-        queue, maintenance = store.queue("q", worker="pod.1"), Maintenance()
+    async with open_queue(valkey.url, worker="pod.1") as queue:
+        maintenance = Maintenance()
         await queue.enqueue("a")
         await queue.claim(1, wait=0)
         ended = Termination("cid1", "pod.", False, "worker ended: exit code 1; run 1")

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import claimq
 from claimq_kubernetes.port import QUEUES
 from testkit.faults.hostile_server import NOW, PAGE, STALLED, Answer, peak_beside
 from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator, queue_body
 from testkit.programs.peak_memory import limit_of_the_chart
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -47,7 +46,7 @@ async def test_many_hostile_servers_leave_the_operator_below_half_its_limit(valk
 
 async def test_a_queue_with_thousands_of_workers_is_served(valkey: Server, tmp_path: Path) -> None:
     api = MemoryApi()
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         await store.queue("media.thumbs").enqueue("x")
         await store.queue("media.thumbs", worker="w").claim(wait=0)
         seen_at = round(1000 * (await store.queue("media.thumbs").snapshot()).now)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import claimq
 from claimq_kubernetes.port import QUEUES, ClusterError, ClusterUnavailable, Json, Refused
 from claimq_operator.reconcile.context import Context
 from testkit.kubernetes.operator_in_memory import (
@@ -14,7 +13,7 @@ from testkit.kubernetes.operator_in_memory import (
     replicas,
 )
 from testkit.plugin import ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually
 
@@ -33,8 +32,10 @@ def gauges(context: Context, *series: str) -> list[float]:
 
 async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Server, tmp_path: Path) -> None:
     api = DownApi()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        queue = store.queue("media.thumbs", worker="producer")
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
         await queue.enqueue_many(map(str, range(20)))
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
         await eventually(lambda: replicas(api) == 2 and items_in_metrics(context) == 20)
@@ -46,8 +47,10 @@ async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Ser
 
 async def test_each_pass_checks_the_books_of_the_queue_that_it_reads(valkey: Server, tmp_path: Path) -> None:
     api, pages = MemoryApi(), list[tuple[float, float]]()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        queue = store.queue("media.thumbs", worker="producer")
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
 
         def has(*page: float) -> bool:
             labels = '{name="thumbs",namespace="media"}'
@@ -98,8 +101,10 @@ async def test_the_status_follows_the_queue_while_a_webhook_for_its_children_fai
     valkey: Server, tmp_path: Path
 ) -> None:
     api = RefusesChanges()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        queue = store.queue("media.thumbs", worker="producer")
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
         await queue.enqueue_many(map(str, range(20)))
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
         await eventually(

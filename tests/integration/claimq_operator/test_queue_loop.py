@@ -19,7 +19,7 @@ from claimq_control.manifest import FailedItemsSpec, QueueSpec
 from claimq_control.passes.queue_loop import QueueLoop
 from claimq_control.passes.worker_platform import Maintained, ServerAccessError
 from claimq_control.workers import Termination, WorkersState
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -77,8 +77,8 @@ class Recorder:
 
 @pytest.fixture
 async def platform(valkey: Server) -> AsyncGenerator[Recorder]:
-    async with claimq.connect(settings=patient(valkey.url)) as server:
-        yield Recorder(server.queue("q", worker="w"))
+    async with open_queue(valkey.url, worker="w") as queue:
+        yield Recorder(queue)
 
 
 def loop_over(platform: Recorder, timeout: float = 30.0) -> QueueLoop:

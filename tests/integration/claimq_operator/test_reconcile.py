@@ -8,7 +8,6 @@ from typing import Any
 
 import redis.asyncio
 
-import claimq
 from claimq.model import State
 from claimq_kubernetes.port import QUEUES, ClusterUnavailable, Json, Kind
 from claimq_kubernetes.queue_resource import read_queue
@@ -24,15 +23,18 @@ from testkit.kubernetes.operator_in_memory import (
     queue_body,
     replicas,
 )
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 
 async def test_a_queue_with_items_gets_children_a_worker_and_a_status(valkey: Server, tmp_path: Path) -> None:
     api = MemoryApi()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        await store.queue("media.thumbs", worker="producer").enqueue_many(["a", "b", "c"])
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
+        await queue.enqueue_many(["a", "b", "c"])
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey)))
         await eventually(lambda: conditions(api).get("Ready") == "True WorkersStarting")
     assert api.objects["Deployment", "thumbs-worker"]["spec"]["replicas"] >= 1
@@ -114,8 +116,10 @@ async def test_an_appendfsync_that_the_user_may_not_read_is_unknown_or_declared(
 
 async def test_a_deleted_queue_is_removed_from_the_server(valkey: Server, tmp_path: Path) -> None:
     api = MemoryApi()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        queue = store.queue("media.thumbs", worker="producer")
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
         await queue.enqueue("a")
         body = queue_body(valkey, deletionPolicy="Delete")
         context.cache.update_queue(await api.create(QUEUES, body))
@@ -148,8 +152,10 @@ async def test_nothing_is_written_to_the_server_after_a_queue_was_deleted(
 
 async def test_a_deletion_lasts_longer_than_a_pause_of_the_queue(valkey: Server, tmp_path: Path) -> None:
     api = MemoryApi()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        queue = store.queue("media.thumbs", worker="producer")
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, deletionPolicy="Delete")))
         await eventually(lambda: ("Deployment", "thumbs-worker") in api.objects)
         await queue.pause(until=timedelta(hours=1))
@@ -204,8 +210,8 @@ async def test_an_outage_of_redis_leaves_the_number_of_workers_as_it_is(
 ) -> None:
     api, server = MemoryApi(), start_server("valkey")
     async with operator(api, tmp_path) as context:
-        async with claimq.connect(settings=patient(server.url)) as store:
-            await store.queue("media.thumbs", worker="producer").enqueue_many(map(str, range(100)))
+        async with open_queue(server.url, "media.thumbs", worker="producer") as queue:
+            await queue.enqueue_many(map(str, range(100)))
         body = queue_body(server, scaling={"itemsPerReplica": 10, "maxReplicas": 20, "targetAge": "1h"})
         context.cache.update_queue(await api.create(QUEUES, body))
         await eventually(lambda: replicas(api) == 10)
@@ -225,8 +231,10 @@ async def test_a_flush_of_the_server_misleads_neither_estimates_nor_number(
     valkey: Server, tmp_path: Path
 ) -> None:
     api = MemoryApi()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        queue = store.queue("media.thumbs", worker="w")
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="w") as queue,
+        operator(api, tmp_path) as context,
+    ):
         await queue.enqueue_many(map(str, range(40)))
         scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=scaling_spec)))
@@ -249,8 +257,10 @@ async def test_an_outage_of_the_api_server_ends_with_the_number_the_queue_needs(
     valkey: Server, tmp_path: Path
 ) -> None:
     api = DownApi()
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        queue = store.queue("media.thumbs", worker="producer")
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
         await queue.enqueue_many(map(str, range(20)))
         scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
         context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=scaling_spec)))
@@ -272,8 +282,11 @@ async def test_a_new_operator_continues_from_the_estimates_in_the_status(
     learned = {"arrivalRate": 2.0, "busySeconds": 1200.0, "ended": 200.0, "startSeconds": 33.0, "starts": 9.0}
     body = queue_body(valkey, scaling={"targetAge": "30s", "maxReplicas": 90})
     body["status"] = {"scaling": {"rule": "Idle", "replicas": 0, "estimates": learned}}
-    async with claimq.connect(settings=patient(valkey.url)) as store, operator(api, tmp_path) as context:
-        await store.queue("media.thumbs", worker="producer").enqueue_many(map(str, range(100)))
+    async with (
+        open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
+        operator(api, tmp_path) as context,
+    ):
+        await queue.enqueue_many(map(str, range(100)))
         context.cache.update_queue(await api.create(QUEUES, body))
         await eventually(lambda: scaling(api).get("demand"))
         assert scaling(api)["demand"]["secondsPerItem"] == 6.0
@@ -307,7 +320,7 @@ async def test_a_look_that_finds_a_change_starts_a_pass_over_a_quiet_queue(
 ) -> None:
     api, settings = MemoryApi(), replace(SETTINGS, idle_period=3600.0)
     async with (
-        claimq.connect(settings=patient(valkey.url)) as store,
+        open_queue(valkey.url, "media.thumbs") as opened,
         operator(api, tmp_path, settings=settings) as context,
     ):
         body = await api.create(QUEUES, queue_body(valkey))
@@ -327,7 +340,7 @@ async def test_a_look_that_finds_a_change_starts_a_pass_over_a_quiet_queue(
             return conditions(api)["Suspended"].startswith("True")
 
         await eventually(has_been_looked_at)
-        await store.queue("media.thumbs").pause(by="ann")
+        await opened.pause(by="ann")
         await eventually(is_suspended)
 
 
@@ -338,7 +351,7 @@ async def cost_of_idle_passes(server: Server, directory: Path, count: int) -> tu
     async with (
         operator(api, directory) as context,
         redis.asyncio.Redis.from_url(server.url) as client,
-        claimq.connect(settings=patient(server.url)) as store,
+        open_server(server.url) as store,
     ):
 
         def passes() -> float:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-import claimq as library
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -20,7 +19,7 @@ def three_busy(on: Claimq, valkey: Server) -> None:
         on("enqueue", "q", name, "--id", name)
 
     async def work() -> None:
-        async with library.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             claims = [
                 (await server.queue("q", worker=worker).claim(1, wait=0))[0] for worker in ("w0", "w1", "w2")
             ]
@@ -52,7 +51,7 @@ def test_the_table_of_busy_items_has_worker_lease_and_counters(on: Claimq, three
 
 def test_the_longest_claim_is_found_behind_hundreds_of_others(on: Claimq, valkey: Server) -> None:
     async def work() -> str:
-        async with library.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             queue = server.queue("q", worker="w")
             await queue.enqueue_many(["x"] * 700)
             (longest,) = await queue.claim(1, wait=0)

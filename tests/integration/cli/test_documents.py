@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue as Queue
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -20,8 +19,7 @@ Claimq = Callable[..., Any]
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[Queue]:
     """`q` with an item in each state, and a removed one."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w")
+    with open_blocking_queue(valkey.url, worker="w") as queue:
         for name in ("busy", "failed", "removed"):
             queue.enqueue(name, id=name, priority="high", client="ann")
         busy, failed, removed = queue.claim(3, wait=0)

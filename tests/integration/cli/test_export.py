@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-import claimq
-import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
 from claimq_admin.errors import CommandError
@@ -21,7 +19,7 @@ from claimq_admin.rate_limit import UNLIMITED
 from claimq_admin.text import count
 from claimq_cli.migration.export_source import every_item, take_failed
 from testkit.queues.clock import move_clock
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_queue
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -117,8 +115,7 @@ def test_an_item_that_leaves_failed_while_it_is_written_is_not_removed(
     """Under the same id it may be another item by then."""
 
     async def export() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
-            queue = server.queue("q")
+        async with open_queue(valkey.url) as queue:
             await queue.enqueue("old", id="x")
             await queue.fail(await queue.claim(1), "first", permanent=True)
             async for _ in take_failed(queue, UNLIMITED, asyncio.Event(), every_item):
@@ -129,8 +126,8 @@ def test_an_item_that_leaves_failed_while_it_is_written_is_not_removed(
 
     with pytest.raises(CommandError, match=r"^1 item left failed, or failed again"):
         asyncio.run(export())
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        found = server.queue("q").find("x")
+    with open_blocking_queue(valkey.url) as opened:
+        found = opened.find("x")
     assert found is not None
     assert (found.state.value, found.item.last_error) == (("failed", "second") if again else ("main", None))
 

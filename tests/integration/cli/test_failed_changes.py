@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import claimq.blocking
+import claimq
 from claimq import NewItem
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import Located
@@ -22,7 +22,7 @@ from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from testkit.programs.forked import ForkedProcess, run_forked
 from testkit.queues.clock import move_clock
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -32,8 +32,7 @@ Claimq = Callable[..., Any]
 @pytest.fixture
 def queue(valkey: Server) -> Any:
     """`q` with 40 failed items: every fourth timed out, every second is of the client ann."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w1")
+    with open_blocking_queue(valkey.url, worker="w1") as queue:
         queue.enqueue_many(
             [NewItem(b"x" * 100, id=f"i{n:02}", client="ann" if n % 2 else None) for n in range(40)]
         )
@@ -141,8 +140,8 @@ def test_items_move_to_another_queue_and_those_that_it_refuses_stay(
     assert (answer.code, answer.out) == (1, "q: 9 items moved\n")
     assert "other has had an item i05 within its id window, so i05 was not moved" in answer.err
     assert [name for name in ids(queue) if int(name[1:]) % 4 == 1] == ["i05"]
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        moved = server.queue("other").peek(100, client="ann")
+    with open_blocking_queue(valkey.url, "other") as opened:
+        moved = opened.peek(100, client="ann")
     assert {(one.id, one.payload) for one in moved} == {
         (f"i{n:02}", b"x" * 100) for n in range(1, 40, 4) if n != 5
     }
@@ -163,8 +162,7 @@ def test_an_item_that_fails_during_the_action_is_left_alone(valkey: Server, queu
     """A requeued item that fails at once would otherwise be requeued for as long as it fails."""
 
     async def act() -> SelectedItems:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
-            mine = server.queue("q", worker="w2")
+        async with open_queue(valkey.url, worker="w2") as mine:
             action = SelectedItems(admin_of(mine, "ann"), ItemFilter(error="refused"))
 
             async def requeue(found: Located, _: int) -> bool:
@@ -184,8 +182,7 @@ def test_an_item_that_fails_again_before_its_turn_is_not_removed(queue: Queue, v
     """The page of which it is may have been read minutes ago, with --rate."""
 
     async def act() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
-            mine = server.queue("q", worker="w2")
+        async with open_queue(valkey.url, worker="w2") as mine:
             action = SelectedItems(admin_of(mine, "ann"), ItemFilter(error="refused"))
             removing = action.steps_of(ItemChange("remove"))
 
@@ -285,7 +282,7 @@ def test_of_two_moves_at_once_each_counts_its_own_items(on: Claimq, queue: Queue
     seen: list[str] = []
 
     async def first() -> SelectedItems:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             queue, other = server.queue("q"), admin_of(server.queue("other"), "ann")
             items = SelectedItems(admin_of(queue, "ann", other), ItemFilter())
 
@@ -301,14 +298,14 @@ def test_of_two_moves_at_once_each_counts_its_own_items(on: Claimq, queue: Queue
     items = asyncio.run(first())
     assert seen == ["q: 39 items moved\n"]
     assert (items.changed, items.problems, ids(queue)) == (1, [], [])
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        assert server.queue("other").length() == 41
+    with open_blocking_queue(valkey.url, "other") as opened:
+        assert opened.length() == 41
 
 
 @pytest.mark.parametrize("act", ["move", "requeue", "remove", "run-now"])
 def test_a_failed_item_that_another_call_has_taken_says_so(queue: Queue, valkey: Server, act: str) -> None:
     async def after_another_move() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             late, there = server.queue("q"), admin_of(server.queue("other"), "ann")
 
             class Late(claimq.ReliableQueue):

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 import claimq
-import claimq.blocking
 from claimq import NewItem, Policy, Verdict
 from claimq.blocking import BlockingQueue as Queue
 from claimq_admin.by_hand import name_by_hand
 from claimq_admin.changes.item_actions import ItemChange, change_item
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -28,8 +27,7 @@ STATES = ("main", "delayed", "busy", "failed")
 @pytest.fixture
 def queue(valkey: Server) -> Any:
     """`q` with an item `x` that each test brings into a state, and two others in main."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w1")
+    with open_blocking_queue(valkey.url, worker="w1") as queue:
         queue.enqueue_many([NewItem("first", id="a"), NewItem("second", id="b")])
         yield queue
 
@@ -67,8 +65,7 @@ def test_a_command_is_a_worker_only_while_it_holds_an_item(on: Claimq, queue: Qu
     assert [one.item.id for one in queue.claim(1, wait=0)] == ["x"]
     assert workers("workers") == workers("status") == [("w1", 1)]
     assert len(queue.workers()) == 3
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        by_hand = server.queue("q", worker=name_by_hand())
+    with open_blocking_queue(valkey.url, worker=name_by_hand()) as by_hand:
         held = by_hand.claim(1, wait=0)
         assert workers("workers") == workers("status")
         name, own = workers("workers")
@@ -242,8 +239,8 @@ def test_move_takes_an_item_to_another_queue_with_its_id_client_and_due_time(
         "payload",
     )
     assert before is not None
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        found = server.queue("other").find("x")
+    with open_blocking_queue(valkey.url, "other") as opened:
+        found = opened.find("x")
     assert found is not None
     assert found.due_at == before.due_at
 
@@ -338,8 +335,7 @@ def test_a_claim_that_ends_at_the_same_time_is_reported(valkey: Server, queue: Q
             return await super().fail(*args, **options)
 
     async def cancel() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
-            late = server.queue("q")
+        async with open_queue(valkey.url) as late:
             late.__class__ = Late
             await change_item(admin_of(late, "ann"), "x", ItemChange("cancel", "no"))
 
@@ -361,7 +357,7 @@ def test_a_move_keeps_another_item_of_the_same_id(valkey: Server, queue: Queue) 
             return await super().claim_item(*args, **options)
 
     async def move() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             late, other = server.queue("q", worker="w2"), server.queue("other")
             late.__class__ = Late
             await change_item(admin_of(late, "ann", admin_of(other, "ann")), "x", ItemChange("move"))

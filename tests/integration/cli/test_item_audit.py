@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 import claimq
-import claimq.blocking
 from claimq.blocking import BlockingQueue as Queue
 from claimq.model import State
 from claimq_admin.changes.item_actions import ItemChange, change_item
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_server
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -24,8 +23,7 @@ Claimq = Callable[..., Any]
 @pytest.fixture
 def queue(valkey: Server) -> Any:
     """`q` with the items `a` and `b`."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w1")
+    with open_blocking_queue(valkey.url, worker="w1") as queue:
         queue.enqueue("first", id="a")
         queue.enqueue("second", id="b")
         yield queue
@@ -42,8 +40,7 @@ def fail(queue: Queue) -> None:
 @pytest.fixture
 def other(valkey: Server, queue: Queue) -> Any:
     """The queue `other`, with an item."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        other = server.queue("other")
+    with open_blocking_queue(valkey.url, "other") as other:
         other.enqueue("theirs", id="b")
         yield other
 
@@ -95,7 +92,7 @@ def test_a_failed_item_requeued_during_its_move_is_reported_in_both(
             return await super().remove_failed_item(*args, **options)
 
     async def move() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             late, there = server.queue("q"), server.queue("other")
             late.__class__ = Late
             await change_item(admin_of(late, "ann", admin_of(there, "ann")), "x", ItemChange("move"))

@@ -12,7 +12,7 @@ from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq.policy import Policy
 from claimq_local.ownership import local_owner
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
 StartUp = Callable[..., Any]
@@ -34,7 +34,7 @@ def owned(valkey: Server) -> Owner:
 
 def on_trial(valkey: Server, work: Callable[[library.ReliableQueue], Any]) -> Any:
     async def connected() -> Any:
-        async with library.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             return await work(server.queue("trial"))
 
     return asyncio.run(connected())

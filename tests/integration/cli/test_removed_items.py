@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import claimq.blocking
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -13,8 +12,7 @@ Claimq = Callable[..., Any]
 def test_what_was_removed_without_being_done_is_listed_with_its_reason(on: Claimq, valkey: Server) -> None:
     on("enqueue", "q", "one", "two")
     assert on("failed", "removed", "q").out == "q: no item was removed or dropped\n"
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         for claim in queue.claim(2):
             queue.drop(claim, "of no use")
     (found,) = on("failed", "removed", "q", "--limit", "1", "-o", "json").json["items"]

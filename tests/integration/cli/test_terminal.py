@@ -15,7 +15,7 @@ from claimq.model import NewItem, Reason
 from claimq.policy import Policy
 from testkit.programs.terminal import Terminal
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_blocking_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -37,8 +37,7 @@ def on_terminal(url: str, *arguments: str, columns: int = 200) -> str:
 @pytest.fixture
 def hostile(valkey: Server) -> str:
     """A queue `q` on this URL whose items are from an attacker: in each state, in each field that he can reach."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w")
+    with open_blocking_queue(valkey.url, worker="w") as queue:
         queue.set_policy(retrying_at_once(requeue_limit=1, busy_expiry=3600))
         queue.enqueue_many([NewItem(EVIL, client="c")] * 3)
         queue.enqueue(EVIL, id="later", delay=3600)
@@ -96,8 +95,7 @@ def test_json_is_escaped_in_its_own_way_and_is_the_same_document(hostile: str, l
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) -> None:
     name = "thumbnails-of-the-archive-of-2025"
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue(name, worker="a-worker-with-a-long-name-0123456789")
+    with open_blocking_queue(valkey.url, name, worker="a-worker-with-a-long-name-0123456789") as queue:
         queue.set_policy(Policy(busy_expiry=3600))
         done = queue.enqueue_many([NewItem("x" * 500, client="a-client-with-a-long-name")] * 3000)
         queue.claim(1)
@@ -123,7 +121,7 @@ def test_no_number_and_no_id_is_cut_on_a_terminal(valkey: Server, columns: int) 
 
 
 def test_the_table_of_status_fits_80_columns_with_problems_first(valkey: Server) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+    with open_blocking_server(valkey.url) as server:
         for name in ("mail-20", "mail-3", "mail-1", "mail-10"):
             queue = server.queue(name, worker="w")
             queue.enqueue_many([NewItem("x")] * 1000)
@@ -137,8 +135,7 @@ def test_the_table_of_status_fits_80_columns_with_problems_first(valkey: Server)
 
 
 def test_a_text_that_is_cut_comes_with_the_way_to_read_its_end(valkey: Server) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w")
+    with open_blocking_queue(valkey.url, worker="w") as queue:
         queue.enqueue("x", id="x")
         queue.fail(queue.claim(1), "the customer has no address: complete the form", permanent=True)
     hint = "-o wide shows the texts that end in …"
@@ -178,7 +175,7 @@ def test_what_workers_log_reaches_the_terminal_escaped(tmp_path: Path, arguments
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
 def test_letters_that_the_output_lacks_are_escaped_and_nothing_is_cut(valkey: Server, encoding: str) -> None:
     payload = "\u017c\u00fc \u20ac \U0001f600"
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+    with open_blocking_server(valkey.url) as server:
         server.queue("q").enqueue(payload, id="first", client="c")
         server.queue("q").enqueue("last", id="last", client="c")
     environment = {**os.environ, "PYTHONIOENCODING": encoding}

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq import NewItem
 from testkit.programs.terminal import CTRL_C, Terminal
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_server
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -37,7 +36,7 @@ def two_queues(on: Claimq, valkey: Server) -> None:
     """`photos` with an item in progress, and `mail` with 1,234 items that wait; both are in the index."""
     on("enqueue", "mail", "first")
     on("enqueue", "photos", "cat.png", "--id", "order-4711")
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+    with open_blocking_server(valkey.url) as server:
         server.queue("mail").enqueue_many([NewItem("x")] * 1233)
         server.queue("photos", worker="worker-1").claim()
 
@@ -62,7 +61,7 @@ def test_queues_are_listed_opened_and_closed(two_queues: None, valkey: Server) -
 def test_one_queue_alone_follows_what_happens(two_queues: None, valkey: Server) -> None:
     with top(valkey, "photos") as terminal:
         terminal.read_until("order-4711")
-        with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+        with open_blocking_server(valkey.url) as server:
             server.queue("photos").enqueue("dog.png", id="order-4712")
             server.queue("photos", worker="worker-2").claim()
         terminal.read_until("order-4712")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-import claimq.blocking as library
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -170,5 +169,5 @@ def test_it_fills_a_queue_of_another_server(
         wait=False,
     )
     assert up.process.wait() == 0, up.text
-    with library.connect(settings=patient(valkey.url)) as server:
-        assert server.queue("trial").snapshot().counters["done"] == 2
+    with open_blocking_queue(valkey.url, "trial") as queue:
+        assert queue.snapshot().counters["done"] == 2

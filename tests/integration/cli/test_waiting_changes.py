@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq import NewItem, State
 from claimq.blocking import BlockingQueue as Queue
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 
 Claimq = Callable[..., Any]
@@ -20,8 +19,7 @@ STATES = ("main", "delayed")
 @pytest.fixture
 def queue(valkey: Server) -> Any:
     """`q` with ten items each of ann and bob and ten of no client in main, and the same in delayed; paused."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q", worker="w1")
+    with open_blocking_queue(valkey.url, worker="w1") as queue:
         for state, delay in (("main", None), ("delayed", 3600)):
             queue.enqueue_many(
                 [
@@ -97,8 +95,7 @@ def test_every_item_of_main_is_requeued_once(on: Claimq, queue: Queue) -> None:
 def test_no_item_is_missed_or_changed_twice_where_the_state_has_many_pages(
     on: Claimq, valkey: Server
 ) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("long")
+    with open_blocking_queue(valkey.url, "long") as queue:
         large = "x" * 600_000  # a page ends after 4 MiB
         queue.enqueue_many([NewItem({"odd": n % 2, "": large}, id=f"{n:02}") for n in range(20)])
         queue.pause()
@@ -121,8 +118,8 @@ def test_delayed_items_move_with_their_due_times_and_refused_ones_stay(
     answer = on("item", "move", "q", "other", "--all", "--state", "delayed", "--client", "ann")
     assert (answer.code, answer.out) == (1, "q: 9 items moved\n")
     assert "other has had an item delayed01 within its id window" in answer.err
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        moved = server.queue("other").items(State.DELAYED, 100)
+    with open_blocking_queue(valkey.url, "other") as other:
+        moved = other.items(State.DELAYED, 100)
     found = {one.item.id: one.due_at for one in moved}
     assert found == {one: pytest.approx(due[one], abs=0.002) for one in of_ann("delayed")[1:]}
     # An item that the other queue has refused is the next one here.

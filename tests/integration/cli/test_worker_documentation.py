@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from testkit.programs.processes import Process
 from testkit.repository.tree import ROOT
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -26,8 +25,8 @@ COMMANDS = re.findall(r"^    (claimq .*?)(?: +# (.*))?$", PAGE, re.MULTILINE)
 @pytest.fixture
 def queue(valkey: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingQueue]:
     monkeypatch.setenv("CLAIMQ_REDIS_URL", valkey.url)
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        yield server.queue("files")
+    with open_blocking_queue(valkey.url, "files") as queue:
+        yield queue
 
 
 def command(comment: str) -> str:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import Item, State
 from claimq.policy import Policy
 from testkit.programs.forked import run_forked
 from testkit.queues.retries import retrying_at_once
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 
 Done = subprocess.CompletedProcess[bytes]
@@ -37,8 +36,7 @@ HOSTILE = (
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
     """A queue whose items fail at the first attempt."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.set_policy(Policy(requeue_limit=0))
         yield queue
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.policy import Policy
 from claimq_local.processes import process_table
 from testkit.programs.forked import ForkedProcess
 from testkit.programs.processes import children
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -55,8 +54,7 @@ StartWorker = Callable[..., Worker]
 
 @pytest.fixture
 def queue(valkey: Server) -> Iterator[BlockingQueue]:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("q")
+    with open_blocking_queue(valkey.url) as queue:
         queue.set_policy(Policy(requeue_limit=0, busy_expiry=20.0))
         yield queue
 

@@ -13,7 +13,7 @@ import claimq
 from claimq import Consumed, Durability, Policy, StoreUnavailable
 from testkit.plugin import started
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -57,7 +57,7 @@ def failovers() -> Iterator[Failovers]:
 
 async def test_calls_in_flight_at_a_failover_all_succeed(failovers: Failovers) -> None:
     names = [failovers.queue_on_a_primary(number) for number in (0, 1)]
-    async with claimq.connect(settings=patient(failovers.cluster.url)) as store:
+    async with open_server(failovers.cluster.url) as store:
         queues = [store.queue(name) for name in names]
         stop = asyncio.Event()
         stored = {name: set[str]() for name in names}
@@ -97,7 +97,7 @@ async def test_no_call_in_flight_fails_while_a_slot_is_not_served(redis_cluster:
     nodes = redis_cluster.nodes
     names = [queue_of(redis_cluster, node) for node in nodes]
     slot = redis_cluster.slot(f"cq:{{{names[0]}}}:main")
-    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+    async with open_server(redis_cluster.url) as store:
         queues = [store.queue(name) for name in names]
         stop, answered, handled = asyncio.Event(), Counter[str](), Counter[str]()
 
@@ -157,8 +157,8 @@ async def test_a_callers_cluster_client_raises_nothing_but_unavailable(failovers
 
 async def test_consume_outlives_the_failovers_of_its_primary(failovers: Failovers) -> None:
     name = failovers.queue_on_a_primary(0)
-    async with claimq.connect(settings=patient(failovers.cluster.url)) as store:
-        queue, done = store.queue(name, worker="w"), set[str]()
+    async with open_queue(failovers.cluster.url, name, worker="w") as opened:
+        queue, done = opened, set[str]()
         stop = asyncio.Event()
 
         async def handle(item: claimq.Item) -> None:
@@ -179,8 +179,7 @@ async def test_consume_outlives_the_failovers_of_its_primary(failovers: Failover
 async def test_a_slot_moves_in_one_step_without_waiting_for_replicas(failovers: Failovers) -> None:
     name = failovers.queue_on_a_primary(0)
     (source, target), replica = failovers.primaries, failovers.replicas[1]
-    async with claimq.connect(settings=patient(failovers.cluster.url)) as store:
-        queue = store.queue(name)
+    async with open_queue(failovers.cluster.url, name) as queue:
         await queue.set_policy(Policy(durability=Durability.REPLICATED))
         await queue.enqueue("confirmed")
     replica.sigstop()

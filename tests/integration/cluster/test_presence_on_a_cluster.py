@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-import claimq
 from claimq import Policy, ReliableQueue, Verdict
 from testkit.programs.processes import Process
 from testkit.queues.clock import move_clock
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -33,8 +32,7 @@ def is_subscribed(node: Server) -> bool:
 
 @pytest.fixture
 async def queue(redis_cluster: RedisCluster) -> AsyncIterator[ReliableQueue]:
-    async with claimq.connect(settings=patient(redis_cluster.url)) as server:
-        queue = server.queue("q", worker="watcher")
+    async with open_queue(redis_cluster.url, worker="watcher") as queue:
         await queue.set_policy(Policy(busy_expiry=EXPIRY))
         await queue.enqueue("a")
         yield queue

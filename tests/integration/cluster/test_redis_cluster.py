@@ -16,7 +16,7 @@ from claimq.model import Reason
 from testkit.plugin import started
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server, patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -25,7 +25,7 @@ Move = Callable[[RedisCluster, str, Server], None]
 
 @pytest.fixture
 async def store(redis_cluster: RedisCluster) -> AsyncIterator[claimq.Server]:
-    async with claimq.connect(settings=patient(redis_cluster.url)) as server:
+    async with open_server(redis_cluster.url) as server:
         yield server
 
 
@@ -284,9 +284,9 @@ async def test_the_password_goes_to_the_nodes_that_a_node_reports() -> None:
         async with claimq.connect(settings=settings) as server:
             await server.queue(name).enqueue("a")
             assert [item.text for item in await server.queue(name).peek()] == ["a"]
-        async with claimq.connect(settings=patient(url)) as without:
+        async with open_queue(url, name) as queue:
             with pytest.raises(claimq.StoreMisused, match="password"):
-                await without.queue(name).length()
+                await queue.length()
     finally:
         cluster.close()
 
@@ -303,7 +303,7 @@ async def test_the_report_of_a_cluster_has_the_value_of_appendfsync(
 
 async def test_the_address_of_one_node_alone_is_refused_with_the_field(redis_cluster: RedisCluster) -> None:
     node = redis_cluster.nodes[0]
-    async with claimq.connect(settings=patient(f"redis://127.0.0.1:{node.port}")) as single:
+    async with open_server(f"redis://127.0.0.1:{node.port}") as single:
         assert (
             "spec.redis.cluster: true"
             in {one.code: one.message for one in (await single.report()).warnings}["ClusterNotDeclared"]
@@ -320,7 +320,7 @@ async def test_queues_of_a_node_whose_address_names_no_cluster_are_looked_at(
 ) -> None:
     node = redis_cluster.nodes[0]
     names = names_on(redis_cluster, node, 7)
-    async with claimq.connect(settings=patient(f"redis://127.0.0.1:{node.port}")) as single:
+    async with open_server(f"redis://127.0.0.1:{node.port}") as single:
         for name in names:
             await single.queue(name).enqueue("x")
         snapshots = await snapshots_of(single.connection, names)

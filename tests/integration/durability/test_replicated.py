@@ -27,7 +27,7 @@ from claimq.metrics import ConsumerMetrics
 from testkit.plugin import ServerFactory, started
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.data_losses import cut_off, info
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
@@ -50,7 +50,7 @@ def make_pair(start_server: ServerFactory, options: dict[str, str]) -> tuple[Ser
 
 @pytest.fixture
 async def store(pair: tuple[Server, Server]) -> AsyncIterator[claimq.Server]:
-    async with claimq.connect(settings=patient(pair[0].url)) as made:
+    async with open_server(pair[0].url) as made:
         yield made
 
 
@@ -227,8 +227,7 @@ async def test_an_enqueue_waits_for_as_many_replicas_as_the_policy_says(
 
 async def test_fsynced_waits_for_the_disks(start_server: ServerFactory) -> None:
     primary, replica = make_pair(start_server, dict(DURABLE))
-    async with claimq.connect(settings=patient(primary.url)) as store:
-        queue = store.queue("q")
+    async with open_queue(primary.url) as queue:
         await queue.set_policy(Policy(durability=Durability.FSYNCED, appendfsync_always=True))
         await enqueue_until_confirmed(queue, "first")
         replica.call("CONFIG", "SET", "appendonly", "no")
@@ -277,8 +276,7 @@ async def test_a_done_is_stored_where_the_server_refuses_to_wait(
 
 
 async def test_a_primary_without_replicas_confirms_nothing(start_server: ServerFactory) -> None:
-    with claimq.blocking.connect(settings=patient(start_server("redis7").url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(start_server("redis7").url) as queue:
         queue.set_policy(REPLICATED)
         with pytest.raises(NotReplicated):
             queue.enqueue("first")
@@ -307,8 +305,7 @@ def test_a_blocking_client_of_the_callers_own_waits_for_a_replica(pair: tuple[Se
 
 
 async def test_behind_sentinel(sentinel: Sentinel) -> None:
-    async with claimq.connect(settings=patient(sentinel.url)) as store:
-        queue = store.queue("q")
+    async with open_queue(sentinel.url) as queue:
         await queue.set_policy(REPLICATED)
         await enqueue_until_confirmed(queue, "first")
         primary = sentinel.primary()
@@ -324,8 +321,7 @@ async def test_in_a_cluster() -> None:
     try:
         owner = cluster.owner("cq:{q}:main")
         replica = await asyncio.to_thread(cluster.add_replica, owner)
-        async with claimq.connect(settings=patient(cluster.url)) as store:
-            queue = store.queue("q")
+        async with open_queue(cluster.url) as queue:
             await queue.set_policy(REPLICATED)
             await enqueue_until_confirmed(queue, "first")
             replica.call("DEBUG", "SLEEP", "0")

@@ -12,7 +12,7 @@ from claimq.internals.next_claims import next_claims
 from claimq.model import Reason
 from testkit.queues import roles
 from testkit.servers.contents import changes, contents
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server, patient
 from testkit.servers.resp import Connection, ReplyError
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -29,7 +29,7 @@ EVERYTHING = [
 async def run_as(server: Server, role: str, rights: list[str]) -> ClaimqError | None:
     """Does all that a role does, with just these rights; what went wrong, in the reply or in the server's own log."""
     roles.give(server, role, rights)
-    async with claimq.connect(settings=patient(server.url)) as admin:
+    async with open_server(server.url) as admin:
         await roles.seed(server, admin)
     server.call("ACL", "LOG", "RESET")
     settings = patient(roles.url(server, role), retry_for=0.5)
@@ -152,7 +152,7 @@ async def test_a_foreign_queue_is_refused_with_what_to_do_and_nothing_changes(
     server: Server, role: str
 ) -> None:
     roles.give(server, role, roles.documented(role))
-    async with claimq.connect(settings=patient(roles.url(server, role))) as store:
+    async with open_server(roles.url(server, role)) as store:
         queue = store.queue("theirs")
         with pytest.raises(StoreMisused, match=r"may not do this.*docs/acl\.md"):
             await queue.enqueue(b"x")
@@ -164,8 +164,7 @@ async def test_a_foreign_queue_is_refused_with_what_to_do_and_nothing_changes(
 
 async def test_a_producer_cannot_claim(server: Server) -> None:
     roles.give(server, "producer", roles.documented("producer"))
-    async with claimq.connect(settings=patient(roles.url(server, "producer"))) as store:
-        queue = store.queue(roles.QUEUE)
+    async with open_queue(roles.url(server, "producer"), roles.QUEUE) as queue:
         await queue.enqueue(b"x")
         with pytest.raises(StoreMisused, match="may not do this"):
             await queue.claim(wait=0)
@@ -176,8 +175,7 @@ async def test_a_producer_cannot_claim(server: Server) -> None:
 async def test_a_right_taken_away_in_the_middle_is_said_and_given_back_it_goes_on(server: Server) -> None:
     rights = roles.documented("worker")
     roles.give(server, "worker", rights)
-    async with claimq.connect(settings=patient(roles.url(server, "worker"))) as store:
-        queue = store.queue(roles.QUEUE, worker="w")
+    async with open_queue(roles.url(server, "worker"), roles.QUEUE, worker="w") as queue:
         await queue.enqueue_many([b"1", b"2"])
         claims = await queue.claim(2)
         server.call("ACL", "SETUSER", "worker", "-hdel")
@@ -189,8 +187,7 @@ async def test_a_right_taken_away_in_the_middle_is_said_and_given_back_it_goes_o
 
 async def test_a_user_who_could_not_end_a_claim_claims_nothing(server: Server) -> None:
     roles.give(server, "worker", roles.documented("worker"))
-    async with claimq.connect(settings=patient(roles.url(server, "worker"))) as store:
-        queue = store.queue(roles.QUEUE, worker="w")
+    async with open_queue(roles.url(server, "worker"), roles.QUEUE, worker="w") as queue:
         await queue.enqueue_many([NewItem(name, id=name) for name in ("1", "2")])
         await queue.unclaim(await queue.claim(1))  # a claim that knows the queue's data
         server.call("ACL", "SETUSER", "worker", "-hdel")
@@ -208,13 +205,12 @@ async def test_a_user_who_could_not_end_a_claim_claims_nothing(server: Server) -
 
 async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
     roles.give(server, "worker", roles.documented("worker"))
-    async with claimq.connect(settings=patient(roles.url(server, "worker"))) as old:
-        queue = old.queue(roles.QUEUE, worker="old")
+    async with open_queue(roles.url(server, "worker"), roles.QUEUE, worker="old") as queue:
         await queue.enqueue_many([b"%d" % number for number in range(4)])
         (first,) = await queue.claim()
         await queue.renew(first)  # over the connection for verdicts, which is open from now on
         server.call("ACL", "SETUSER", "worker", ">n3w")
-        async with claimq.connect(settings=patient(f"unix://worker:n3w@{server.unix_path}?db=0")) as new:
+        async with open_server(f"unix://worker:n3w@{server.unix_path}?db=0") as new:
             (second,) = await new.queue(roles.QUEUE, worker="new").claim()
             server.call("ACL", "SETUSER", "worker", f"<{roles.PASSWORD}")
             assert [one.verdict for one in await queue.done(first)] == [Verdict.DONE]
@@ -230,7 +226,7 @@ async def test_a_password_is_changed_while_work_goes_on(server: Server) -> None:
 
 async def test_the_error_names_a_user_that_is_removed(server: Server) -> None:
     roles.give(server, "worker", roles.documented("worker"))
-    async with claimq.connect(settings=patient(roles.url(server, "worker"))) as store:
+    async with open_server(roles.url(server, "worker")) as store:
         await store.queue(roles.QUEUE).enqueue(b"x")
         server.call("ACL", "DELUSER", "worker")
 
@@ -262,7 +258,7 @@ async def test_a_worker_without_one_right_to_write_takes_no_item_from_its_place(
     server: Server, missing: str
 ) -> None:
     roles.give(server, "worker", [right for right in roles.documented("worker") if right != f"+{missing}"])
-    async with claimq.connect(settings=patient(server.url)) as admin:
+    async with open_server(server.url) as admin:
         await admin.queue("mine").enqueue_many(["a", claimq.NewItem("b", client="c")])
         settings = patient(roles.url(server, "worker"), retry_for=0.5)
         async with claimq.connect(settings=settings) as store:
@@ -280,8 +276,8 @@ async def test_who_may_not_wait_for_a_replica_enqueues_nothing(
 ) -> None:
     documented = roles.documented("producer")
     roles.give(server, "producer", documented)
-    async with claimq.connect(settings=patient(server.url)) as admin:
-        await admin.queue(roles.QUEUE).set_policy(Policy(durability=durability, appendfsync_always=True))
+    async with open_queue(server.url, roles.QUEUE) as opened:
+        await opened.set_policy(Policy(durability=durability, appendfsync_always=True))
     settings = patient(roles.url(server, "producer"), retry_for=0.5)
     async with claimq.connect(settings=settings) as store:
         queue = store.queue(roles.QUEUE)

@@ -6,7 +6,7 @@ import claimq
 from claimq.errors import ClaimqError
 from testkit.queues import roles
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.resp import Reply
 
 ADDED = ["+cluster|slots"]
@@ -29,14 +29,14 @@ class Nodes:
 
 async def run_as(cluster: RedisCluster, role: str, rights: list[str]) -> ClaimqError | set[str]:
     """Does all that a role does with just these rights; the error, or what the nodes refused."""
-    async with claimq.connect(settings=patient(cluster.url)) as admin:
+    async with open_server(cluster.url) as admin:
         await roles.seed(Nodes(cluster), admin)
     for node in cluster.nodes:
         roles.give(node, role, rights)
         node.call("ACL", "LOG", "RESET")
     url = cluster.url.replace("://", f"://{role}:{roles.PASSWORD}@", 1)
     try:
-        async with claimq.connect(settings=patient(url, retry_for=5)) as store:
+        async with open_server(url, retry_for=5) as store:
             await roles.ROLES[role](store)
     except ClaimqError as error:
         return error

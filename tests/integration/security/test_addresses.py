@@ -11,7 +11,7 @@ from claimq import Verdict
 from claimq.errors import ClaimqError, StoreMisused, StoreUnavailable
 from testkit.plugin import ServerFactory
 from testkit.servers.certificates import Certificates
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server, patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
@@ -35,8 +35,8 @@ async def refusal(settings: claimq.RedisSettings) -> ClaimqError:
 async def test_two_databases_of_one_server_know_nothing_of_each_other(server: Server) -> None:
     one, other = server.tcp_url, server.tcp_url.removesuffix("/0") + "/5"
     async with (
-        claimq.connect(settings=patient(one)) as first,
-        claimq.connect(settings=patient(other)) as second,
+        open_server(one) as first,
+        open_server(other) as second,
     ):
         await first.queue("q").enqueue(b"x")
         assert await second.queue("q").length() == 0
@@ -45,8 +45,8 @@ async def test_two_databases_of_one_server_know_nothing_of_each_other(server: Se
 
 
 async def test_a_unix_url_has_its_database_too(server: Server) -> None:
-    async with claimq.connect(settings=patient(f"unix://{server.unix_path}?db=3")) as store:
-        await store.queue("q").enqueue(b"x")
+    async with open_queue(f"unix://{server.unix_path}?db=3") as queue:
+        await queue.enqueue(b"x")
     assert b"db3:" in bytes(str(server.call("INFO", "keyspace")), "ascii")
     assert await works(patient(server.url))
 

@@ -14,7 +14,7 @@ from claimq import Verdict
 from claimq.errors import StoreUnavailable
 from testkit.plugin import started
 from testkit.programs.ports import free_port
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server, patient
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
@@ -29,7 +29,7 @@ async def store(sentinel: Sentinel) -> AsyncIterator[claimq.Server]:
 
 
 def connected(sentinel: Sentinel) -> claimq.Server:
-    return claimq.connect(settings=patient(sentinel.url))
+    return open_server(sentinel.url)
 
 
 def is_replicated(sentinel: Sentinel) -> bool:
@@ -191,8 +191,7 @@ def test_the_sentinels_themselves_may_die_but_one() -> None:
 
 
 async def test_readonly_is_waited_out_on_an_open_connection_and_counted_on_no_item(server: Server) -> None:
-    async with claimq.connect(settings=patient(server.url)) as store:
-        queue = store.queue("q", worker="w")
+    async with open_queue(server.url, worker="w") as queue:
         await queue.enqueue_many([b"1", b"2"])
         claims = await queue.claim(1)
         await queue.renew(claims)

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-import claimq.blocking
 from claimq import NotReplicated, Policy, State
 from testkit.plugin import ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import Sidecar
 
@@ -15,8 +14,7 @@ def test_the_next_item_goes_back_when_no_replica_confirms_the_done_before_it(
     start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
 ) -> None:
     primary = start_server("valkey", {"repl-diskless-sync-delay": "0"}, tcp=True)
-    with claimq.blocking.connect(settings=patient(primary.url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(primary.url) as queue:
         queue.set_policy(Policy(busy_expiry=3600, durability="replicated", durable_done=True))
         for text in "ab":
             with suppress(NotReplicated):  # there is no replica

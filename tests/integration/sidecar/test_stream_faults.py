@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import NewItem, State
 from claimq.policy import Policy
@@ -18,7 +17,7 @@ from testkit.checkers.history import Audit, Event, Kill, check
 from testkit.faults.links import Request
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import OpenStream, Sidecar, UnixConnection
@@ -191,8 +190,7 @@ def run(
 ) -> Iterator[Run]:
     server = start_server(options=DURABLE)
     proxy = start_proxy(server)
-    with claimq.blocking.connect(settings=patient(server.url)) as store:
-        queue = store.queue("q")
+    with open_blocking_queue(server.url) as queue:
         sidecar = start_sidecar(proxy.url)
         queue.set_policy(Policy(requeue_limit=LIMIT, busy_expiry=2.0))
         made = Run(server, proxy, sidecar, queue)

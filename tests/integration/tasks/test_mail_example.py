@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-import claimq.blocking
 from claimq import State
 from claimq.blocking import BlockingQueue
 from claimq.testing import assert_enqueued
 from testkit.programs.processes import Process, whole_lines
 from testkit.repository.tree import ROOT
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_blocking_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import UnixConnection
@@ -52,8 +51,7 @@ def mail(
     request: pytest.FixtureRequest, valkey: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Mail]:
     monkeypatch.delenv("CLAIMQ_SOCKET", raising=False)
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("mail")
+    with open_blocking_queue(valkey.url, "mail") as queue:
         env = {"CLAIMQ_REDIS_URL": valkey.url}
         if request.param == "through the sidecar":
             start_sidecar = request.getfixturevalue("start_sidecar")
@@ -107,7 +105,7 @@ def test_the_web_application_of_the_page_enqueues_a_task_for_each_request(
     command = [sys.executable, "-m", *web_command.split(), "--uds", str(socket), "--no-access-log"]
     env = {"CLAIMQ_REDIS_URL": valkey.url, "MAIL_OUTBOX": str(outbox), "PYTHONPATH": str(EXAMPLE)}
     with (
-        claimq.blocking.connect(settings=patient(valkey.url)) as server,
+        open_blocking_server(valkey.url) as server,
         Process(command, log=tmp_path / "log", env=env, cwd=EXAMPLE) as web,
     ):
         eventually_sync(lambda: accepts_connections(socket))

@@ -11,14 +11,13 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.model import NewItem
 from testkit import tiers
 from testkit.programs.forked import ForkedProcess
 from testkit.programs.processes import Process
 from testkit.servers.binaries import ServerMissing
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_blocking_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.web.browser import launched
@@ -122,8 +121,7 @@ def page_of_web(start_page: StartPage) -> Page:
 def media(valkey: Server) -> str:
     """The queue `media` with items in every state; each text that an outsider chooses tries to run as a script."""
 
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("media", worker=WORKER)
+    with open_blocking_queue(valkey.url, "media", worker=WORKER) as queue:
         for number in range(3):
             queue.enqueue({"n": number, SCRIPT: [SCRIPT, {"deep": SCRIPT}]}, id=f"fail{number}")
         for claim in queue.claim(3, wait=0):
@@ -157,7 +155,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def queue(valkey: Server, media: str) -> Any:
     """`media` of the other tests, and an empty queue `other`."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
+    with open_blocking_server(valkey.url) as server:
         server.queue("other").pause()
         yield server.queue(media)
 

@@ -9,11 +9,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-import claimq.blocking
 from claimq import NewItem
 from claimq.blocking import BlockingQueue
 from claimq.waiting.texts import instant_text
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.web.page_user import FORM, PageUser
@@ -233,8 +232,8 @@ def test_selected_failed_items_are_requeued_with_a_record(user: PageUser, queue:
 def test_failed_items_are_moved_or_removed(user: PageUser, queue: BlockingQueue, valkey: Server) -> None:
     user.act("/queues/media/failed", action="move", target="other", error="byte 0")
     eventually_sync(lambda: queue.length("failed") == 2)
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        assert [one.id for one in server.queue("other").peek()] == ["fail0"]
+    with open_blocking_queue(valkey.url, "other") as other:
+        assert [one.id for one in other.peek()] == ["fail0"]
     user.act("/queues/media/failed", action="remove")
     eventually_sync(lambda: queue.length("failed") == 0)
 

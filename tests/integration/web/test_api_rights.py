@@ -19,7 +19,7 @@ from claimq_web.users import reviews
 from claimq_web.users.login import Logins, User
 from claimq_web.users.reviews import ReviewedAccess
 from claimq_web.website import Site
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -77,7 +77,7 @@ class Page:
 @pytest.fixture
 async def page(valkey: Server) -> AsyncIterator[Page]:
     """A page over a queue with a claim of w1."""
-    async with claimq.connect(settings=patient(valkey.url)) as server:
+    async with open_server(valkey.url) as server:
         queue = server.queue("shop.orders", worker="w1")
         await queue.enqueue("a", id="a")
         await queue.claim(1, wait=0)

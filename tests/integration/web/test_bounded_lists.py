@@ -14,7 +14,7 @@ from claimq_admin.reads.queue_reads import MOST_BYTES, items_within_bytes
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
 from claimq_web.queues.queue_pages import failed
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 
 MEGABYTE = 1_000_000
@@ -23,8 +23,8 @@ MEGABYTE = 1_000_000
 @pytest.fixture
 async def queue(valkey: Server) -> AsyncIterator[claimq.ReliableQueue]:
     """An empty queue."""
-    async with claimq.connect(settings=patient(valkey.url)) as server:
-        yield server.queue("q")
+    async with open_queue(valkey.url) as queue:
+        yield queue
 
 
 async def fill(queue: claimq.ReliableQueue, count: int, size: int) -> None:

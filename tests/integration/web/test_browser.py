@@ -11,8 +11,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response
 
-import claimq.blocking
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.web.browser import PATIENCE_MS, unfit
@@ -61,8 +60,8 @@ def address(page_of_web: Any, media: str) -> str:
 
 
 def enqueue(server: Server, item_id: str, queue: str = "media") -> None:
-    with claimq.blocking.connect(settings=patient(server.url)) as connected:
-        connected.queue(queue).enqueue("x", id=item_id)
+    with open_blocking_queue(server.url, queue) as opened:
+        opened.enqueue("x", id=item_id)
 
 
 def test_no_text_of_an_outsider_runs_as_a_script(tab: Page, address: str) -> None:
@@ -191,8 +190,7 @@ def test_each_page_is_accessible_and_fits_the_width(
 def test_the_list_of_queues_shows_ages_and_notes_on_a_phone(
     browser: Browser, address: str, valkey: Server
 ) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("tenant.thumbnails-of-uploaded-pictures")
+    with open_blocking_queue(valkey.url, "tenant.thumbnails-of-uploaded-pictures") as queue:
         queue.enqueue("x")
         queue.pause()
         queue.add_to_index()
@@ -216,8 +214,7 @@ def test_the_list_of_queues_shows_ages_and_notes_on_a_phone(
 def test_messages_are_whole_on_a_phone_and_no_word_is_broken(
     browser: Browser, address: str, valkey: Server
 ) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("media", worker="w")
+    with open_blocking_queue(valkey.url, "media", worker="w") as queue:
         queue.enqueue("x", id="order-1234567890", priority="high")
         queue.fail(queue.claim(1), "the customer has no address: complete the form", permanent=True)
     context = opened(browser, width=390)
@@ -281,8 +278,8 @@ def test_a_user_logs_in_changes_an_item_and_logs_out(acting: Page, valkey: Serve
     acting.get_by_role("button", name="Remove permanently").click()
     acting.get_by_text("waits removed").wait_for()
     acting.get_by_role("link", name="Audit").click()
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        assert [one.action for one in server.queue("media").audit_log()] == ["remove", "cancel"]
+    with open_blocking_queue(valkey.url, "media") as queue:
+        assert [one.action for one in queue.audit_log()] == ["remove", "cancel"]
     acting.get_by_role("cell", name="remove", exact=True).wait_for()
     acting.get_by_role("button", name="Log out").click()
     acting.get_by_label("Token").wait_for()
@@ -386,8 +383,8 @@ def test_failed_items_are_counted_changed_and_followed(acting: Page) -> None:
 
 
 def test_the_pages_of_changes_are_accessible_and_run_no_script(acting: Page, valkey: Server) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        server.queue("media").pause(client="c" * 128, reason="r" * 300)
+    with open_blocking_queue(valkey.url, "media") as queue:
+        queue.pause(client="c" * 128, reason="r" * 300)
     address = acting.url.removesuffix("/queues/media")
     query = urlencode({"error": "<script>window.hit=1</script>", "client": ITEM_ID})
     for scheme, width in (("light", 1280), ("dark", 360)):

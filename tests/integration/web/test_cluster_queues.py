@@ -23,7 +23,7 @@ from claimq_web.queues.sampler import Sampler
 from claimq_web.website import Site
 from testkit.kubernetes.operator_in_memory import MemoryApi, queue_body
 from testkit.servers.contents import reads_of
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server, patient
 from testkit.servers.server import Server
 
 ACCEPTED = {"conditions": [{"type": "RedisReachable", "status": "True", "observedGeneration": 1}]}
@@ -55,8 +55,7 @@ async def page_of(
 
 @asynccontextmanager
 async def owned(valkey: Server, name: str, owner: Owner | None) -> AsyncGenerator[claimq.ReliableQueue]:
-    async with claimq.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue(name)
+    async with open_queue(valkey.url, name) as queue:
         await queue.enqueue("an item")
         if owner is not None:
             await internals(queue).own(owner)
@@ -235,7 +234,7 @@ async def test_a_command_uses_a_queue_of_its_namespace_or_of_its_object(valkey: 
 
 async def test_the_queues_of_one_server_are_sampled_together(valkey: Server, tmp_path: Path) -> None:
     api, names = MemoryApi(), [f"media.q{number:03}" for number in range(300)]
-    async with claimq.connect(settings=patient(valkey.url)) as server:
+    async with open_server(valkey.url) as server:
         for number, name in enumerate(names):
             body = queue_body(valkey, redis={"url": valkey.tcp_url})
             body["metadata"] |= {"name": name.removeprefix("media."), "uid": f"uid-{number}"}

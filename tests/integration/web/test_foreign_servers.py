@@ -14,7 +14,7 @@ from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.users.login import Logins, by_tokens
 from claimq_web.website import Site
 from testkit.faults.foreign_port import foreign_port
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -63,7 +63,7 @@ async def site_beside(kind: str, valkey: Server) -> AsyncGenerator[Site]:
     """A page with the queue of the test's server, which has an item, and those of a foreign server."""
     async with (
         foreign_server(kind) as url,
-        claimq.connect(settings=patient(valkey.url)) as good,
+        open_server(valkey.url) as good,
         claimq.connect(settings=claimq.RedisSettings(url, retry_for=0.1)) as foreign,
     ):
         await good.queue("z.good").enqueue("x")

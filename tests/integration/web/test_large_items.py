@@ -17,7 +17,7 @@ from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
 from claimq_control.large_reads import Turn
 from claimq_web.queues.limited_reads import SMALL_READ, SMALL_REPLY, large_reads
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue, open_server, patient
 from testkit.servers.server import Server
 
 PAYLOADS = [str(number) * 1_000_000 for number in range(3)]
@@ -26,9 +26,9 @@ PAYLOADS = [str(number) * 1_000_000 for number in range(3)]
 @asynccontextmanager
 async def large_items(valkey: Server, turn: Turn | None) -> AsyncGenerator[QueueAdmin]:
     """A queue with items of a megabyte and a connection with the bounds of the page. Items can be moved to `other`."""
-    async with claimq.connect(settings=patient(valkey.url)) as server:
+    async with open_queue(valkey.url, "media") as media:
         for number, payload in enumerate(PAYLOADS):
-            await server.queue("media").enqueue(payload, id=f"i{number}")
+            await media.enqueue(payload, id=f"i{number}")
     bounds = patient(valkey.url, largest_reply=SMALL_REPLY, read_bounds=SMALL_READ)
     async with claimq.connect(settings=bounds) as server:
         queue, other = server.queue("media"), server.queue("other")
@@ -41,7 +41,7 @@ async def test_large_items_are_changed_in_a_turn(valkey: Server) -> None:
         selected = SelectedItems(admin, ItemFilter(), state=State.MAIN)
         await selected.run(ItemChange("move"), asyncio.Event())
         assert (selected.changed, selected.problems) == (2, [])
-    async with claimq.connect(settings=patient(valkey.url)) as server:
+    async with open_server(valkey.url) as server:
         moved = await server.queue("other").peek(9)
         assert [(item.id, item.payload.decode()) for item in moved] == [
             ("i1", PAYLOADS[1]),

@@ -11,11 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import claimq
-import claimq.blocking
 from claimq.model import NewItem
 from testkit.programs.forked import ForkedProcess
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
@@ -26,8 +24,7 @@ def do(server: Server, name: str, *calls: tuple[str, Any]) -> None:
     """Calls methods of a queue, and adds it to the index."""
 
     async def work() -> None:
-        async with claimq.connect(settings=patient(server.url)) as connected:
-            queue = connected.queue(name, worker="w")
+        async with open_queue(server.url, name, worker="w") as queue:
             for method, arguments in calls:
                 await getattr(queue, method)(*arguments)
             await queue.add_to_index()
@@ -59,7 +56,7 @@ def test_the_overview_has_all_queues_with_their_lengths(page_of_web: Any, media:
 
 def test_the_overview_is_filtered_sorted_and_divided_into_pages(start_page: Any, valkey: Server) -> None:
     async def fill() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
+        async with open_server(valkey.url) as server:
             for number in range(120):
                 queue = server.queue(f"q{number:03}")
                 await queue.enqueue_many(["x"] * (1 + number % 7))
@@ -131,8 +128,7 @@ def test_failed_items_are_grouped_and_the_latest_is_first(page_of_web: Any, medi
 
 
 def test_the_page_of_one_failed_item_speaks_of_one(page_of_web: Any, valkey: Server) -> None:
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("once", worker="w")
+    with open_blocking_queue(valkey.url, "once", worker="w") as queue:
         queue.enqueue("x", id="alone")
         queue.fail(queue.claim(1), "no address", permanent=True)
     assert "Of the failed item." in page_of_web.get("/queues/once/failed").text
@@ -140,8 +136,7 @@ def test_the_page_of_one_failed_item_speaks_of_one(page_of_web: Any, valkey: Ser
 
 def test_of_many_failed_items_only_the_latest_are_read(page_of_web: Any, valkey: Server) -> None:
     async def fill() -> None:
-        async with claimq.connect(settings=patient(valkey.url)) as server:
-            queue = server.queue("broken", worker="w")
+        async with open_queue(valkey.url, "broken", worker="w") as queue:
             for begin in range(0, 1500, 500):
                 await queue.enqueue_many([NewItem("x", id=f"i{begin + n}") for n in range(500)])
                 for claim in await queue.claim(500, wait=0):

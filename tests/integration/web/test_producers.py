@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import claimq.blocking
 from claimq.blocking import BlockingQueue
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 from testkit.web.producer_endpoint import ProducerEndpoint
@@ -21,8 +20,7 @@ NEW = b'{"items": [{"id": "cat", "payload": "cat.png"}]}'
 @pytest.fixture
 def thumbs(valkey: Server) -> Iterator[BlockingQueue]:
     """The queue `media.thumbs`, which exists."""
-    with claimq.blocking.connect(settings=patient(valkey.url)) as server:
-        queue = server.queue("media.thumbs", worker="watcher")
+    with open_blocking_queue(valkey.url, "media.thumbs", worker="watcher") as queue:
         queue.enqueue("first", id="first")
         yield queue
 

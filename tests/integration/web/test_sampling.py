@@ -9,7 +9,7 @@ from claimq_web.queues.queues import ServerQueues
 from claimq_web.queues.sampler import Sampler
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.contents import reads_of
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
 
@@ -30,9 +30,9 @@ def lengths(sampler: Sampler) -> dict[str, float]:
 
 
 async def test_a_pass_over_many_queues_takes_few_round_trips(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         await fill(store, 300)
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         sampler = Sampler(ServerQueues(store, (), dict), Samples())
         await sampler.sample_all()
         before = reads_of(valkey)
@@ -42,7 +42,7 @@ async def test_a_pass_over_many_queues_takes_few_round_trips(valkey: Server) -> 
 
 
 async def test_a_queue_with_a_wrong_key_hides_no_other(valkey: Server) -> None:
-    async with claimq.connect(settings=patient(valkey.url)) as store:
+    async with open_server(valkey.url) as store:
         sampler = await fill(store, 3)
         valkey.call("DEL", "cq:{q001}:main")
         valkey.call("SET", "cq:{q001}:main", "theirs")
@@ -52,7 +52,7 @@ async def test_a_queue_with_a_wrong_key_hides_no_other(valkey: Server) -> None:
 
 
 async def test_the_queues_of_a_cluster_are_sampled(redis_cluster: RedisCluster) -> None:
-    async with claimq.connect(settings=patient(redis_cluster.url)) as store:
+    async with open_server(redis_cluster.url) as store:
         sampler = await fill(store, 3)
         await sampler.sample_all()
         assert lengths(sampler) == {"configured": 0, "q000": 1, "q001": 1, "q002": 1}

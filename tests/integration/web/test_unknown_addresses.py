@@ -24,7 +24,7 @@ from claimq_web.website import Site
 from testkit.faults.other_ports import urls_of_other_ports
 from testkit.kubernetes.operator_in_memory import MemoryApi, queue_body
 from testkit.plugin import ServerFactory
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -127,8 +127,7 @@ async def test_ports_of_all_kinds_get_the_same_words(
 @asynccontextmanager
 async def owned(server: Server) -> AsyncGenerator[claimq.ReliableQueue]:
     """The queue of media/thumbs, with three failed items."""
-    async with claimq.connect(settings=patient(server.url)) as connection:
-        queue = connection.queue("media.thumbs", worker="w1")
+    async with open_queue(server.url, "media.thumbs", worker="w1") as queue:
         await internals(queue).own(Owner("test", "media", "thumbs", "uid-1"))
         await queue.enqueue_many(["a", "b", "c"])
         for claim in await queue.claim(3, wait=0):

@@ -3,9 +3,8 @@
 import shutil
 from typing import Protocol
 
-import claimq.blocking
 from testkit.servers.cluster import RedisCluster
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_blocking_server
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
@@ -85,7 +84,7 @@ class Recreated(Flushed):
 
     def lose(self) -> None:
         """By the library."""
-        with claimq.blocking.connect(settings=patient(self.url)) as store:
+        with open_blocking_server(self.url) as store:
             store.queue("q").flush()
             store.queue("q").delete()
 

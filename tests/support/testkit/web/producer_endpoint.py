@@ -5,7 +5,6 @@ import threading
 from types import TracebackType
 from typing import Self
 
-import claimq
 from claimq_web.listening import opened, url_of
 from claimq_web.producers import producer_app
 from claimq_web.queues.queues import ServerQueues
@@ -13,7 +12,7 @@ from claimq_web.server import served
 from claimq_web.users.access import Right
 from claimq_web.users.login import Logins, Session, User
 from claimq_web.website import Site
-from testkit.servers.patient import patient
+from testkit.servers.patient import open_server
 
 
 class AddsOnly:
@@ -46,7 +45,7 @@ class ProducerEndpoint:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        async with claimq.connect(settings=patient(self._server_url)) as server:
+        async with open_server(self._server_url) as server:
             site = Site(
                 ServerQueues(server, [], dict), Logins(_known, hint=""), may_act=True, access=AddsOnly()
             )

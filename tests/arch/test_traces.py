@@ -27,12 +27,9 @@ def _lines_with(pattern: re.Pattern[str], path: Path) -> list[str]:
     return [f"{number}: {line.strip()[:100]}" for number, line in lines if pattern.search(line)]
 
 
-def test_no_file_names_the_host_of_a_package_index() -> None:
-    assert {shown(path): found for path in TEXTS if (found := _lines_with(REGISTRY, path))} == {}
-
-
-def test_no_file_names_a_place_on_somebodys_machine() -> None:
-    assert {shown(path): found for path in TEXTS if (found := _lines_with(MACHINE, path))} == {}
+@pytest.mark.parametrize("pattern", [REGISTRY, MACHINE], ids=["host of an index", "place on a machine"])
+def test_no_file_names_the_host_of_a_package_index_or_a_place_on_a_machine(pattern: re.Pattern[str]) -> None:
+    assert {shown(path): found for path in TEXTS if (found := _lines_with(pattern, path))} == {}
 
 
 def test_no_lock_file_carries_addresses_of_downloads() -> None:

@@ -13,4 +13,4 @@ def chart() -> Chart:
     try:
         return Chart()
     except HarnessError as error:
-        pytest.skip(f"{tiers.MISSING}{error}")
+        tiers.skip_missing(error)

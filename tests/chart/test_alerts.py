@@ -18,7 +18,7 @@ def promtool_is_there() -> None:
     try:
         programs()
     except debian.PackageMissing as error:
-        pytest.skip(f"{tiers.MISSING}promtool: {error}")
+        tiers.skip_missing(f"promtool: {error}")
 
 
 def test_promtool_accepts_the_rules() -> None:

@@ -82,7 +82,7 @@ def api_server() -> Iterator[ApiServer]:
     try:
         server = ApiServer()
     except clusterkit.HarnessError as error:
-        pytest.skip(f"{tiers.MISSING}{error}")
+        tiers.skip_missing(error)
     with closing(server):
         server.start()
         server.define_queues()

@@ -10,18 +10,13 @@ import claimq
 from claimq import Policy, ReliableQueue, StoreMisused
 from testkit.queues import roles
 from testkit.queues.looking import texts
+from testkit.servers.contents import blocked_clients
 from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
 PROMPT = 60.0  # a bound that only a wait without end breaks; the benchmarks measure
 """Seconds: far more than a wake takes on a busy machine, far less than the poll of a second."""
-
-
-def blocked(server: Server) -> int:
-    reply = server.call("INFO", "clients")
-    assert isinstance(reply, bytes)
-    return int(reply.split(b"blocked_clients:")[1].split()[0])
 
 
 async def test_many_idle_workers_ask_66_times_a_second_together(server: Server, queue: ReliableQueue) -> None:
@@ -43,13 +38,13 @@ async def begin(
     server: Server, queue: ReliableQueue, *, wait: float | None = None, count: int = 1
 ) -> asyncio.Task[list[str]]:
     """A claim that is under way and waits."""
-    before = blocked(server)
+    before = blocked_clients(server)
 
     async def claim() -> list[str]:
         return texts(await queue.claim(count, wait=wait))
 
     task = asyncio.ensure_future(claim())
-    await eventually(lambda: blocked(server) > before, why="the claim waits")
+    await eventually(lambda: blocked_clients(server) > before, why="the claim waits")
     return task
 
 
@@ -135,7 +130,7 @@ async def test_a_resume_wakes_a_waiting_claim(server: Server, queue: ReliableQue
     await queue.pause()
     await queue.enqueue("a")
     task = asyncio.ensure_future(queue.claim(wait=None))
-    await eventually(lambda: blocked(server) == 1)
+    await eventually(lambda: blocked_clients(server) == 1)
     await queue.resume()
     async with asyncio.timeout(PROMPT):
         assert texts(await task) == ["a"]

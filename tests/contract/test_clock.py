@@ -33,35 +33,21 @@ async def test_after_a_gap_a_living_holder_has_time_to_renew(queue: ReliableQueu
     assert verdicts(await queue.done(token)) == ["done"]
 
 
-async def test_after_a_gap_a_dead_holders_item_returns_when_the_grace_is_over(queue: ReliableQueue) -> None:
+@pytest.mark.parametrize(
+    ("lease", "gap", "before", "after"),
+    [(6, 60, 0.5, 2), (30, 60, 7, 4), (90, 600, 7, 4)],
+    ids=["a third of a short lease", "ten seconds of the default", "ten seconds at most"],
+)
+async def test_after_a_gap_a_dead_holders_item_returns_when_the_grace_is_over(
+    queue: ReliableQueue, lease: float, gap: float, before: float, after: float
+) -> None:
+    await queue.set_policy(Policy(busy_expiry=lease))
     await held(queue)
-    await move_clock(queue, 60, gap=True)
+    await move_clock(queue, gap, gap=True)
     assert (await queue.reap()).expired == ()
-    await move_clock(queue, 7)
+    await move_clock(queue, before)
     assert (await queue.reap()).expired == ()
-    await move_clock(queue, 4)
-    assert len((await queue.reap()).expired) == 1
-
-
-async def test_the_grace_is_a_third_of_a_short_lease(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(busy_expiry=6))
-    await held(queue)
-    await move_clock(queue, 60, gap=True)
-    assert (await queue.reap()).expired == ()
-    await move_clock(queue, 0.5)
-    assert (await queue.reap()).expired == ()
-    await move_clock(queue, 2)
-    assert len((await queue.reap()).expired) == 1
-
-
-async def test_the_grace_is_ten_seconds_at_most(queue: ReliableQueue) -> None:
-    await queue.set_policy(Policy(busy_expiry=90))
-    await held(queue)
-    await move_clock(queue, 600, gap=True)
-    assert (await queue.reap()).expired == ()
-    await move_clock(queue, 7)
-    assert (await queue.reap()).expired == ()
-    await move_clock(queue, 4)
+    await move_clock(queue, after)
     assert len((await queue.reap()).expired) == 1
 
 

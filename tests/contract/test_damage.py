@@ -6,7 +6,7 @@ from claimq import NewItem, Priority, ReliableQueue, State
 from claimq.internals.operations import Damage, internals
 from testkit.queues.clock import move_clock
 from testkit.queues.damaged_keys import correct
-from testkit.queues.looking import Lengths, lengths, texts, verdicts
+from testkit.queues.looking import Lengths, enqueued_and_claimed, lengths, texts, verdicts
 from testkit.queues.script_calls import run
 from testkit.servers.server import Server
 
@@ -19,8 +19,7 @@ async def reported(queue: ReliableQueue) -> list[tuple[str, str]]:
 
 
 async def held(queue: ReliableQueue, payloads: str) -> list[str]:
-    await queue.enqueue_many(list(payloads))
-    return [claim.token for claim in await queue.claim(len(payloads), wait=0)]
+    return [claim.token for claim in await enqueued_and_claimed(queue, payloads)]
 
 
 async def test_a_queue_in_order_has_no_damage(queue: ReliableQueue, other_worker: ReliableQueue) -> None:

@@ -5,20 +5,15 @@ import pytest
 import claimq
 from claimq import Claim, ReliableQueue, State
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.looking import Lengths, enqueued_and_claimed, lengths, texts, verdicts, waiting
 from testkit.queues.script_calls import call as call_script
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
 
-async def held(queue: ReliableQueue, payloads: str = "abc") -> list[Claim]:
-    await queue.enqueue_many(list(payloads))
-    return await queue.claim(len(payloads), wait=0)
-
-
 async def test_a_done_item_is_gone(queue: ReliableQueue) -> None:
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     (outcome,) = await queue.done(claim)
     assert (outcome.token, outcome.verdict, outcome.id) == (claim.token, "done", claim.item.id)
     assert await lengths(queue) == Lengths()
@@ -27,14 +22,14 @@ async def test_a_done_item_is_gone(queue: ReliableQueue) -> None:
 
 
 async def test_a_second_done_is_lost_and_changes_nothing(queue: ReliableQueue) -> None:
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await queue.done(claim)
     assert verdicts(await queue.done(claim)) == ["lost"]
     assert (await queue.stats())["done"] == 1
 
 
 async def test_claims_may_be_named_by_their_tokens(queue: ReliableQueue) -> None:
-    one, two, three = await held(queue)
+    one, two, three = await enqueued_and_claimed(queue, "abc")
     assert verdicts(await queue.done(one.token)) == ["done"]
     outcomes = await queue.done([two.token, three])
     assert verdicts(outcomes) == ["done", "done"]
@@ -44,7 +39,7 @@ async def test_claims_may_be_named_by_their_tokens(queue: ReliableQueue) -> None
 async def test_each_claim_of_a_batch_has_its_own_outcome(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    one, two, three = await held(queue)
+    one, two, three = await enqueued_and_claimed(queue, "abc")
     await queue.enqueue("d")
     (four,) = await other_worker.claim(wait=0)
     await queue.unclaim(two)
@@ -71,14 +66,14 @@ async def test_anybody_with_the_token_may_end_a_claim(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
     """A verdict names the claim, not its sender: a sidecar may end what another process claimed."""
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     assert verdicts(await other_worker.done(claim.token)) == ["done"]
 
 
 async def test_the_token_of_an_earlier_claim_ends_nothing(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    (late,) = await held(queue, "a")
+    (late,) = await enqueued_and_claimed(queue, "a")
     await move_clock(queue, 31)
     await queue.reap()
     (now,) = await other_worker.claim(wait=0)
@@ -97,7 +92,7 @@ async def test_the_token_of_an_earlier_claim_ends_nothing(
 
 async def test_an_expired_claim_that_is_not_reaped_yet_may_still_be_done(queue: ReliableQueue) -> None:
     """The lease says when it may be taken away; until then, the holder's verdict counts."""
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await move_clock(queue, 31)
     assert verdicts(await queue.done(claim)) == ["done"]
     assert (await queue.reap()).expired == ()
@@ -126,8 +121,8 @@ async def test_nothing_to_end_is_no_error(queue: ReliableQueue) -> None:
 
 async def test_a_token_of_another_queue_ends_nothing(store: claimq.Server, queue: ReliableQueue) -> None:
     other = store.queue("other", worker="w1")
-    (mine,) = await held(queue, "a")
-    (theirs,) = await held(other, "b")
+    (mine,) = await enqueued_and_claimed(queue, "a")
+    (theirs,) = await enqueued_and_claimed(other, "b")
     assert verdicts(await queue.done([theirs, mine])) == ["lost", "done"]
     assert texts([(await other.items(State.BUSY))[0].item]) == ["b"]
 
@@ -135,7 +130,7 @@ async def test_a_token_of_another_queue_ends_nothing(store: claimq.Server, queue
 @pytest.mark.parametrize("worker", ["w-1", "host.example_7", "a:b", "x" * 200])
 async def test_workers_of_every_name_end_their_claims(store: claimq.Server, worker: str) -> None:
     queue = store.queue("q", worker=worker)
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     assert claim.worker == worker
     assert verdicts(await queue.done(claim)) == ["done"]
 
@@ -146,7 +141,7 @@ async def test_a_client_of_any_language_may_name_a_claim_twice_and_it_ends_once(
     queue: ReliableQueue, script: str
 ) -> None:
     """The library leaves out the second; another client may not."""
-    one, two, _ = await held(queue)
+    one, two, _ = await enqueued_and_claimed(queue, "abc")
     tokens = [one.token, two.token, one.token, "w1/77.AAAAAAAA", two.token]
     words: list[str | int] = ["fail", "no", "", ""] if script == "give_back" else []
     connection = queue._connection
@@ -167,7 +162,7 @@ async def test_an_item_that_leaves_busy_without_a_lease_is_done(
     server: Server, queue: ReliableQueue, script: str
 ) -> None:
     """Their leases were lost, but the items were still in busy, so the claims were still held."""
-    one, two, three = await held(queue)
+    one, two, three = await enqueued_and_claimed(queue, "abc")
     server.call("ZREM", "cq:{q}:leases", one.token, two.token)
     tokens = ["w1/1.AAAAAAAA", one.token, two.token, one.token, three.token]
     if script == "done":
@@ -186,7 +181,7 @@ async def test_an_item_that_leaves_busy_without_a_lease_is_done(
 async def test_after_a_loss_of_leases_busy_is_counted_right_from_the_next_claim(
     server: Server, queue: ReliableQueue
 ) -> None:
-    (one,) = await held(queue, "a")
+    (one,) = await enqueued_and_claimed(queue, "a")
     await queue.enqueue("b")
     server.call("DEL", "cq:{q}:leases")
     known = server.call("HGET", "cq:{q}:stats", "incarnation")

@@ -5,18 +5,13 @@ from typing import Any
 import pytest
 
 import claimq
-from claimq import Claim, Done, NewItem, ReliableQueue
+from claimq import Done, NewItem, ReliableQueue
 from claimq.redis_store.connection import Connection
-from testkit.queues.looking import Lengths, lengths, verdicts, waiting
-
-
-async def held(queue: ReliableQueue, payloads: str = "abc") -> list[Claim]:
-    await queue.enqueue_many(list(payloads))
-    return await queue.claim(len(payloads), wait=0)
+from testkit.queues.looking import Lengths, enqueued_and_claimed, lengths, verdicts, waiting
 
 
 async def test_followers_take_the_place_of_the_done_item(queue: ReliableQueue) -> None:
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     assert verdicts(
         await queue.done(claim, enqueue=["a1", NewItem("a2", client="ann"), NewItem("a3", delay=9)])
     ) == ["done"]
@@ -28,14 +23,14 @@ async def test_followers_take_the_place_of_the_done_item(queue: ReliableQueue) -
 
 
 async def test_each_of_several_claims_has_followers_of_its_own(queue: ReliableQueue) -> None:
-    one, two, three = await held(queue)
+    one, two, three = await enqueued_and_claimed(queue, "abc")
     await queue.done([Done(one, ["1"]), Done(two, []), three, Done("w1/1.AAAAAAAA", ["not this"])])
     assert await waiting(queue) == ["1"]
     assert await lengths(queue) == Lengths(main=1)
 
 
 async def test_what_would_follow_from_a_lost_claim_is_not_enqueued(queue: ReliableQueue) -> None:
-    one, two, three = await held(queue)
+    one, two, three = await enqueued_and_claimed(queue, "abc")
     await queue.unclaim(two)
     pairs = [
         Done(one, ["1"]),
@@ -50,7 +45,7 @@ async def test_what_would_follow_from_a_lost_claim_is_not_enqueued(queue: Reliab
 
 async def test_followers_go_to_other_queues_too(store: claimq.Server, queue: ReliableQueue) -> None:
     thumbs, mails = store.queue("thumbs"), store.queue("mails")
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await queue.done(
         claim, enqueue={"thumbs": ["t1", "t2"], "mails": [NewItem("m", id="m1")], "q": ["again"]}
     )
@@ -61,7 +56,7 @@ async def test_followers_go_to_other_queues_too(store: claimq.Server, queue: Rel
 
 
 async def test_a_follower_whose_id_is_known_is_not_queued_twice(queue: ReliableQueue) -> None:
-    one, two, _ = await held(queue)
+    one, two, _ = await enqueued_and_claimed(queue, "abc")
     await queue.done(one, enqueue=[NewItem("next", id="n")])
     await queue.done(
         two, enqueue=[NewItem("next", id="n"), NewItem("other", id="o"), NewItem("other", id="o")]
@@ -70,13 +65,13 @@ async def test_a_follower_whose_id_is_known_is_not_queued_twice(queue: ReliableQ
 
 
 async def test_a_queue_that_gets_nothing_is_left_alone(store: claimq.Server, queue: ReliableQueue) -> None:
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await queue.done(claim, enqueue={"other": [], "q": ["next"]})
     assert (await store.queue("other").snapshot()).seq == 0
 
 
 async def test_followers_of_many_claims_in_one_argument_are_refused(queue: ReliableQueue) -> None:
-    claims = await held(queue)
+    claims = await enqueued_and_claimed(queue, "abc")
     with pytest.raises(ValueError, match="give Done"):
         await queue.done(claims, enqueue=["whose?"])
     with pytest.raises(ValueError, match="give Done"):
@@ -85,7 +80,7 @@ async def test_followers_of_many_claims_in_one_argument_are_refused(queue: Relia
 
 
 async def test_too_many_pairs_are_refused_before_anything_happens(queue: ReliableQueue) -> None:
-    (claim,) = await held(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     with pytest.raises(ValueError, match="at most 1000"):
         await queue.done([Done(claim, ["x"])] * 1001)
     assert await lengths(queue) == Lengths(busy=1)

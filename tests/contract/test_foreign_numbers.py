@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from claimq import Claim, Limit, NewItem, ReliableQueue, State, StoreMisused, Verdict
+from claimq import Limit, NewItem, ReliableQueue, State, StoreMisused, Verdict
 from testkit.plugin import ServerFactory
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths, texts, verdicts
+from testkit.queues.looking import Lengths, enqueued_and_claimed, lengths, texts, verdicts
 from testkit.queues.script_calls import call
 from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
@@ -24,11 +24,11 @@ LAST = 253_402_300_799  # the end of the year 9999
 async def test_claims_have_tokens_of_their_own_whatever_the_counters_are(
     server: Server, queue: ReliableQueue, field: str, number: str
 ) -> None:
-    await queue.done(await _claims(queue, "x"))
+    await queue.done(await enqueued_and_claimed(queue, "x"))
     server.call("HSET", STATS, field, number)
-    held = await _claims(queue, "abc")
+    held = await enqueued_and_claimed(queue, "abc")
     assert texts(held) == ["a", "b", "c"]
-    held += await _claims(queue, "de")
+    held += await enqueued_and_claimed(queue, "de")
     assert len({claim.token for claim in held}) == 5
     assert verdicts(await queue.unclaim(held)) == ["unclaimed"] * 5
     again = await queue.claim(9, wait=0)
@@ -45,7 +45,7 @@ async def test_claims_have_tokens_of_their_own_whatever_the_counters_are(
 async def test_a_lease_ends_and_counts_whatever_the_clock_says_about_the_server(
     server: Server, queue: ReliableQueue, field: str, number: str
 ) -> None:
-    (claim,) = await _claims(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     server.call("HSET", STATS, field, number)
     await move_clock(queue, 31)
     assert [(one.token, one.verdict) for one in (await queue.reap()).expired] == [
@@ -56,7 +56,7 @@ async def test_a_lease_ends_and_counts_whatever_the_clock_says_about_the_server(
 async def test_an_interrupted_claim_with_a_large_number_leaves_its_item_readable(
     server: Server, queue: ReliableQueue
 ) -> None:
-    (claim,) = await _claims(queue, "a")
+    (claim,) = await enqueued_and_claimed(queue, "a")
     envelope = server.call("HGET", "cq:{q}:busy:w1", claim.token)
     assert isinstance(envelope, bytes)
     token = "w1/99999999999999999.AAAAAAAA"
@@ -64,11 +64,6 @@ async def test_an_interrupted_claim_with_a_large_number_leaves_its_item_readable
     server.call("ZADD", "cq:{q}:leases", 1, token)
     await call(queue, "release_worker", "w1", "interrupt", "", claim.token, token)
     assert [item.id for item in await queue.peek(9)] == [claim.item.id, "other"]
-
-
-async def _claims(queue: ReliableQueue, payloads: str) -> list[Claim]:
-    await queue.enqueue_many(list(payloads))
-    return await queue.claim(len(payloads), wait=0)
 
 
 @pytest.mark.usefixtures("retries_at_once")
@@ -96,7 +91,7 @@ async def test_a_total_that_is_no_count_begins_again(
     server: Server, queue: ReliableQueue, total: str
 ) -> None:
     server.call("HSET", STATS, "enqueued", total, "claimed", total, "done", total)
-    await queue.done(await _claims(queue, "ab"))
+    await queue.done(await enqueued_and_claimed(queue, "ab"))
     stats = await queue.stats()
     assert [stats[name] for name in ("enqueued", "claimed", "done")] == [2, 2, 2]
 
@@ -106,7 +101,7 @@ async def test_a_limit_of_failed_items_that_is_no_whole_number_is_rounded_down(
     server: Server, queue: ReliableQueue, most: str
 ) -> None:
     server.call("HSET", "cq:{q}:config", "failed_max_items", most)
-    await queue.fail(await _claims(queue, "ab"), "no", permanent=True)
+    await queue.fail(await enqueued_and_claimed(queue, "ab"), "no", permanent=True)
     await queue.enqueue_many([NewItem(text, deadline=1.0) for text in "cd"])
     await queue.enqueue("e")
     assert texts(await queue.claim(9, wait=0)) == ["e"]
@@ -121,7 +116,7 @@ async def test_a_repair_goes_on_wherever_the_last_one_is_said_to_have_ended(
     server: Server, queue: ReliableQueue, place: str
 ) -> None:
     """Its place in the log of claims is a field of stats."""
-    await _claims(queue, "a")
+    await enqueued_and_claimed(queue, "a")
     server.call("ZADD", "cq:{q}:claims", 1, "1 1 nonce w9")
     server.call("HSET", STATS, "repair_call", place)
     for _ in range(2):
@@ -134,7 +129,7 @@ async def test_a_repair_goes_on_wherever_the_last_one_is_said_to_have_ended(
 async def test_a_lease_that_no_script_has_written_ends(
     server: Server, queue: ReliableQueue, end: str
 ) -> None:
-    (held,) = await _claims(queue, "a")
+    (held,) = await enqueued_and_claimed(queue, "a")
     server.call("ZADD", "cq:{q}:leases", end, held.token)
     await queue.reap()
     await move_clock(queue, 31)
@@ -145,7 +140,7 @@ async def test_a_lease_that_no_script_has_written_ends(
 async def test_a_claim_call_of_more_items_than_a_call_claims_does_not_stop_a_repair(
     server: Server, queue: ReliableQueue
 ) -> None:
-    await _claims(queue, "a")
+    await enqueued_and_claimed(queue, "a")
     server.call("ZADD", "cq:{q}:claims", 1, "1 1000000 nonce w1")
     server.call("ZADD", "cq:{q}:claims", *(word for n in range(600) for word in (2, f"{n} 1 nonce w1")))
     for _ in range(8):
@@ -156,14 +151,14 @@ async def test_a_claim_call_of_more_items_than_a_call_claims_does_not_stop_a_rep
 async def test_a_kept_reply_that_no_script_has_written_does_not_stop_its_lane(
     server: Server, queue: ReliableQueue
 ) -> None:
-    await queue.done(await _claims(queue, "a"))
+    await queue.done(await enqueued_and_claimed(queue, "a"))
     (calls,) = (key for key in _keys(server) if key.startswith("cq:{q}:calls:"))
     lanes = server.call("HKEYS", calls)
     assert isinstance(lanes, list)
     for lane in lanes:
         assert isinstance(lane, bytes)
         server.call("HSET", calls, lane, "?")
-    assert verdicts(await queue.done(await _claims(queue, "b"))) == ["done"]
+    assert verdicts(await queue.done(await enqueued_and_claimed(queue, "b"))) == ["done"]
 
 
 def _keys(server: Server) -> list[str]:
@@ -222,7 +217,7 @@ async def test_a_lease_with_a_long_name_does_not_stop_the_server(start_server: S
 async def test_a_claim_with_an_incarnation_that_is_no_text_takes_nothing(
     server: Server, queue: ReliableQueue
 ) -> None:
-    await queue.done(await _claims(queue, "x"))
+    await queue.done(await enqueued_and_claimed(queue, "x"))
     await queue.enqueue("a")
     server.call("HSET", STATS, "incarnation", b"\xff\xfe")
     with pytest.raises(StoreMisused, match=r"^claim: the server's reply cannot be read"):

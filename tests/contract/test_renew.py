@@ -2,20 +2,15 @@
 
 import pytest
 
-from claimq import Claim, Policy, ReliableQueue, State
+from claimq import Policy, ReliableQueue, State
 from testkit.queues.clock import Near, move_clock
-from testkit.queues.looking import verdicts
+from testkit.queues.looking import enqueued_and_claimed, verdicts
 
 pytestmark = pytest.mark.frozen_clock(True)
 
 
-async def held(queue: ReliableQueue, payloads: str = "a") -> list[Claim]:
-    await queue.enqueue_many(list(payloads))
-    return await queue.claim(len(payloads), wait=0)
-
-
 async def test_a_renewed_lease_ends_one_busy_expiry_from_now(queue: ReliableQueue, near: Near) -> None:
-    (claim,) = await held(queue)
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await move_clock(queue, 20)
     (outcome,) = await queue.renew(claim)
     assert outcome.verdict == "renewed"
@@ -28,7 +23,7 @@ async def test_a_renewed_lease_ends_one_busy_expiry_from_now(queue: ReliableQueu
 async def test_a_renewed_claim_outlives_its_first_lease_and_one_that_was_not_does_not(
     queue: ReliableQueue,
 ) -> None:
-    kept, lost = await held(queue, "ab")
+    kept, lost = await enqueued_and_claimed(queue, "ab")
     await move_clock(queue, 20)
     await queue.renew(kept)
     await move_clock(queue, 20)
@@ -37,7 +32,7 @@ async def test_a_renewed_claim_outlives_its_first_lease_and_one_that_was_not_doe
 
 
 async def test_renewing_follows_the_policy_of_the_moment(queue: ReliableQueue, near: Near) -> None:
-    (claim,) = await held(queue)
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await queue.set_policy(Policy(busy_expiry=100))
     (outcome,) = await queue.renew(claim)
     assert outcome.lease_until is not None
@@ -45,7 +40,7 @@ async def test_renewing_follows_the_policy_of_the_moment(queue: ReliableQueue, n
 
 
 async def test_a_claim_may_be_renewed_for_ever_and_counts_nothing(queue: ReliableQueue) -> None:
-    (claim,) = await held(queue)
+    (claim,) = await enqueued_and_claimed(queue, "a")
     for _ in range(20):
         await move_clock(queue, 25)
         assert verdicts(await queue.renew(claim)) == ["renewed"]
@@ -55,7 +50,7 @@ async def test_a_claim_may_be_renewed_for_ever_and_counts_nothing(queue: Reliabl
 
 
 async def test_an_expired_claim_that_is_not_reaped_yet_may_be_renewed(queue: ReliableQueue) -> None:
-    (claim,) = await held(queue)
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await move_clock(queue, 31)
     assert verdicts(await queue.renew(claim)) == ["renewed"]
     assert (await queue.reap()).expired == ()
@@ -64,8 +59,8 @@ async def test_an_expired_claim_that_is_not_reaped_yet_may_be_renewed(queue: Rel
 async def test_each_claim_of_a_batch_has_its_own_outcome(
     queue: ReliableQueue, other_worker: ReliableQueue
 ) -> None:
-    one, two = await held(queue, "ab")
-    (three,) = await held(other_worker, "c")
+    one, two = await enqueued_and_claimed(queue, "ab")
+    (three,) = await enqueued_and_claimed(other_worker, "c")
     await queue.done(two)
     outcomes = await queue.renew([one, "w1/1.AAAAAAAA", two, three.token, one])
     assert verdicts(outcomes) == ["renewed", "lost", "lost", "renewed", "lost"]
@@ -73,7 +68,7 @@ async def test_each_claim_of_a_batch_has_its_own_outcome(
 
 
 async def test_renewing_shows_that_the_worker_lives(queue: ReliableQueue) -> None:
-    (claim,) = await held(queue)
+    (claim,) = await enqueued_and_claimed(queue, "a")
     await move_clock(queue, 100)
     await queue.renew(claim)
     (worker,) = await queue.workers()

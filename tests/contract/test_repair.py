@@ -6,15 +6,14 @@ import pytest
 
 from claimq import NewItem, ReliableQueue, State
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.looking import Lengths, enqueued_and_claimed, lengths, texts, verdicts, waiting
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
 
 async def held(queue: ReliableQueue, payloads: str) -> list[str]:
-    await queue.enqueue_many(list(payloads))
-    return [claim.token for claim in await queue.claim(len(payloads), wait=0)]
+    return [claim.token for claim in await enqueued_and_claimed(queue, payloads)]
 
 
 async def test_a_lease_without_an_item_is_dropped_when_it_ends(server: Server, queue: ReliableQueue) -> None:

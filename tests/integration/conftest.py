@@ -1,6 +1,6 @@
 """Sidecars as fixtures, for the tests of the sidecar and of its client."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,9 +11,7 @@ from testkit.plugin import ProxyFactory, report_log
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
-from testkit.workers.sidecars import Sidecar
-
-StartSidecar = Callable[..., Sidecar]
+from testkit.workers.sidecars import Sidecar, StartSidecar
 
 
 @pytest.fixture

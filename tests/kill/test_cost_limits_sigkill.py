@@ -2,9 +2,7 @@
 that no limit was exceeded, and that each item ended once.
 """
 
-import os
 import random
-import secrets
 import subprocess
 import sys
 import time
@@ -17,8 +15,8 @@ from testkit.plugin import ServerFactory
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE
+from testkit.workers.killed_programs import SEED
 
-SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ITEMS, WORKERS, KILLS, KEYS = 300, 3, 15, 5
 SERVER_DIES = 7
 """At every so many kills."""

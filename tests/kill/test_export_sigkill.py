@@ -1,9 +1,7 @@
 """`claimq export --remove` dies by SIGKILL at random points and runs again; every item is in one of the files."""
 
 import json
-import os
 import random
-import secrets
 from pathlib import Path
 
 from claimq.model import Reason
@@ -12,8 +10,8 @@ from testkit.programs.forked import ForkedProcess
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE
 from testkit.waiting import PATIENCE
+from testkit.workers.killed_programs import SEED
 
-SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ITEMS, KILLS, PORTION = 3000, 5, 100
 
 

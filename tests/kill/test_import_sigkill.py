@@ -1,8 +1,6 @@
 """`claimq import` dies by SIGKILL at random points and runs again until it is finished; every entry arrives once."""
 
-import os
 import random
-import secrets
 from pathlib import Path
 
 from testkit.plugin import ServerFactory
@@ -10,8 +8,8 @@ from testkit.programs.forked import ForkedProcess
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE
+from testkit.workers.killed_programs import SEED
 
-SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ENTRIES, KILLS = 12_000, 8
 
 

@@ -4,8 +4,6 @@ an item that no loop has begun.
 CLAIMQ_KILL_SEED repeats a run's choices (not its timing).
 """
 
-import os
-import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -23,9 +21,9 @@ from testkit.programs.processes import Process
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
+from testkit.workers.killed_programs import SEED
 from testkit.workers.sidecars import Sidecar
 
-SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 KILLS, MOST_BEGUN = 12, 200
 ITEMS = (KILLS + 1) * MOST_BEGUN
 APP = """

@@ -5,9 +5,7 @@ CLAIMQ_KILL_SEED repeats a run's choices (not its timing).
 """
 
 import itertools
-import os
 import random
-import secrets
 import signal
 import sys
 import time
@@ -26,9 +24,9 @@ from testkit.queues.retries import retrying_at_once
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
+from testkit.workers.killed_programs import SEED
 from testkit.workers.sidecars import Sidecar
 
-SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 KINDS = ("app", "app cut", "sidecar", "server", "cut", "lost request", "lost reply", "drain", "killed drain")
 REPAIRED_BY_RESTARTS = ("lost request", "lost reply", "cut")
 """What these did wrong may end with the sidecar. So they come again in the end, when no process dies after them."""

@@ -6,7 +6,6 @@ CLAIMQ_KILL_SEED repeats a run's choices (not its timing); CLAIMQ_KILL_ITEMS mak
 
 import os
 import random
-import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -30,9 +29,9 @@ from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
 from testkit.workers import killed_programs
+from testkit.workers.killed_programs import SEED
 from testkit.workers.sidecars import Sidecar
 
-SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 ITEMS = int(os.environ.get("CLAIMQ_KILL_ITEMS", "3000"))
 """Of each producer."""
 DISTURBANCES = {"cut": 2, "lost request": 4, "lost reply": 4, "drain": 1, "killed drain": 1, "kill": 1}

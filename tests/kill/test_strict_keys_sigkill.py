@@ -1,8 +1,6 @@
 """Workers of a queue with strict order of keys die by SIGKILL at random points; no item overtakes one of its key."""
 
-import os
 import random
-import secrets
 import subprocess
 import sys
 import time
@@ -13,8 +11,8 @@ from claimq import KeyOrder, NewItem, Policy, RetryDelay
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
+from testkit.workers.killed_programs import SEED
 
-SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 KEYS, ITEMS, WORKERS, KILLS = 5, 40, 3, 15
 PROGRAM = """
 import random, sys

@@ -24,7 +24,7 @@ def prometheus_is_there() -> None:
     try:
         programs()
     except debian.PackageMissing as error:
-        pytest.skip(f"{tiers.MISSING}prometheus: {error}")
+        tiers.skip_missing(f"prometheus: {error}")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def budget(world: World, name: str, selector: Json) -> None:
 
 def a_queue(world: World, **worker: Any) -> None:
     world.queue(worker={"image": "app:1", **worker}, scaling={"mode": "Manual", "replicas": 1})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
 
 
 def is_off(world: World) -> bool:

@@ -133,10 +133,10 @@ async def test_an_operator_that_dies_after_the_creation_leaves_nothing_that_stay
 def test_a_number_that_others_set_is_set_back_and_reported_once(world: World, items: Items) -> None:
     world.operator()
     world.queue(scaling={"minReplicas": 1, "maxReplicas": 1})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     eventually_sync(lambda: world.condition("ScalingActive") == "True Auto")
     world.api.kubectl("scale", "deployment", "thumbs-worker", "-n", world.namespace, "--replicas=4")
     eventually_sync(lambda: world.condition("ScalingActive") == "True Contested")
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     eventually_sync(lambda: '"kubectl" also sets' in world.events().get("ReplicasContested", ""))
     assert world.condition("ScalingActive") == "True Contested"

@@ -20,7 +20,7 @@ def doctor(world: World, *arguments: str) -> tuple[int, dict[str, list[Any]]]:
 def test_a_healthy_queue_has_no_problem(world: World) -> None:
     world.queue("thumbs")
     world.operator()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     code, found = doctor(world, "thumbs")
     states = {name: {one["state"] for one in checks} for name, checks in found.items()}
     assert code == 0, found
@@ -69,7 +69,7 @@ def test_the_reason_of_the_operator_is_shown_with_its_fix(world: World) -> None:
 def test_what_the_user_may_not_do_is_a_warning(world: World) -> None:
     world.queue("thumbs")
     world.operator()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     where = ("-n", world.namespace)
     for name, verbs, resource in (
         ("reader", "get,list", "reliablequeues.claimq.dev"),

@@ -31,7 +31,7 @@ def test_many_large_queues_leave_the_operator_below_half_of_its_limit(
         world.queue(f"large-{number}", worker=worker)
     world.queue("small", scaling={"minReplicas": 1})
     operator = world.operator()
-    eventually_sync(lambda: world.replicas("small") == 1)
+    world.wait_for_replicas(1, "small")
     eventually_sync(lambda: world.condition("Stalled", name=f"large-{COUNT - 1}") == "True SpecInvalid")
     assert largest_memory(operator.process.pid) < limit_of_the_chart("operator") / 2
     found = world.status(f"large-{COUNT - 1}")["conditions"]

@@ -18,7 +18,7 @@ def test_every_log_line_has_the_common_form_and_none_has_a_secret(
     operator = world.operator(CLAIMQ_LOG_LEVEL="debug")
     world.queue("broken", redis={"secretRef": {"name": "redis"}})
     world.queue()
-    eventually_sync(lambda: world.replicas() == 0)  # so that the first item changes it
+    world.wait_for_replicas(0)  # so that the first item changes it
     items().enqueue("canary-payload")
     eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable")
     eventually_sync(lambda: {"ScaledUp", "RedisUnreachable"} <= set(world.events()))

@@ -29,7 +29,7 @@ def has_made(operator: Operator, passes: float) -> bool:
 def test_retain_keeps_the_items_and_needs_no_operator(world: World, items: Items) -> None:
     operator = world.operator()
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     items().enqueue("a")
     operator.process.kill9()
     delete(world)
@@ -40,9 +40,9 @@ def test_retain_keeps_the_items_and_needs_no_operator(world: World, items: Items
 def test_delete_removes_the_queue_with_all_its_keys(world: World, items: Items) -> None:
     world.operator()
     world.queue(deletionPolicy="Delete")
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     items().enqueue_many(["a", "b"])
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     delete(world)
     eventually_sync(lambda: gone(world))
     assert world.replicas() == 0
@@ -54,7 +54,7 @@ def test_delete_removes_the_queue_with_all_its_keys(world: World, items: Items) 
 def test_delete_if_empty_keeps_a_queue_that_has_items(world: World, items: Items) -> None:
     world.operator()
     world.queue(deletionPolicy="DeleteIfEmpty", scaling={"mode": "Manual", "replicas": 0})
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     items().enqueue("a")
     delete(world)
     eventually_sync(lambda: gone(world))
@@ -75,15 +75,15 @@ def test_a_deletion_never_hangs_when_the_server_is_gone_for_good(world: World) -
 def test_what_changed_while_no_operator_ran_is_found_by_the_next(world: World, items: Items) -> None:
     first = world.operator(CLAIMQ_LEASE_DURATION="3s")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     first.process.kill9()
     world.patch("rq", "thumbs", {"spec": {"scaling": {"minReplicas": 2}}})
     world.patch("rq", "thumbs", {"spec": {"scaling": {"minReplicas": 3}}})
     world.queue("second")
     items("second").enqueue("a")
     world.operator(CLAIMQ_LEASE_DURATION="3s")
-    eventually_sync(lambda: world.replicas() == 3)
-    eventually_sync(lambda: world.replicas("second") == 1)
+    world.wait_for_replicas(3)
+    world.wait_for_replicas(1, "second")
 
 
 def test_one_of_two_operators_works_and_the_other_follows_when_it_is_killed(
@@ -93,12 +93,12 @@ def test_one_of_two_operators_works_and_the_other_follows_when_it_is_killed(
     eventually_sync(lambda: first.metric("claimq_leader") == 1)
     second = world.operator(CLAIMQ_OPERATOR_ID="second")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     assert (first.metric("claimq_leader"), second.metric("claimq_leader")) == (1, 0)
     assert second.metric("claimq_passes_total") == 0
     first.process.kill9()
     items().enqueue("a")
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     assert second.metric("claimq_leader") == 1
 
 
@@ -108,9 +108,9 @@ def test_two_operators_that_both_work_agree(world: World, items: Items) -> None:
         for identity in ("first", "second")
     ]
     world.queue(scaling={"itemsPerReplica": 2})
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     items().enqueue_many([str(number) for number in range(6)])
-    eventually_sync(lambda: world.replicas() == 3)
+    world.wait_for_replicas(3)
     world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
 
     def both_leave_it() -> bool:
@@ -142,7 +142,7 @@ def test_sigterm_ends_it_in_good_order_and_gives_the_lease_up(world: World) -> N
 def test_the_loops_show_that_they_run(world: World) -> None:
     operator = world.operator()
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     eventually_sync(lambda: operator.get("/livez") == (200, "ok"))
     eventually_sync(lambda: 'claimq_loop_age_seconds{loop="event-loop"}' in operator.get("/metrics")[1])
     eventually_sync(lambda: operator.metric("claimq_loop_age_seconds", loop="event-loop") < 5)

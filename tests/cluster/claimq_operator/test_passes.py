@@ -19,10 +19,10 @@ Items = Callable[..., BlockingQueue]
 def test_a_first_item_orders_workers_without_waiting_for_the_next_pass(world: World, items: Items) -> None:
     world.operator(CLAIMQ_IDLE_PERIOD="1h")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     began = time.monotonic()
     items().enqueue("a")
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     print(f"workers ordered {time.monotonic() - began:.2f} s after the enqueue")
     eventually_sync(lambda: world.status()["scaling"]["replicas"] == 1)
     # The status has what limited the number only until the next decision is made.
@@ -60,24 +60,24 @@ def test_what_drifts_is_repaired_and_what_others_set_is_left(world: World) -> No
 def test_a_deleted_deployment_is_created_again(world: World) -> None:
     world.operator(CLAIMQ_RESYNC_PERIOD="5s")
     world.queue(scaling={"minReplicas": 2})
-    eventually_sync(lambda: world.replicas() == 2)
+    world.wait_for_replicas(2)
     world.api.kubectl("delete", "deploy", "thumbs-worker", "-n", world.namespace, "--cascade=background")
-    eventually_sync(lambda: world.replicas() == 2)
+    world.wait_for_replicas(2)
 
 
 def test_the_scale_subresource_sets_the_number_in_mode_manual(world: World) -> None:
     world.operator()
     world.queue(scaling={"mode": "Manual", "replicas": 1})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     world.api.kubectl("scale", "rq", "thumbs", "-n", world.namespace, "--replicas=3")
-    eventually_sync(lambda: world.replicas() == 3)
+    world.wait_for_replicas(3)
     eventually_sync(lambda: world.condition("ScalingActive") == "False Manual")
 
 
 def test_in_mode_external_applying_other_fields_leaves_the_replicas_alone(world: World) -> None:
     world.operator()
     world.queue(scaling={"mode": "External"})
-    eventually_sync(lambda: world.replicas() == 0)
+    world.wait_for_replicas(0)
     world.api.kubectl("scale", "deploy", "thumbs-worker", "-n", world.namespace, "--replicas=4")
     world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
     eventually_sync(
@@ -99,18 +99,18 @@ def test_in_mode_external_the_scale_subresource_sets_replicas_across_a_suspensio
     status, read = world.api.request("GET", scale)
     assert (status, read["spec"]["replicas"]) == (200, 1)
     world.api.request("PATCH", scale, {"spec": {"replicas": 3}})
-    eventually_sync(lambda: world.replicas() == 3)
+    world.wait_for_replicas(3)
     world.patch("rq", "thumbs", {"spec": {"suspend": True}})
-    eventually_sync(lambda: world.replicas() == 0)
+    world.wait_for_replicas(0)
     world.patch("rq", "thumbs", {"spec": {"suspend": False}})
-    eventually_sync(lambda: world.replicas() == 3)
+    world.wait_for_replicas(3)
 
 
 def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
     # Left out by the manager that made it, and owned by no other manager, it would fall back to 1.
     world.operator()
     world.queue(scaling={"minReplicas": 3})
-    eventually_sync(lambda: world.replicas() == 3)
+    world.wait_for_replicas(3)
     world.patch("rq", "thumbs", {"spec": {"worker": {"image": "app:2"}}})
     eventually_sync(
         lambda: (
@@ -139,7 +139,7 @@ def test_a_queue_that_rests_costs_no_write(world: World) -> None:
     # Without an election: on a busy machine an operator may lose it, and a new leader applies everything once.
     operator = world.operator(CLAIMQ_IDLE_PERIOD="100ms", CLAIMQ_LEADER_ELECTION="false")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
 
     def writes_in(count: int) -> float:
         """How much is written in so many passes."""
@@ -156,7 +156,7 @@ def test_a_queue_that_rests_opens_no_connections(world: World) -> None:
     # Without an election: who loses it closes its connections.
     operator = world.operator(CLAIMQ_IDLE_PERIOD="100ms", CLAIMQ_LEADER_ELECTION="false")
     world.queue()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
 
     def after(count: int) -> int:
         passes = operator.metric("claimq_passes_total")
@@ -180,12 +180,12 @@ def test_one_queue_whose_server_is_gone_delays_no_other(
     world.operator(CLAIMQ_IDLE_PERIOD="1h")
     world.queue("broken", redis={"url": gone.tcp_url}, scaling={"minReplicas": 2})
     world.queue("whole")
-    eventually_sync(lambda: world.replicas("broken") == 2)
+    world.wait_for_replicas(2, "broken")
     gone.sigstop()
     eventually_sync(lambda: world.condition("RedisReachable", "broken") == "False Unreachable")
     items("whole").enqueue("a")
     # Only being woken explains it: the next pass by the clock is an hour away, and the other server is still frozen.
-    eventually_sync(lambda: world.replicas("whole") == 1)
+    world.wait_for_replicas(1, "whole")
     assert world.replicas("broken") == 2
     assert world.condition("ScalingActive", "broken") == "False Unknown"
     gone.sigcont()
@@ -201,7 +201,7 @@ def test_a_full_server_gets_the_workers_that_drain_it(
     full.call("CONFIG", "SET", "maxmemory", "1")
     world.operator()
     world.queue(redis={"url": full.tcp_url})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     eventually_sync(lambda: world.condition("RedisReachable") == "True Full")
     assert world.condition("Stalled") == "True Full"
 
@@ -222,9 +222,9 @@ def test_a_secret_is_waited_for_and_a_rotation_is_picked_up_without_a_restart(
     eventually_sync(lambda: world.condition("RedisReachable") == "False Unreachable")
     right = base64.b64encode(world.redis.tcp_url.encode()).decode()
     world.patch("secret", "redis", {"data": {"url": right}})
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     items().enqueue("a")
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
 
 
 def test_a_template_that_the_api_server_refuses_is_answered_by_a_condition(world: World) -> None:
@@ -239,9 +239,9 @@ def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: It
     world.operator()
     scaling = {"minReplicas": 1, "itemsPerReplica": 1, "scaleDown": {"stabilizationWindow": "0s"}}
     world.queue(scaling=scaling, busyExpiry="1h")  # nothing renews the claims here
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     items().enqueue_many(["a", "b", "c"])
-    eventually_sync(lambda: world.replicas() == 3)
+    world.wait_for_replicas(3)
     names = [
         world.pod(name)["metadata"] for name in ("thumbs-worker-a", "thumbs-worker-b", "thumbs-worker-c")
     ]
@@ -252,7 +252,7 @@ def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: It
     )
     # Both at once: with one of them done first, for long enough, just that one would be marked.
     items().done([claims[0].token, claims[2].token])
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     costs = {one["name"]: world.get("pod", one["name"])["metadata"].get("annotations", {}) for one in names}
     key = "controller.kubernetes.io/pod-deletion-cost"
     assert {name: found.get(key) for name, found in costs.items()} == {
@@ -265,7 +265,7 @@ def test_scale_down_takes_idle_pods_and_marks_them_first(world: World, items: It
 def test_a_dead_sidecars_claims_go_back_at_once_with_the_cause(world: World, items: Items) -> None:
     operator = world.operator()
     world.queue(busyExpiry="1h")
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     uid = world.pod("thumbs-worker-a")["metadata"]["uid"]
     items().enqueue("a")
     old = items(worker=f"thumbs-worker-a.{uid}.1767225600500")
@@ -299,7 +299,7 @@ def test_a_dead_sidecars_claims_go_back_at_once_with_the_cause(world: World, ite
 def test_a_removed_pod_object_alone_proves_nothing(world: World, items: Items) -> None:
     operator = world.operator()
     world.queue(busyExpiry="1h")
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     uid = world.pod("thumbs-worker-a")["metadata"]["uid"]
     items().enqueue("a")
     items(worker=f"thumbs-worker-a.{uid}.1767225600500").claim(1)

@@ -27,25 +27,25 @@ def test_a_field_that_the_api_server_does_not_know_is_reported_by_name(world: Wo
 def test_workers_are_scaled_while_a_new_field_of_the_template_is_unknown(world: World) -> None:
     world.operator()
     world.queue(scaling={"minReplicas": 1})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     unknown = {"template": {"spec": {"dnsConfig": {"nameserver": ["10.0.0.1"]}}}}
     world.patch("rq", "thumbs", {"spec": {"worker": unknown, "scaling": {"minReplicas": 3}}})
     eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
     assert ".spec.template.spec.dnsConfig.nameserver: field not declared in schema" in stalled_message(world)
-    eventually_sync(lambda: world.replicas() == 3)
+    world.wait_for_replicas(3)
 
 
 def test_a_duplicate_that_the_schema_cannot_find_is_a_refusal_too(world: World) -> None:
     """Two claims of one name in a container's resources: these lists are not part of the queue's schema."""
     world.operator()
     world.queue(scaling={"minReplicas": 1})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     twice = {"name": "other", "image": "app:1", "resources": {"claims": [{"name": "a"}, {"name": "a"}]}}
     worker = {"template": {"spec": {"containers": [twice]}}}
     world.patch("rq", "thumbs", {"spec": {"worker": worker, "scaling": {"minReplicas": 2}}})
     eventually_sync(lambda: world.condition("Stalled") == "True ChildInvalid")
     assert "duplicate entries" in stalled_message(world)
-    eventually_sync(lambda: world.replicas() == 2)
+    world.wait_for_replicas(2)
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_a_webhook_that_does_not_answer_is_reported_and_the_workers_are_scaled(
 ) -> None:
     world.operator()
     world.queue(scaling={"minReplicas": 1})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     world.patch("rq", "thumbs", {"spec": {"scaling": {"minReplicas": 2}}})
-    eventually_sync(lambda: world.replicas() == 2)
+    world.wait_for_replicas(2)
     eventually_sync(lambda: world.condition("Ready") == "False ApiRequestsFail")
     assert f'failed calling webhook "{no_budgets}"' in stalled_message(world)
     assert "the workers have no current PodDisruptionBudget" in stalled_message(world)
@@ -146,4 +146,4 @@ def test_a_policy_that_denies_the_deployment_is_reported_with_the_field_to_corre
     assert "the label cost-center is required; correct spec.worker.deployment.labels" in message
     world.patch("rq", "thumbs", {"spec": {"worker": {"deployment": {"labels": {"cost-center": "42"}}}}})
     eventually_sync(lambda: world.condition("Stalled") == "False NotStalled")
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)

@@ -76,7 +76,7 @@ def test_taking_over_is_one_annotation_and_the_former_owner_steps_back(world: Wo
     name = f"{world.namespace}.thumbs"
     world.operator()
     world.queue("thumbs", requeueLimit=7, scaling={"mode": "Manual", "replicas": 2})
-    eventually_sync(lambda: world.replicas() == 2)
+    world.wait_for_replicas(2)
     world.queue("next", queueName=name, requeueLimit=3)
     eventually_sync(lambda: world.condition("Stalled", "next") == "True OwnedByAnother")
     assert items().policy().requeue_limit == 7
@@ -85,7 +85,7 @@ def test_taking_over_is_one_annotation_and_the_former_owner_steps_back(world: Wo
     world.patch("rq", "next", {"metadata": {"annotations": {TAKE_OVER: owner}}})
     eventually_sync(lambda: items().policy().requeue_limit == 3)
     eventually_sync(lambda: world.condition("Stalled") == "True OwnedByAnother")
-    eventually_sync(lambda: world.replicas() == 0)
+    world.wait_for_replicas(0)
     eventually_sync(lambda: world.condition("RedisReachable", "next") == "True ReachableWithWarnings")
 
 
@@ -213,7 +213,7 @@ def test_a_template_that_asks_for_the_node_makes_no_pods_until_a_setting_allows_
     assert world.replicas() is None
     strict.process.kill9()
     world.operator(CLAIMQ_WORKERS_MAY="HostNetwork", CLAIMQ_LEASE_DURATION="3s")
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
 
 
 def create_deep(world: World, name: str, levels: int) -> None:
@@ -236,7 +236,7 @@ def test_templates_with_thousands_of_levels_are_refused_and_stop_no_other_queue(
     world.queue("first", scaling={"mode": "Manual", "replicas": 1})
     create_deep(world, "listed", 3000)
     world.operator(CLAIMQ_RESYNC_PERIOD="1h")
-    eventually_sync(lambda: world.replicas("first") == 1)
+    world.wait_for_replicas(1, "first")
     watched = {"deeper": 3000, "deep": 700}
     for name, levels in watched.items():
         create_deep(world, name, levels)
@@ -244,6 +244,6 @@ def test_templates_with_thousands_of_levels_are_refused_and_stop_no_other_queue(
         eventually_sync(partial(is_refused, name))
     assert [world.replicas(name) for name in watched] == [None, None]
     world.queue("second", scaling={"mode": "Manual", "replicas": 2})
-    eventually_sync(lambda: world.replicas("second") == 2)
+    world.wait_for_replicas(2, "second")
     for name in ("listed", *watched):
         world.api.kubectl("delete", "rq", name, "-n", world.namespace, "--timeout=300s")

@@ -48,7 +48,7 @@ def two_releases(world: World, **settings: str) -> tuple[Operator, Operator]:
     """The platform's, which manages the queue, and the team's with another sidecar, which stands by."""
     platform = release(world, "platform", **settings)
     world.queue(scaling={"mode": "Manual", "replicas": 1})
-    eventually_sync(lambda: world.replicas() == 1)
+    world.wait_for_replicas(1)
     team = release(world, "team", **settings)
     eventually_sync(lambda: world.condition("OperatorConflict") == "True OthersStandBy")
     return platform, team
@@ -69,12 +69,12 @@ def test_a_second_release_changes_nothing_and_a_condition_names_it(world: World)
 def test_ready_names_the_release_that_stands_by_and_stays_true(world: World) -> None:
     release(world, "platform", **QUICK)
     world.queue(scaling={"mode": "Manual", "replicas": 0})
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     team = release(world, "team", **QUICK)
     eventually_sync(lambda: world.condition("Ready") == "True OperatorConflict")
     assert identity(world, "team") in message(world, "Ready")
     team.process.kill9()
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     assert world.condition("OperatorConflict") == ""
 
 
@@ -103,7 +103,7 @@ def test_a_namespace_is_handed_over_by_the_command_in_the_condition(world: World
 def test_a_namespace_that_is_being_deleted_still_deletes_its_queues(world: World, items: Items) -> None:
     release(world, "platform")
     world.queue(deletionPolicy="Delete")
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     items().enqueue("a")
     world.api.kubectl("delete", "namespace", world.namespace, "--wait=false")
     world.api.kubectl("delete", "lease", LEASE, "-n", world.namespace)

@@ -20,7 +20,7 @@ def why_json(world: World) -> Any:
 def test_a_decision_is_shown_by_kubectl_by_the_command_and_as_metrics(world: World, items: Items) -> None:
     operator = world.operator()
     world.queue(scaling={"maxReplicas": 2, "targetAge": "10s", "itemsPerReplica": 4})
-    eventually_sync(lambda: world.condition("Ready") == "True Working")
+    world.wait_until_working()
     items().enqueue_many(map(str, range(400)))
     eventually_sync(lambda: world.condition("ScalingLimited") == "True MaxReplicas")
     eventually_sync(lambda: world.status()["scaling"].get("inputs", {}).get("main") == 400)

@@ -19,7 +19,7 @@ def world(valkey: Server) -> Iterator[World]:
     try:
         api = ApiServer()
     except clusterkit.HarnessError as error:
-        pytest.skip(f"{tiers.MISSING}{error}")
+        tiers.skip_missing(error)
     with closing(api), ExitStack() as stack:
         api.start()
         api.define_queues()

@@ -25,7 +25,7 @@ def bare() -> Iterator[ApiServer]:
     try:
         server = ApiServer()
     except HarnessError as error:
-        pytest.skip(f"{tiers.MISSING}{error}")
+        tiers.skip_missing(error)
     try:
         server.start()
         server.kubectl("create", "namespace", "ns")

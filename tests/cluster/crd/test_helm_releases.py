@@ -42,7 +42,7 @@ def helm() -> Iterator[Helm]:
         api = ApiServer()
         made = Helm(api)
     except HarnessError as error:
-        pytest.skip(f"{tiers.MISSING}{error}")
+        tiers.skip_missing(error)
     with closing(api):
         api.start()
         for namespace in ("old", "new"):

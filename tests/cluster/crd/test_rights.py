@@ -38,7 +38,7 @@ def api() -> Iterator[ApiServer]:
     try:
         server = ApiServer(ACCOUNT)
     except HarnessError as error:
-        pytest.skip(f"{tiers.MISSING}{error}")
+        tiers.skip_missing(error)
     try:
         server.start()
         for name in ("ns", "media"):

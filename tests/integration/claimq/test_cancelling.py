@@ -11,6 +11,7 @@ import claimq
 from claimq import ReliableQueue, State, Verdict
 from claimq.internals.operations import internals
 from testkit.plugin import ProxyFactory
+from testkit.servers.contents import blocked_clients
 from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -68,7 +69,7 @@ async def test_a_claim_cancelled_while_it_waits_does_not_take_the_next_item(
     queue: ReliableQueue, valkey: Server
 ) -> None:
     waiting = [asyncio.ensure_future(queue.claim(wait=None)) for _ in range(10)]
-    await eventually(lambda: _blocked(valkey) == 10)
+    await eventually(lambda: blocked_clients(valkey) == 10)
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
@@ -76,12 +77,6 @@ async def test_a_claim_cancelled_while_it_waits_does_not_take_the_next_item(
     assert [item.text for item in await queue.peek(9)] == ["a"]
     async with asyncio.timeout(PATIENCE):
         assert [claim.item.text for claim in await queue.claim(wait=None)] == ["a"]
-
-
-def _blocked(valkey: Server) -> int:
-    reply = valkey.call("INFO", "clients")
-    assert isinstance(reply, bytes)
-    return int(reply.split(b"blocked_clients:")[1].split()[0])
 
 
 async def test_closing_right_after_a_cancellation_gives_back_first(

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from testkit.plugin import ServerFactory
-from testkit.servers.cluster import RedisCluster
 from testkit.servers.patient import open_blocking_server
-from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -237,12 +235,10 @@ def test_what_needs_real_threads_is_refused_at_once(patch: str, call: str, reaso
 
 
 @pytest.mark.parametrize("end", ["server.close()", ""])
-def test_greenlets_of_gevent_enqueue_and_claim_on_a_cluster(redis_cluster: RedisCluster, end: str) -> None:
-    ended = program(GREENLETS.replace("PATCHES", "{}") + end, redis_cluster.url, "")
-    assert (ended.stdout.splitlines(), ended.stderr, ended.returncode) == (WORKS, "", 0)
-
-
-@pytest.mark.parametrize("end", ["server.close()", ""])
-def test_greenlets_of_gevent_enqueue_and_claim_by_sentinels(sentinel: Sentinel, end: str) -> None:
-    ended = program(GREENLETS.replace("PATCHES", "{}") + end, sentinel.url, "")
+@pytest.mark.parametrize("servers", ["redis_cluster", "sentinel"])
+def test_greenlets_of_gevent_enqueue_and_claim_on_a_cluster_and_by_sentinels(
+    request: pytest.FixtureRequest, servers: str, end: str
+) -> None:
+    url: str = request.getfixturevalue(servers).url
+    ended = program(GREENLETS.replace("PATCHES", "{}") + end, url, "")
     assert (ended.stdout.splitlines(), ended.stderr, ended.returncode) == (WORKS, "", 0)

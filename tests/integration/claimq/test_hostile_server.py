@@ -21,11 +21,10 @@ from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.reads.queue_reads import first_matching
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
-from claimq_kubernetes.port import QUEUES
 from claimq_web.queues.queues import Json, QueuesWithoutObjects
 from claimq_web.website import Site
 from testkit.faults.hostile_server import PAGE, Answer, endless, hostile_server, snapshot_reply
-from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator
+from testkit.kubernetes.operator_in_memory import MemoryApi, add_queue, conditions, operator
 from testkit.waiting import PATIENCE, eventually
 
 BOUNDS = ReadBounds(rows=20_000, size=8 * 1024 * 1024, seconds=0.3)
@@ -162,7 +161,7 @@ async def test_the_operator_reports_a_server_without_an_end_and_stays_small(tmp_
         }
         tracemalloc.start()
         try:
-            context.cache.update_queue(await api.create(QUEUES, body))
+            await add_queue(context, api, body)
             await eventually(lambda: conditions(api).get("RedisReachable") == "False ReadTooLarge")
             peak = tracemalloc.get_traced_memory()[1]
         finally:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from claimq import Done, Item, NewItem, ReliableQueue, Requeue, tracing
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import StartSidecar
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_headers_of_the_producer_and_what_has_no_room_win_over_context(
 
 
 def test_the_worker_client_and_threads_keep_the_trace(
-    start_sidecar: Callable[..., Sidecar], valkey: Server, spans: InMemorySpanExporter
+    start_sidecar: StartSidecar, valkey: Server, spans: InMemorySpanExporter
 ) -> None:
     sidecar = start_sidecar(valkey.url)
     with (

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from claimq_kubernetes.port import QUEUES
 from testkit.faults.hostile_server import NOW, PAGE, STALLED, Answer, peak_beside
-from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator, queue_body
+from testkit.kubernetes.operator_in_memory import MemoryApi, add_queue, conditions, operator, queue_body
 from testkit.programs.peak_memory import limit_of_the_chart
 from testkit.servers.patient import open_server
 from testkit.servers.server import Server
@@ -53,6 +52,6 @@ async def test_a_queue_with_thousands_of_workers_is_served(valkey: Server, tmp_p
     words: list[Any] = [word for number in range(3000) for word in (seen_at, f"worker-{number:050d}")]
     valkey.call("ZADD", "cq:{media.thumbs}:workers", *words)
     async with operator(api, tmp_path) as context:
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey)))
+        await add_queue(context, api, queue_body(valkey))
         await eventually(lambda: "RedisReachable" in conditions(api))
         assert conditions(api)["RedisReachable"].startswith("True ")

@@ -7,6 +7,7 @@ from claimq_operator.reconcile.context import Context
 from testkit.kubernetes.operator_in_memory import (
     DownApi,
     MemoryApi,
+    add_queue,
     conditions,
     operator,
     queue_body,
@@ -37,7 +38,7 @@ async def test_metrics_follow_the_queue_while_the_api_server_is_down(valkey: Ser
         operator(api, tmp_path) as context,
     ):
         await queue.enqueue_many(map(str, range(20)))
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
+        await add_queue(context, api, queue_body(valkey, scaling=BY_ITEMS))
         await eventually(lambda: replicas(api) == 2 and items_in_metrics(context) == 20)
         api.is_down = True
         await queue.enqueue_many(map(str, range(60)))
@@ -60,7 +61,7 @@ async def test_each_pass_checks_the_books_of_the_queue_that_it_reads(valkey: Ser
             return pages[-1] == page
 
         await queue.enqueue_many(map(str, range(20)))
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
+        await add_queue(context, api, queue_body(valkey, scaling=BY_ITEMS))
         await eventually(lambda: replicas(api) == 2 and has(20, 0))
         valkey.call("RPOP", "cq:{media.thumbs}:main", "3")  # as no program of claimq does
         await eventually(lambda: has(17, 3))
@@ -88,7 +89,7 @@ async def test_a_deletion_ends_although_its_workers_may_not_be_scaled_down(
     api = RefusesChanges()
     async with operator(api, tmp_path) as context:
         body = queue_body(valkey, deletionPolicy="Delete", scaling={"mode": "Manual", "replicas": 1})
-        context.cache.update_queue(await api.create(QUEUES, body))
+        await add_queue(context, api, body)
         await eventually(lambda: replicas(api) == 1)
         api.refusal = Refused("apply of thumbs-worker: denied by a policy", forbidden=True)
         deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
@@ -106,7 +107,7 @@ async def test_the_status_follows_the_queue_while_a_webhook_for_its_children_fai
         operator(api, tmp_path) as context,
     ):
         await queue.enqueue_many(map(str, range(20)))
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=BY_ITEMS)))
+        await add_queue(context, api, queue_body(valkey, scaling=BY_ITEMS))
         await eventually(
             lambda: replicas(api) == 2 and conditions(api).get("Suspended") == "False NotSuspended"
         )
@@ -124,7 +125,7 @@ async def test_a_server_that_cannot_run_the_scripts_is_named_in_the_condition(
     server = start_server(options=dict(DURABLE))
     api = MemoryApi()
     async with operator(api, tmp_path) as context:
-        context.cache.update_queue(await api.create(QUEUES, queue_body(server, scaling=BY_ITEMS)))
+        await add_queue(context, api, queue_body(server, scaling=BY_ITEMS))
         await eventually(lambda: conditions(api).get("RedisReachable", "").startswith("True"))
         server.kill9()
         server.options["rename-command"] = 'TIME ""'

@@ -16,6 +16,7 @@ from testkit.kubernetes.operator_in_memory import (
     SETTINGS,
     DownApi,
     MemoryApi,
+    add_queue,
     conditions,
     more_passes,
     operator,
@@ -35,7 +36,7 @@ async def test_a_queue_with_items_gets_children_a_worker_and_a_status(valkey: Se
         operator(api, tmp_path) as context,
     ):
         await queue.enqueue_many(["a", "b", "c"])
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey)))
+        await add_queue(context, api, queue_body(valkey))
         await eventually(lambda: conditions(api).get("Ready") == "True WorkersStarting")
     assert api.objects["Deployment", "thumbs-worker"]["spec"]["replicas"] >= 1
     assert ("PodDisruptionBudget", "thumbs-worker") in api.objects
@@ -47,7 +48,7 @@ async def test_an_unreachable_server_is_reported_and_found_again(
 ) -> None:
     api, server = MemoryApi(), start_server("valkey")
     async with operator(api, tmp_path) as context:
-        context.cache.update_queue(await api.create(QUEUES, queue_body(server)))
+        await add_queue(context, api, queue_body(server))
         await eventually(lambda: conditions(api).get("RedisReachable", "").startswith("True"))
         server.kill9()
         await eventually(lambda: conditions(api).get("RedisReachable") == "False Unreachable")
@@ -71,7 +72,7 @@ async def test_a_server_that_refuses_fsynced_is_reported_until_always_is_declare
         return next((str(one["message"]) for one in listed if one["type"] == "RedisReachable"), "")
 
     async with operator(api, tmp_path) as context:
-        context.cache.update_queue(await api.create(QUEUES, body))
+        await add_queue(context, api, body)
         await eventually(lambda: conditions(api).get("RedisReachable") == "True ReachableWithWarnings")
         assert (
             "durability fsynced of the queue is refused, and nothing can be enqueued: valkey 9." in message()
@@ -95,7 +96,7 @@ async def test_an_appendfsync_that_the_user_may_not_read_is_unknown_or_declared(
         return api.objects["ReliableQueue", "thumbs"].get("status", {}).get("redis", {}).get("warnings")
 
     async with operator(api, tmp_path) as context:
-        context.cache.update_queue(await api.create(QUEUES, body))
+        await add_queue(context, api, body)
         await eventually(lambda: "appendfsync is unknown" in str(warnings()))
         redis = {**body["spec"]["redis"], "appendfsync": "Always"}
         context.cache.update_queue(
@@ -122,7 +123,7 @@ async def test_a_deleted_queue_is_removed_from_the_server(valkey: Server, tmp_pa
     ):
         await queue.enqueue("a")
         body = queue_body(valkey, deletionPolicy="Delete")
-        context.cache.update_queue(await api.create(QUEUES, body))
+        await add_queue(context, api, body)
         await eventually(lambda: ("Deployment", "thumbs-worker") in api.objects)
         deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
         context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", deleted))
@@ -156,7 +157,7 @@ async def test_a_deletion_lasts_longer_than_a_pause_of_the_queue(valkey: Server,
         open_queue(valkey.url, "media.thumbs", worker="producer") as queue,
         operator(api, tmp_path) as context,
     ):
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, deletionPolicy="Delete")))
+        await add_queue(context, api, queue_body(valkey, deletionPolicy="Delete"))
         await eventually(lambda: ("Deployment", "thumbs-worker") in api.objects)
         await queue.pause(until=timedelta(hours=1))
         context.cache.update_pod(pod_body("still-ending"))
@@ -182,7 +183,7 @@ async def test_the_server_is_left_alone_while_the_finalizer_cannot_be_removed(
 ) -> None:
     api = LosesReplies()
     async with operator(api, tmp_path) as context:
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, deletionPolicy="Delete")))
+        await add_queue(context, api, queue_body(valkey, deletionPolicy="Delete"))
         await eventually(lambda: ("Deployment", "thumbs-worker") in api.objects)
         deleted = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
         context.cache.update_queue(await api.patch(QUEUES, "media", "thumbs", deleted))
@@ -213,7 +214,7 @@ async def test_an_outage_of_redis_leaves_the_number_of_workers_as_it_is(
         async with open_queue(server.url, "media.thumbs", worker="producer") as queue:
             await queue.enqueue_many(map(str, range(100)))
         body = queue_body(server, scaling={"itemsPerReplica": 10, "maxReplicas": 20, "targetAge": "1h"})
-        context.cache.update_queue(await api.create(QUEUES, body))
+        await add_queue(context, api, body)
         await eventually(lambda: replicas(api) == 10)
         server.kill9()
         await eventually(lambda: conditions(api).get("ScalingActive") == "False Unknown")
@@ -237,7 +238,7 @@ async def test_a_flush_of_the_server_misleads_neither_estimates_nor_number(
     ):
         await queue.enqueue_many(map(str, range(40)))
         scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=scaling_spec)))
+        await add_queue(context, api, queue_body(valkey, scaling=scaling_spec))
         await eventually(lambda: replicas(api) == 4)
         claims = await queue.claim(20)
         assert len(claims) == 20
@@ -263,7 +264,7 @@ async def test_an_outage_of_the_api_server_ends_with_the_number_the_queue_needs(
     ):
         await queue.enqueue_many(map(str, range(20)))
         scaling_spec = {"itemsPerReplica": 10, "maxReplicas": 50, "targetAge": "1h"}
-        context.cache.update_queue(await api.create(QUEUES, queue_body(valkey, scaling=scaling_spec)))
+        await add_queue(context, api, queue_body(valkey, scaling=scaling_spec))
         await eventually(lambda: replicas(api) == 2)
         api.is_down = True
         await queue.enqueue_many(map(str, range(60)))
@@ -287,7 +288,7 @@ async def test_a_new_operator_continues_from_the_estimates_in_the_status(
         operator(api, tmp_path) as context,
     ):
         await queue.enqueue_many(map(str, range(100)))
-        context.cache.update_queue(await api.create(QUEUES, body))
+        await add_queue(context, api, body)
         await eventually(lambda: scaling(api).get("demand"))
         assert scaling(api)["demand"]["secondsPerItem"] == 6.0
         assert scaling(api)["demand"]["secondsToStart"] == 33.0
@@ -369,7 +370,7 @@ async def cost_of_idle_passes(server: Server, directory: Path, count: int) -> tu
             body["metadata"]["name"] = f"idle-{count}-{number}"
             # A pause with an end: without one, looks at many queues would replace most passes.
             await store.queue(f"media.idle-{count}-{number}").pause(until=timedelta(hours=1))
-            context.cache.update_queue(await api.create(QUEUES, body))
+            await add_queue(context, api, body)
         before, after = await looked(), await looked()
         for _ in range(20):
             if after[2] == before[2]:

@@ -15,8 +15,15 @@ from claimq.errors import StoreUnavailable
 from claimq.redis_store.clients.listening import listening
 from claimq.redis_store.faults import translate
 from claimq_cli.cluster.event_loop import ForwardingEventLoop
-from claimq_kubernetes.port import QUEUES, SECRETS
-from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator, queue_body, replicas
+from claimq_kubernetes.port import SECRETS
+from testkit.kubernetes.operator_in_memory import (
+    MemoryApi,
+    add_queue,
+    conditions,
+    operator,
+    queue_body,
+    replicas,
+)
 from testkit.servers.server import Server
 from testkit.waiting import eventually
 
@@ -45,7 +52,7 @@ async def a_queue(api: MemoryApi, server: Server, directory: Path, redis: Any) -
     async with operator(api, directory) as context:
         body = queue_body(server)
         body["spec"]["redis"] = redis
-        context.cache.update_queue(await api.create(QUEUES, body))
+        await add_queue(context, api, body)
         yield
 
 

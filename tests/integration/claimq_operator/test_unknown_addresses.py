@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from claimq_control.grants import NO_GRANTS, Grants
-from claimq_kubernetes.port import QUEUES, SECRETS
+from claimq_kubernetes.port import SECRETS
 from claimq_operator.reconcile.context import Context
 from testkit.faults.other_ports import urls_of_other_ports
-from testkit.kubernetes.operator_in_memory import MemoryApi, conditions, operator, queue_body
+from testkit.kubernetes.operator_in_memory import MemoryApi, add_queue, conditions, operator, queue_body
 from testkit.plugin import ServerFactory
 from testkit.servers.server import Server
 from testkit.waiting import eventually
@@ -21,13 +21,13 @@ from testkit.waiting import eventually
 ALLOWED = Grants((("media", "127.0.0.1"),))
 
 
-async def add_queue(api: MemoryApi, context: Context, server: Server, url: str) -> None:
+async def add_queue_by_secret(api: MemoryApi, context: Context, server: Server, url: str) -> None:
     """A queue that has this URL in a Secret."""
     data = {"url": base64.b64encode(url.encode()).decode()}
     await api.create(SECRETS, {"metadata": {"name": "redis", "namespace": "media"}, "data": data})
     body: Any = queue_body(server)
     body["spec"]["redis"] = {"secretRef": {"name": "redis"}}
-    context.cache.update_queue(await api.create(QUEUES, body))
+    await add_queue(context, api, body)
 
 
 async def reported(api: MemoryApi) -> tuple[str, str]:
@@ -43,7 +43,7 @@ async def report_on(server: Server, url: str, tmp_path: Path, hosts: Grants = NO
     api = MemoryApi()
     tmp_path.mkdir(exist_ok=True)
     async with operator(api, tmp_path, hosts) as context:
-        await add_queue(api, context, server, url)
+        await add_queue_by_secret(api, context, server, url)
         return await reported(api)
 
 
@@ -91,7 +91,7 @@ async def test_a_server_whose_scripts_have_run_is_not_described_later(
     """Its name may lead to another port by then: a Service can be changed at any time."""
     api, server = MemoryApi(), start_server(tcp=True)
     async with operator(api, tmp_path) as context:
-        await add_queue(api, context, server, f"redis://127.0.0.1:{server.port}/0")
+        await add_queue_by_secret(api, context, server, f"redis://127.0.0.1:{server.port}/0")
         await eventually(lambda: conditions(api).get("RedisReachable", "").startswith("True"))
         server.stop()
         reason, message = await reported(api)

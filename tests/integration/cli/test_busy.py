@@ -1,15 +1,12 @@
 """`claimq items NAME busy`: the items that are claimed now, the longest claim first."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from testkit.plugin import Claimq
 from testkit.servers.patient import open_server
 from testkit.servers.server import Server
-
-Claimq = Callable[..., Any]
 
 
 @pytest.fixture

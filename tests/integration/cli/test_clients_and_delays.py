@@ -1,12 +1,9 @@
 """Commands on the items of one client, on delayed items, and on all items."""
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 from claimq.waiting.texts import instant_text
-
-Claimq = Callable[..., Any]
+from testkit.plugin import Claimq
 
 
 def test_a_delayed_item_is_reported_with_the_time_when_it_is_due(on: Claimq) -> None:

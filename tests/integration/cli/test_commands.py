@@ -13,10 +13,10 @@ import claimq as library
 from claimq import NewItem
 from claimq.policy import Policy
 from claimq_cli.program import cli
+from testkit.plugin import Claimq
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 

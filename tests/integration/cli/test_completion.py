@@ -12,11 +12,11 @@ import pytest
 
 import claimq
 from claimq_cli.commands.options.queue_argument import known_queues
+from testkit.plugin import Claimq
 from testkit.programs.ports import free_port
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[claimq.ReliableQueue], Any]], Any]
 PROGRAMS = Path(sys.executable).parent
 

@@ -1,15 +1,14 @@
 """`claimq delete`: removes a queue with its policy and items, after a confirmation."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
+from testkit.plugin import Claimq
 from testkit.programs.terminal import Terminal
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 ASKED = "this removes the policy, the counters and every item of q permanently"
 
 

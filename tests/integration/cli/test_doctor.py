@@ -9,12 +9,11 @@ from typing import Any
 import yaml
 
 from claimq.policy import Policy
-from testkit.plugin import ServerFactory
+from testkit.plugin import Claimq, ServerFactory
 from testkit.programs.ports import free_port
 from testkit.repository.tree import ROOT
 from testkit.servers.server import DURABLE, Server
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[..., Any]
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
 from claimq.blocking import BlockingQueue as Queue
+from testkit.plugin import Claimq
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
-
-Claimq = Callable[..., Any]
 
 
 @pytest.fixture

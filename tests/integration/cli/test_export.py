@@ -4,11 +4,10 @@ import asyncio
 import json
 import os
 import resource
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,11 +17,11 @@ from claimq_admin.errors import CommandError
 from claimq_admin.rate_limit import UNLIMITED
 from claimq_admin.text import count
 from claimq_cli.migration.export_source import every_item, take_failed
+from testkit.plugin import Claimq
 from testkit.queues.clock import move_clock
 from testkit.servers.patient import open_blocking_queue, open_queue
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 PAYLOADS = [b"text", b'{"a": 1}', "Ü\x1b[1m".encode(), b"\xff\0", b"", b'two\r\nlines, "quoted"\n']
 KEPT = attrgetter("id", "payload", "client", "headers", "deadline", "max_requeues", "priority", "key")
 """What an item keeps."""

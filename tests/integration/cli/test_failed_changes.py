@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,12 @@ from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import Change, SelectedItems
+from testkit.plugin import Claimq
 from testkit.programs.forked import ForkedProcess, run_forked
 from testkit.queues.clock import move_clock
 from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-
-Claimq = Callable[..., Any]
 
 
 @pytest.fixture

@@ -1,20 +1,18 @@
 """What commands advise about servers that refuse a call: what the server said, not only that it did not serve."""
 
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from claimq.blocking import connect
-from testkit.plugin import ServerFactory
+from testkit.plugin import Claimq, ServerFactory
 from testkit.servers.patient import patient
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-
-Claimq = Callable[..., Any]
 
 
 def problems(answer: Any) -> list[dict[str, str]]:

@@ -1,20 +1,18 @@
 """`claimq import` of plain lists: all entries arrive once and in order, also when it is interrupted and repeated."""
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
 from claimq_admin.text import count
+from testkit.plugin import Claimq
 from testkit.programs.forked import ForkedProcess
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
-Claimq = Callable[..., Any]
 BATCH, PROGRESS, MARK = (f"{{old}}:claimq-import:{name}" for name in ("batch", "progress", "source"))
 
 

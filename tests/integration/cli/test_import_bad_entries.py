@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from claimq.blocking import BlockingQueue
+from testkit.plugin import Claimq
 from testkit.servers.server import Server
-
-Claimq = Callable[..., Any]
 
 
 def payloads(queue: BlockingQueue) -> list[bytes]:

@@ -1,15 +1,14 @@
 """`claimq import` asks everything that an enqueue can refuse before an entry leaves its place, and loses no job."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from claimq.blocking import BlockingQueue
+from testkit.plugin import Claimq
 from testkit.queues.old_jobs import a_job, names
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 ODD_TIMES = ["-1", "1893456000000", "-62135596800", "inf", "-inf"]
 """Scores in seconds: before 1970, in milliseconds, in the year 1, and none."""
 TIME = "its time is before 1970 or after the year 5138"

@@ -5,18 +5,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from claimq.blocking import BlockingQueue
 from claimq.policy import Policy
+from testkit.plugin import Claimq
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
-
-Claimq = Callable[..., Any]
 
 
 def test_json_lines_describe_items(on: Claimq, queue: BlockingQueue, tmp_path: Path) -> None:

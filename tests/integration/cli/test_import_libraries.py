@@ -2,17 +2,16 @@
 
 import json
 import zlib
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 import claimq
 from claimq.blocking import BlockingQueue
+from testkit.plugin import Claimq
 from testkit.queues.recordings import replay
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 LATER = 4_000_000_000.0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,11 +15,11 @@ from claimq_admin.by_hand import name_by_hand
 from claimq_admin.changes.item_actions import ItemChange, change_item
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
+from testkit.plugin import Claimq
 from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
 
-Claimq = Callable[..., Any]
 STATES = ("main", "delayed", "busy", "failed")
 
 

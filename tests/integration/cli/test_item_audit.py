@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,10 +13,9 @@ from claimq.model import State
 from claimq_admin.changes.item_actions import ItemChange, change_item
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
+from testkit.plugin import Claimq
 from testkit.servers.patient import open_blocking_queue, open_server
 from testkit.servers.server import Server
-
-Claimq = Callable[..., Any]
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from claimq import Limit
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq_admin.changes.local_user import local_user
+from testkit.plugin import Claimq
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 API, LICENCES = Limit("api", rate="100/h", burst=5), Limit("licences", busy=3)
 

@@ -24,11 +24,11 @@ from claimq_kubernetes.worker_pods import read_pods
 from claimq_operator.decide.objects import Objects
 from claimq_operator.decide.workers_state import workers_state
 from testkit.kubernetes.kubernetes_objects import deployment_body, pod_body, worker_name
+from testkit.plugin import StartUp
 from testkit.programs.metrics_page import MetricsPage
 from testkit.repository.expressions import expressions, has_series, selectors
 from testkit.waiting import PATIENCE, eventually_sync
 
-StartUp = Callable[..., Any]
 Families = dict[str, Metric]
 
 WORKER = """

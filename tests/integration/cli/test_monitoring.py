@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from claimq.policy import Policy
+from testkit.plugin import Claimq
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[..., Any]
 LINE = re.compile(r"(OK|WARNING|CRITICAL|UNKNOWN) - ([^|\n]+)( \| ([^|\n]+))?\n")
 

@@ -8,9 +8,9 @@ import pytest
 
 import claimq as library
 from claimq_cli.program import cli
+from testkit.plugin import Claimq
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 ON_A_QUEUE = [

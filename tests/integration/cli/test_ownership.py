@@ -12,10 +12,10 @@ from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq.policy import Policy
 from claimq_local.ownership import local_owner
+from testkit.plugin import StartUp
 from testkit.servers.patient import open_server
 from testkit.servers.server import Server
 
-StartUp = Callable[..., Any]
 SPEC: dict[str, object] = {"worker": {"command": ["true"]}, "requeueLimit": 2, "scaling": {"maxReplicas": 1}}
 UNTIL_EMPTY = "--until-empty"
 

@@ -7,18 +7,15 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
+from testkit.plugin import Claimq, StartUp
 from testkit.waiting import eventually_sync
 from testkit.web.web_user import WebUser
-
-Claimq = Callable[..., Any]
-StartUp = Callable[..., Any]
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 import claimq as library
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.errors import USAGE
+from testkit.plugin import Claimq
 from testkit.programs.ports import free_port
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 

@@ -10,9 +10,9 @@ from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq.policy import POLICY_FIELDS
 from claimq_admin.changes.policy_fields import fields_of
+from testkit.plugin import Claimq
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 

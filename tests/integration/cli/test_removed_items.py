@@ -1,12 +1,8 @@
 """`claimq failed removed`: what the policy or a drop removed, with its reason."""
 
-from collections.abc import Callable
-from typing import Any
-
+from testkit.plugin import Claimq
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
-
-Claimq = Callable[..., Any]
 
 
 def test_what_was_removed_without_being_done_is_listed_with_its_reason(on: Claimq, valkey: Server) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from claimq import NewItem
+from testkit.plugin import Claimq
 from testkit.programs.terminal import CTRL_C, Terminal
 from testkit.servers.patient import open_blocking_server
 from testkit.servers.server import Server
-
-Claimq = Callable[..., Any]
 
 
 def top(server: Server, *arguments: str) -> Terminal:

@@ -13,13 +13,11 @@ import pytest
 
 import claimq.blocking as library
 from claimq_local.processes import process_table
+from testkit.plugin import Claimq, StartUp
 from testkit.programs.processes import Process
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.sidecars import UnixConnection
-
-Claimq = Callable[..., Any]
-StartUp = Callable[..., Any]
 
 WORKER = """
 import os, pathlib, sys, time

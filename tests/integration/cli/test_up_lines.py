@@ -4,18 +4,15 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testkit.plugin import Claimq, StartUp
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-
-Claimq = Callable[..., Any]
-StartUp = Callable[..., Any]
 
 WORKER = """
 import pathlib, sys

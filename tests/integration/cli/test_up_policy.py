@@ -8,10 +8,10 @@ from typing import Any
 
 from claimq import Policy
 from claimq import connect as library_connect
+from testkit.plugin import StartUp
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
-StartUp = Callable[..., Any]
 COMMAND: dict[str, object] = {"worker": {"command": ["true"]}, "scaling": {"maxReplicas": 1}}
 OF_THE_LIBRARY = {"claim_wait_timeout": 0.5, "id_window": 60.0}
 

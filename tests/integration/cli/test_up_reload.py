@@ -1,7 +1,6 @@
 """`claimq up --reload`: new code and a new manifest are used without losing an item."""
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from testkit.plugin import Claimq, StartUp
 from testkit.waiting import eventually_sync
-
-Claimq = Callable[..., Any]
-StartUp = Callable[..., Any]
 
 WORKER = """
 import pathlib, sys, time

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from claimq import NewItem, State
 from claimq.blocking import BlockingQueue as Queue
+from testkit.plugin import Claimq
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 
-Claimq = Callable[..., Any]
 STATES = ("main", "delayed")
 
 

@@ -3,18 +3,14 @@
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from claimq.waiting.texts import instant_text
 from claimq_process.timestamps import format_time, parse_time
+from testkit.plugin import Claimq, StartUp
 from testkit.waiting import eventually_sync
-
-Claimq = Callable[..., Any]
-StartUp = Callable[..., Any]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from testkit.queues.retries import retrying_at_once
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.client_drivers import Start, begin, does, is_empty, waiting
-from testkit.workers.sidecars import Sidecar, is_renewed
+from testkit.workers.sidecars import Sidecar, StartSidecar, is_renewed
 from testkit.workers.step_gate import Gate
 
 pytestmark = pytest.mark.usefixtures("retries_at_once")
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("retries_at_once")
 
 # Limits and leases.
 def test_as_many_items_are_in_progress_as_the_concurrency_allows(
-    start: Start, valkey: Server, queue: BlockingQueue, tmp_path: Path, start_sidecar: Callable[..., Sidecar]
+    start: Start, valkey: Server, queue: BlockingQueue, tmp_path: Path, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="3")
     pipes = [Pipe(tmp_path / str(number)) for number in range(3)]

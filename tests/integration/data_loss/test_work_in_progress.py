@@ -26,7 +26,7 @@ from testkit.servers.data_losses import (
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import DURABLE
 from testkit.waiting import PATIENCE, eventually
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar, StartSidecar
 
 HOUR_MS = 3_600_000
 KINDS = ("library", "session", "async session", "no session")
@@ -156,7 +156,7 @@ EMPTIED = {"FLUSHALL", "FLUSHALL, clock behind", "restart without persistence", 
 
 
 async def every_worker_recovers(
-    loss: Loss, start_sidecar: Callable[..., Sidecar], clock_ms: int, emptied: bool
+    loss: Loss, start_sidecar: StartSidecar, clock_ms: int, emptied: bool
 ) -> None:
     ledger = Ledger()
     settings = claimq.RedisSettings(loss.url, retry_for=60.0)
@@ -217,7 +217,7 @@ async def all_work_again(queue: ReliableQueue, ledger: Ledger, wanted: set[str])
 
 @pytest.mark.parametrize("how", ALONE)
 async def test_every_worker_recovers_and_no_item_is_charged(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar], how: str
+    start_server: ServerFactory, start_sidecar: StartSidecar, how: str
 ) -> None:
     make, clock_ms = ALONE[how]
     await every_worker_recovers(make(start_server), start_sidecar, clock_ms, how in EMPTIED)
@@ -230,15 +230,13 @@ CLOCKS = pytest.mark.parametrize(
 
 @CLOCKS
 async def test_every_worker_recovers_behind_sentinel(
-    sentinel: Sentinel, start_sidecar: Callable[..., Sidecar], clock_ms: int
+    sentinel: Sentinel, start_sidecar: StartSidecar, clock_ms: int
 ) -> None:
     await every_worker_recovers(FailedOver(sentinel), start_sidecar, clock_ms, emptied=False)
 
 
 @CLOCKS
-async def test_every_worker_recovers_in_a_cluster(
-    start_sidecar: Callable[..., Sidecar], clock_ms: int
-) -> None:
+async def test_every_worker_recovers_in_a_cluster(start_sidecar: StartSidecar, clock_ms: int) -> None:
     cluster = started(RedisCluster)
     try:
         await every_worker_recovers(TakenOver(cluster), start_sidecar, clock_ms, emptied=False)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import cast
 
@@ -31,7 +31,7 @@ from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually, eventually_sync
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import StartSidecar
 
 REPLICATED = Policy(durability=Durability.REPLICATED)
 
@@ -338,7 +338,7 @@ async def test_in_a_cluster() -> None:
 
 
 async def test_a_sidecar_answers_that_it_is_not_known(
-    pair: tuple[Server, Server], store: claimq.Server, start_sidecar: Callable[..., Sidecar]
+    pair: tuple[Server, Server], store: claimq.Server, start_sidecar: StartSidecar
 ) -> None:
     queue = store.queue("q")
     await queue.set_policy(Policy(durability=Durability.REPLICATED, durable_done=True))

@@ -26,7 +26,7 @@ from testkit.repository.tree import ROOT
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.client_drivers import NODE, NPM
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar, StartSidecar
 
 EXAMPLES = ROOT / "examples" / "languages"
 PROGRAMS = ("worker", "producer")
@@ -86,7 +86,7 @@ def language(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
+def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar) -> Sidecar:
     """A sidecar with the concurrency that the manifest has by default."""
     del queue  # which is emptied first
     return start_sidecar(valkey.url, concurrency="1")
@@ -283,7 +283,7 @@ def test_a_worker_that_is_terminated_finishes_its_item_first(
 
 @SEVERAL_AT_ONCE
 def test_a_worker_has_as_many_items_in_progress_as_the_concurrency_allows(
-    run: Run, valkey: Server, queue: BlockingQueue, tmp_path: Path, start_sidecar: Callable[..., Sidecar]
+    run: Run, valkey: Server, queue: BlockingQueue, tmp_path: Path, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="3")
     run.env["CLAIMQ_SOCKET"] = str(sidecar.socket)
@@ -316,7 +316,7 @@ def test_a_worker_terminated_while_its_stream_opens_returns_what_it_delivers(
     queue: BlockingQueue,
     pipe: Pipe,
     tmp_path: Path,
-    start_sidecar: Callable[..., Sidecar],
+    start_sidecar: StartSidecar,
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="2")
     run.env["CLAIMQ_SOCKET"] = str(sidecar.socket)

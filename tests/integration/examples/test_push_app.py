@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from testkit.queues.retries import retrying_at_once
 from testkit.repository.tree import ROOT
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar, StartSidecar
 
 APP = ROOT / "examples" / "push" / "app.py"
 NAMES = ("plain", "with a space", 'quote " and %41', "ümläut")
@@ -53,7 +53,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 @pytest.fixture
-def start(valkey: Server, app: App, start_sidecar: Callable[..., Sidecar]) -> Callable[..., Sidecar]:
+def start(valkey: Server, app: App, start_sidecar: StartSidecar) -> StartSidecar:
     """Starts a sidecar that sends items to the app."""
     pushes = {"push_socket": str(app.socket), "push_probe_path": "/ready", "concurrency": "2"}
 
@@ -82,7 +82,7 @@ def sha256(content: bytes) -> str:
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])
 def test_each_file_has_its_checksum_and_a_missing_one_has_failed(
-    queue: BlockingQueue, app: App, start: Callable[..., Sidecar], tmp_path: Path, mode: str
+    queue: BlockingQueue, app: App, start: StartSidecar, tmp_path: Path, mode: str
 ) -> None:
     files = [tmp_path / name for name in NAMES]
     for file in files:
@@ -99,7 +99,7 @@ def test_each_file_has_its_checksum_and_a_missing_one_has_failed(
 
 
 def test_the_app_listens_on_a_port_if_it_has_one(
-    valkey: Server, queue: BlockingQueue, app: App, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, app: App, start_sidecar: StartSidecar
 ) -> None:
     file = app.folder / "file"
     file.write_bytes(b"content")
@@ -113,7 +113,7 @@ def test_the_app_listens_on_a_port_if_it_has_one(
 
 
 def test_an_item_whose_app_is_killed_goes_to_the_next(
-    queue: BlockingQueue, app: App, start: Callable[..., Sidecar], tmp_path: Path
+    queue: BlockingQueue, app: App, start: StartSidecar, tmp_path: Path
 ) -> None:
     queue.set_policy(retrying_at_once())
     pipe = Pipe(tmp_path / "pipe")

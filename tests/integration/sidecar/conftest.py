@@ -1,11 +1,13 @@
 """What the tests of the sidecar need beside the fixtures of all integration tests."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from testkit.faults.memory_cgroup import MemoryCgroup
+from testkit.servers.contents import blocked_clients
 from testkit.servers.server import Server
 from testkit.tiers import MISSING
 from testkit.workers.push_app import PushApp, Respond, StartApp
@@ -24,13 +26,7 @@ def shared_sidecar() -> Iterator[Sidecar]:
 @pytest.fixture
 def waiting_claims(valkey: Server) -> Callable[[], int]:
     """How many claims wait on the shared Valkey at this moment."""
-
-    def count() -> int:
-        reply = valkey.call("INFO", "clients")
-        assert isinstance(reply, bytes)
-        return int(reply.split(b"blocked_clients:")[1].split()[0])
-
-    return count
+    return partial(blocked_clients, valkey)
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar, UnixConnection
+from testkit.workers.sidecars import Sidecar, StartSidecar, UnixConnection
 
 LIMIT = 3
 
 
 @pytest.fixture
-def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
+def sidecar(valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar) -> Sidecar:
     """A sidecar of the queue `q` whose app may have three items in progress."""
     return start_sidecar(valkey.url, concurrency=str(LIMIT))
 
@@ -75,7 +75,7 @@ def test_the_health_port_is_where_the_info_says(sidecar: Sidecar) -> None:
 
 
 def test_without_the_setting_there_is_no_limit(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url)
     queue.enqueue_many(str(number) for number in range(100))
@@ -228,7 +228,7 @@ def script_calls(proxy: FaultProxy, name: str) -> list[int]:
 
 
 def with_one_place(
-    valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: StartSidecar
 ) -> tuple[FaultProxy, Sidecar]:
     """A sidecar of concurrency 1 behind a proxy; the item a waits, and the server knows the scripts already."""
     proxy = start_proxy(valkey)
@@ -242,7 +242,7 @@ def test_a_slot_is_free_once_the_claim_of_a_gone_client_is_settled(
     valkey: Server,
     queue: BlockingQueue,
     start_proxy: ProxyFactory,
-    start_sidecar: Callable[..., Sidecar],
+    start_sidecar: StartSidecar,
     waiting_claims: Callable[[], int],
 ) -> None:
     proxy, sidecar = with_one_place(valkey, queue, start_proxy, start_sidecar)
@@ -263,7 +263,7 @@ def test_a_slot_is_free_once_the_claim_of_a_gone_client_is_settled(
 
 
 def test_in_an_outage_a_claim_without_a_slot_gets_an_error(
-    valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_proxy: ProxyFactory, start_sidecar: StartSidecar
 ) -> None:
     proxy, sidecar = with_one_place(valkey, queue, start_proxy, start_sidecar)
     proxy.black_hole("replies")

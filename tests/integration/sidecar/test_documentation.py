@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from testkit.repository.tree import ROOT
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.push_app import PushApp
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar, StartSidecar
 
 PAGE = (ROOT / "docs" / "sidecar.md").read_text()
 API_PAGE = (ROOT / "docs" / "api.md").read_text()
@@ -139,7 +138,7 @@ def documented_push_metrics() -> dict[str, set[str]]:
 
 
 def test_the_reference_has_the_metrics_of_push_delivery_and_no_other(
-    valkey: Server, sidecar: Sidecar, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, sidecar: Sidecar, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     with PushApp() as app:
         pushing = start_sidecar(valkey.url, worker="pusher", push_port=str(app.port))

@@ -12,7 +12,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.workers.sidecars import KEY, Answer, Sidecar, UnixConnection
+from testkit.workers.sidecars import KEY, Answer, Sidecar, StartSidecar, UnixConnection
 
 
 def test_sigterm_without_work_ends_at_once(sidecar: Sidecar) -> None:
@@ -33,7 +33,7 @@ def test_sigterm_waits_for_what_is_in_hand(sidecar: Sidecar, queue: BlockingQueu
 
 
 def test_what_is_left_after_the_drain_time_goes_back_uncounted_and_in_order(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, drain_timeout="200ms")
     queue.enqueue_many(["a", "b", "c", "d"])
@@ -74,7 +74,7 @@ def test_drain_answers_when_the_hands_are_empty(sidecar: Sidecar, queue: Blockin
 
 
 def test_drain_answers_when_the_time_is_over_and_leaves_the_work_to_the_app(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, drain_timeout="200ms")
     queue.enqueue("a")
@@ -204,9 +204,7 @@ def test_a_drain_request_that_prefers_no_wait_is_answered_before_the_claims_end(
     assert sidecar.drain().json == {"drained": True, "in_flight": 0}
 
 
-def test_without_a_key_set_no_request_begins_a_drain(
-    valkey: Server, start_sidecar: Callable[..., Sidecar]
-) -> None:
+def test_without_a_key_set_no_request_begins_a_drain(valkey: Server, start_sidecar: StartSidecar) -> None:
     sidecar = start_sidecar(valkey.url, lifecycle_key="")
     assert sidecar.health("/drain", method="POST", headers={"claimq-lifecycle-key": ""}).status == 403
     assert not sidecar.info["draining"]

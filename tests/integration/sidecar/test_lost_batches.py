@@ -1,7 +1,6 @@
 """A batch of verdicts of every kind whose request or response is lost, and which is repeated: each item ends once."""
 
 import json
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -13,7 +12,7 @@ from testkit.faults.links import Request, is_script
 from testkit.faults.proxy import FaultProxy
 from testkit.queues.retries import retrying_at_once
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar, UnixConnection
+from testkit.workers.sidecars import Sidecar, StartSidecar, UnixConnection
 
 OUTCOMES = {"a": "done", "b": "done", "c": "failed", "d": "requeued", "e": "requeued", "f": "unclaimed"}
 """Of the batch, by the ids of the items."""
@@ -31,7 +30,7 @@ Batch = dict[str, list[Any]]
 
 
 @pytest.fixture
-def sidecar(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
+def sidecar(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: StartSidecar) -> Sidecar:
     queue.set_policy(retrying_at_once(busy_expiry=3600.0))  # no lease ends in a test
     return start_sidecar(proxy.url)
 

@@ -17,7 +17,7 @@ from testkit.faults.memory_cgroup import MemoryCgroup
 from testkit.servers.server import Server
 from testkit.servers.started import Started
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar, StartSidecar
 
 MIB = 1024 * 1024
 LARGEST = 12 * MIB - 64 * 1024
@@ -26,7 +26,6 @@ COUNT = 22
 """So many of them have more than the sidecar's whole memory."""
 LENGTH = re.compile(rb"content-length: (\d+)\r\n")
 MODES = ("binary", "batched")
-StartSidecar = Callable[..., Sidecar]
 
 
 class SlowApp(Started):

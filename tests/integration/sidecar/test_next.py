@@ -19,7 +19,7 @@ from testkit.queues.clock import move_clock
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.workers.sidecars import Answer, Sidecar, UnixConnection
+from testkit.workers.sidecars import Answer, Sidecar, StartSidecar, UnixConnection
 
 
 def verdicts(reply: Any) -> list[str]:
@@ -42,7 +42,7 @@ def first(sidecar: Sidecar, **body: object) -> str:
 
 
 @pytest.fixture
-def one_by_one(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
+def one_by_one(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: StartSidecar) -> Sidecar:
     """A sidecar behind the proxy whose app may have one item in progress."""
     queue.enqueue_many(["a", "b", "c"])
     return start_sidecar(proxy.url, concurrency="1")
@@ -179,7 +179,7 @@ def test_what_a_late_call_claims_goes_back_and_the_verdict_is_known(
 
 
 def test_the_concurrency_is_never_exceeded_by_many_workers(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="3")
     queue.enqueue_many(str(number) for number in range(200))
@@ -336,7 +336,7 @@ def test_a_token_in_two_verdicts_is_refused(sidecar: Sidecar) -> None:
 
 
 def test_a_verdict_that_failed_is_repeated_with_the_others(
-    start_sidecar: Callable[..., Sidecar], proxy: FaultProxy, valkey: Server, queue: BlockingQueue
+    start_sidecar: StartSidecar, proxy: FaultProxy, valkey: Server, queue: BlockingQueue
 ) -> None:
     sidecar = start_sidecar(proxy.url)
     queue.enqueue_many(["a", "b"])
@@ -367,7 +367,7 @@ def test_a_repeated_request_gets_no_item_beyond_the_concurrency(
 
 
 def test_a_lease_that_ends_during_the_call_frees_no_slot(
-    proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    proxy: FaultProxy, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     queue.enqueue_many(["a", "b", "c", "d"])
     sidecar = start_sidecar(proxy.url, concurrency="2")

@@ -1,17 +1,16 @@
 """/v1/next when no replica confirms the done: the claim in the same call must not keep an item that no app has."""
 
-from collections.abc import Callable
 from contextlib import suppress
 
 from claimq import NotReplicated, Policy, State
 from testkit.plugin import ServerFactory
 from testkit.servers.patient import open_blocking_queue
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import StartSidecar
 
 
 def test_the_next_item_goes_back_when_no_replica_confirms_the_done_before_it(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     primary = start_server("valkey", {"repl-diskless-sync-delay": "0"}, tcp=True)
     with open_blocking_queue(primary.url) as queue:

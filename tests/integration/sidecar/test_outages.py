@@ -18,7 +18,7 @@ from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.workers.sidecars import Answer, Sidecar, UnixConnection
+from testkit.workers.sidecars import Answer, Sidecar, StartSidecar, UnixConnection
 
 
 def reaped(queue: BlockingQueue) -> int:
@@ -76,7 +76,7 @@ def test_the_socket_belongs_to_user_and_group(sidecar: Sidecar) -> None:
 
 
 def test_an_outage_of_the_store_is_reported_and_survived(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     store = start_server(options=DURABLE)
     sidecar = start_sidecar(store.url)
@@ -100,7 +100,7 @@ def test_an_outage_of_the_store_is_reported_and_survived(
 
 
 def test_a_session_closed_during_an_outage_gives_its_items_back_afterwards(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     store = start_server(options=DURABLE)
     sidecar = start_sidecar(store.url)
@@ -118,7 +118,7 @@ def test_a_session_closed_during_an_outage_gives_its_items_back_afterwards(
 
 
 def test_a_sidecar_starts_before_its_store_and_becomes_ready_with_it(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     store = start_server()
     store.stop()
@@ -131,7 +131,7 @@ def test_a_sidecar_starts_before_its_store_and_becomes_ready_with_it(
 
 
 def test_a_full_store_takes_verdicts_and_refuses_items(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     store = start_server(options={"maxmemory-policy": "noeviction"})
     sidecar = start_sidecar(store.url)
@@ -144,7 +144,7 @@ def test_a_full_store_takes_verdicts_and_refuses_items(
 
 
 def test_an_item_that_could_never_start_is_refused(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     store = start_server()
     sidecar = start_sidecar(store.url)
@@ -159,7 +159,7 @@ def test_an_item_that_could_never_start_is_refused(
 
 
 def test_a_full_queue_refuses_items_with_the_numbers_and_takes_follow_up_items(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     store = start_server()
     sidecar = start_sidecar(store.url)
@@ -179,7 +179,7 @@ def test_a_full_queue_refuses_items_with_the_numbers_and_takes_follow_up_items(
 
 
 def test_a_wrong_password_is_reported_without_the_password(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar], tmp_path: object
+    start_server: ServerFactory, start_sidecar: StartSidecar, tmp_path: object
 ) -> None:
     store = start_server()
     store.call("CONFIG", "SET", "requirepass", "right-secret")
@@ -249,7 +249,7 @@ def work_on(sidecar: Sidecar, claims: list[Any], count: int) -> list[str]:
 def test_silent_connections_are_replaced_and_each_item_is_worked_on_once(
     proxy: FaultProxy,
     queue: BlockingQueue,
-    start_sidecar: Callable[..., Sidecar],
+    start_sidecar: StartSidecar,
     waiting_claims: Callable[[], int],
 ) -> None:
     queue.set_policy(LONG)
@@ -283,7 +283,7 @@ def is_claim(request: Request) -> bool:
 
 
 @pytest.fixture
-def two_items(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]) -> Sidecar:
+def two_items(proxy: FaultProxy, queue: BlockingQueue, start_sidecar: StartSidecar) -> Sidecar:
     """A sidecar that has claimed before, and two items in main. The server does not notice when its connections end."""
     queue.set_policy(LONG)
     sidecar = start_sidecar(proxy.url)
@@ -333,7 +333,7 @@ def test_what_the_ghost_of_a_killed_sidecar_claims_comes_back_with_its_lease(
 
 
 def test_a_server_that_refuses_the_scripts_is_reported_until_it_runs_them(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     """As after a failover to a server of another release: it answers reads, and no item can be claimed."""
     server = start_server(options=dict(DURABLE))

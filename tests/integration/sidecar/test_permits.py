@@ -3,7 +3,7 @@
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar, UnixConnection
+from testkit.workers.sidecars import Sidecar, StartSidecar, UnixConnection
 
 COUNT = 6
 
@@ -113,7 +113,7 @@ def test_a_drain_takes_back_what_the_app_has_not_begun(slow: App, queue: Blockin
 
 
 def test_a_claim_that_waits_for_a_slot_ends_the_claims_ahead(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="1")
     app = App(sidecar)
@@ -128,7 +128,7 @@ def test_a_claim_that_waits_for_a_slot_ends_the_claims_ahead(
 
 
 def test_items_ahead_share_the_slots_on_which_the_app_works(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="2")
     app = App(sidecar)
@@ -141,7 +141,7 @@ def test_items_ahead_share_the_slots_on_which_the_app_works(
 
 @pytest.mark.parametrize("setting", [{"claim_ahead": "0"}, {"claim_ahead": "2"}])
 def test_no_more_items_are_claimed_ahead_than_the_setting_allows(
-    valkey: Server, items: None, start_sidecar: Callable[..., Sidecar], setting: dict[str, str]
+    valkey: Server, items: None, start_sidecar: StartSidecar, setting: dict[str, str]
 ) -> None:
     app = App(start_sidecar(valkey.url, **setting))
     assert len(app.reply["claims"]) == 1 + int(setting["claim_ahead"])
@@ -149,7 +149,7 @@ def test_no_more_items_are_claimed_ahead_than_the_setting_allows(
 
 
 def test_with_durable_done_nothing_is_claimed_ahead(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar
 ) -> None:
     queue.set_policy(Policy(durable_done=True))
     app = App(start_sidecar(valkey.url))
@@ -157,7 +157,7 @@ def test_with_durable_done_nothing_is_claimed_ahead(
 
 
 def test_with_a_rate_nothing_is_claimed_ahead(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar
 ) -> None:
     queue.update_policy(limits=[Limit("api", rate="1000/s", burst=1000)])
     app = App(start_sidecar(valkey.url))
@@ -165,7 +165,7 @@ def test_with_a_rate_nothing_is_claimed_ahead(
 
 
 def test_items_that_the_app_has_not_begun_have_no_processing_timeout(
-    valkey: Server, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, items: None, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, processing_timeout="1ms")
     app = App(sidecar)
@@ -189,7 +189,7 @@ def test_a_session_without_permits_cannot_claim_ahead(sidecar: Sidecar) -> None:
 
 
 def test_an_app_with_more_loops_stays_within_the_concurrency_limit(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar
 ) -> None:
     queue.enqueue_many(str(number) for number in range(20))
     sidecar = start_sidecar(valkey.url, concurrency="4")
@@ -203,7 +203,7 @@ def test_an_app_with_more_loops_stays_within_the_concurrency_limit(
 
 
 def test_a_claim_gets_a_slot_that_is_free_while_an_app_claims_ahead(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar
 ) -> None:
     queue.enqueue_many(str(number) for number in range(20))
     sidecar = start_sidecar(valkey.url, concurrency="3")
@@ -225,7 +225,7 @@ def test_a_claim_gets_a_slot_that_is_free_while_an_app_claims_ahead(
 
 
 def test_a_claim_gets_a_slot_of_claims_that_went_back_while_an_app_claims_ahead(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar
 ) -> None:
     queue.enqueue_many(str(number) for number in range(20))
     sidecar = start_sidecar(valkey.url, concurrency="1")
@@ -248,7 +248,7 @@ def test_a_claim_gets_a_slot_of_claims_that_went_back_while_an_app_claims_ahead(
 
 @pytest.mark.parametrize("verb", ["done", "requeue"])
 def test_a_claim_that_waits_gets_no_slot_that_an_app_keeps(
-    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: Callable[..., Sidecar], verb: str
+    valkey: Server, queue: BlockingQueue, items: None, start_sidecar: StartSidecar, verb: str
 ) -> None:
     queue.enqueue_many(str(number) for number in range(20))
     sidecar = start_sidecar(valkey.url, concurrency="2")

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from testkit.programs.logfmt import read_log
 from testkit.programs.processes import Process
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar, UnixConnection
+from testkit.workers.sidecars import Sidecar, StartSidecar, UnixConnection
 
 
 def test_bad_settings_end_it_with_2_and_one_line_for_each() -> None:
@@ -100,14 +99,12 @@ def test_bad_settings_leave_no_socket(tmp_path: Path) -> None:
     assert (done.returncode, socket.exists()) == (2, False)
 
 
-def test_it_is_small_when_idle(valkey: Server, start_sidecar: Callable[..., Sidecar]) -> None:
+def test_it_is_small_when_idle(valkey: Server, start_sidecar: StartSidecar) -> None:
     """How soon it is ready is for the benchmarks to say."""
     assert start_sidecar(valkey.url, wrapper=("env",)).rss_mb < 50
 
 
-def test_40_000_verdicts_leave_its_memory_as_it_was(
-    valkey: Server, start_sidecar: Callable[..., Sidecar]
-) -> None:
+def test_40_000_verdicts_leave_its_memory_as_it_was(valkey: Server, start_sidecar: StartSidecar) -> None:
     sidecar = start_sidecar(valkey.url, wrapper=("env",))
     assert sidecar.claim() == []  # what a program loads at its first call is no growth
     before = sidecar.rss_mb
@@ -130,7 +127,7 @@ def test_a_taken_health_port_is_named(sidecar: Sidecar, valkey: Server) -> None:
 
 
 def test_logs_are_one_line_an_event_without_payloads_and_secrets(
-    valkey: Server, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(
         valkey.url, log_level="debug", redis_username="default", redis_password="hush-hush"

@@ -3,7 +3,6 @@
 import json
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,7 @@ from testkit.programs.ports import free_port
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.push_app import Pushed, Reply, StartApp
-from testkit.workers.sidecars import Sidecar, is_renewed
-
-StartSidecar = Callable[..., Sidecar]
+from testkit.workers.sidecars import StartSidecar, is_renewed
 
 
 class Gate:

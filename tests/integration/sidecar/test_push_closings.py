@@ -1,6 +1,5 @@
 """Push delivery to an app that answers "not now": the queue is closed until then, for all sidecars."""
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -12,9 +11,7 @@ from testkit.queues.clock import MOVE
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.push_app import Reply, StartApp
-from testkit.workers.sidecars import Sidecar
-
-StartSidecar = Callable[..., Sidecar]
+from testkit.workers.sidecars import StartSidecar
 
 
 @pytest.mark.parametrize("status", [429, 503])

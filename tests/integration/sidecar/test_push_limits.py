@@ -2,7 +2,6 @@
 
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from claimq.blocking import BlockingQueue
@@ -11,9 +10,8 @@ from claimq.policy import Policy
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.push_app import PushApp, Pushed, Reply
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import StartSidecar
 
-StartSidecar = Callable[..., Sidecar]
 LIMIT = "claimq_sidecar_push_limit"
 TIMEOUTS = 'claimq_sidecar_pushes_total{result="timeout"}'
 

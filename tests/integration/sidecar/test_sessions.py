@@ -18,7 +18,7 @@ from claimq.policy import Policy
 from testkit.programs.processes import Process
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar, UnixConnection, is_renewed
+from testkit.workers.sidecars import Sidecar, StartSidecar, UnixConnection, is_renewed
 
 APP = """
 import json, sys, time
@@ -121,7 +121,7 @@ def test_a_session_takes_over_claims_of_one_that_broke(
 
 
 def test_an_item_over_its_processing_time_is_renewed_no_more(
-    valkey: Server, queue: BlockingQueue, hasty: Policy, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, hasty: Policy, start_sidecar: StartSidecar
 ) -> None:
     # Over before the first renewal: no answer to one comes after the end of the lease.
     sidecar = start_sidecar(valkey.url, processing_timeout="100ms")
@@ -144,7 +144,7 @@ def test_an_item_over_its_processing_time_is_renewed_no_more(
 
 @pytest.mark.parametrize("answer", ["verdict", "renewal", "takeover", "end"])
 def test_an_app_whose_item_was_taken_is_stuck_until_it_answers(
-    valkey: Server, queue: BlockingQueue, hasty: Policy, start_sidecar: Callable[..., Sidecar], answer: str
+    valkey: Server, queue: BlockingQueue, hasty: Policy, start_sidecar: StartSidecar, answer: str
 ) -> None:
     sidecar = start_sidecar(valkey.url, processing_timeout="5s")
     queue.enqueue("a")

@@ -1,13 +1,12 @@
 """A stream whose client does not read, with a limit of a fraction of a second instead of a minute."""
 
 import sys
-from collections.abc import Callable
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import StartSidecar
 
 IMPATIENT = """
 import runpy
@@ -18,7 +17,7 @@ runpy.run_module("claimq_sidecar", run_name="__main__")
 
 
 def test_the_items_of_a_client_that_stops_reading_go_uncounted_to_another_one(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     impatient = start_sidecar(valkey.url, wrapper=(sys.executable, "-c", IMPATIENT), worker="impatient")
     queue.enqueue("x" * 500_000)  # more than fits into the socket
@@ -35,7 +34,7 @@ def test_the_items_of_a_client_that_stops_reading_go_uncounted_to_another_one(
 
 
 def test_more_of_a_large_window_waits_in_the_socket_while_there_is_memory_for_it(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, memory="72Mi")  # room for two large send buffers
 

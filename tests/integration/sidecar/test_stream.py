@@ -1,7 +1,6 @@
 """Streams: one connection delivers items as they arrive, a window of them; verdicts go over others."""
 
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import claimq.blocking
@@ -11,7 +10,7 @@ from claimq.policy import Policy
 from testkit.plugin import ServerFactory
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar, is_renewed
+from testkit.workers.sidecars import Sidecar, StartSidecar, is_renewed
 
 LARGE = 500_000
 
@@ -50,7 +49,7 @@ def test_items_arrive_in_order_and_a_verdict_makes_room_for_the_next(
 
 
 def test_a_window_is_at_most_the_concurrency_and_as_large_by_default(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="3")
     queue.enqueue_many(list("abcde"))
@@ -62,7 +61,7 @@ def test_a_window_is_at_most_the_concurrency_and_as_large_by_default(
 
 
 def test_another_claim_gets_the_slot_that_it_has_waited_for_longest(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, concurrency="1")
     queue.enqueue_many(list("abc"))
@@ -193,7 +192,7 @@ def test_a_client_that_does_not_read_gets_one_line_and_holds_up_no_other(
 
 
 def test_unread_streams_leave_memory_for_claims(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, memory="96Mi")
     queue.enqueue_many(["x" * LARGE] * 30)
@@ -218,7 +217,7 @@ def test_a_drain_ends_the_delivery_and_is_announced(sidecar: Sidecar, queue: Blo
 
 
 def test_what_a_drain_leaves_goes_back_to_the_head_uncounted(
-    valkey: Server, queue: BlockingQueue, start_sidecar: Callable[..., Sidecar]
+    valkey: Server, queue: BlockingQueue, start_sidecar: StartSidecar
 ) -> None:
     sidecar = start_sidecar(valkey.url, drain_timeout="0s")
     queue.enqueue_many(["a", "b", "c"])
@@ -257,7 +256,7 @@ def test_a_stream_takes_over_the_items_of_a_killed_sidecar(sidecar: Sidecar, que
 
 
 def test_a_stream_stays_open_while_the_store_is_away(
-    start_server: ServerFactory, start_sidecar: Callable[..., Sidecar]
+    start_server: ServerFactory, start_sidecar: StartSidecar
 ) -> None:
     store = start_server(options=DURABLE)
     sidecar = start_sidecar(store.url)

@@ -20,7 +20,7 @@ from testkit.plugin import ProxyFactory, ServerFactory
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import OpenStream, Sidecar, UnixConnection
+from testkit.workers.sidecars import OpenStream, Sidecar, StartSidecar, UnixConnection
 
 LIMIT = 5
 VERBS = {"a": "done", "b": "requeue", "large": "done"}
@@ -185,9 +185,7 @@ FAULTS = (end_app, end_sidecar, end_server, end_connections)
 
 
 @pytest.fixture
-def run(
-    start_server: ServerFactory, start_proxy: ProxyFactory, start_sidecar: Callable[..., Sidecar]
-) -> Iterator[Run]:
+def run(start_server: ServerFactory, start_proxy: ProxyFactory, start_sidecar: StartSidecar) -> Iterator[Run]:
     server = start_server(options=DURABLE)
     proxy = start_proxy(server)
     with open_blocking_queue(server.url) as queue:

@@ -147,7 +147,7 @@ def browser() -> Iterator[Browser]:
         try:
             running = launched(playwright)
         except ServerMissing as error:
-            pytest.skip(f"{tiers.MISSING}{error}")
+            tiers.skip_missing(error)
         yield running
         running.close()
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from testkit.plugin import ServerFactory
 from testkit.programs.processes import Process
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
-from testkit.workers.sidecars import Sidecar
+from testkit.workers.sidecars import Sidecar, StartSidecar
 
 STOPS_ITSELF = """
 import fcntl, glob, os, signal, termios, claimq.worker, claimq.worker.loops.loop
@@ -151,7 +151,7 @@ def test_two_items_of_one_key_are_never_in_progress_together(
 def test_fifty_threads_begin_each_item_once(
     valkey: Server,
     queue: BlockingQueue,
-    start_sidecar: Callable[..., Sidecar],
+    start_sidecar: StartSidecar,
     concurrency: str | None,
 ) -> None:
     settings = {} if concurrency is None else {"concurrency": concurrency}

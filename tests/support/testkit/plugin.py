@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,10 @@ FLAVOURS = ("valkey", "redis7")
 NEWEST = "redis8"
 """What the contract tests run on besides."""
 ServerFactory = Callable[..., Server]
+Claimq = Callable[..., Any]
+"""Runs the command `claimq` with these arguments."""
+StartUp = Callable[..., Any]
+"""Starts `claimq up` with these queues."""
 ProxyFactory = Callable[[Server], FaultProxy]
 OwnServer = TypeVar("OwnServer", Server, NotedServer)
 Startable = TypeVar("Startable", Server, NotedServer, RedisCluster, Sentinel)
@@ -37,7 +41,7 @@ def started(make: Callable[[], Startable]) -> Startable:
     try:
         made = make()
     except ServerMissing as error:
-        pytest.skip(f"{tiers.MISSING}{error}")
+        tiers.skip_missing(error)
     try:
         return made.start()
     except BaseException:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from typing import NoReturn
 
 import pytest
 
@@ -21,6 +22,11 @@ def skipped(reporter: pytest.TerminalReporter, mark: str) -> Counter[str]:
         if mark in text:
             reasons[text.split(mark, 1)[1].rstrip("')")] += 1
     return reasons
+
+
+def skip_missing(what: object) -> NoReturn:
+    """Skips the test for lack of a server or a program; the summary reports it."""
+    pytest.skip(f"{MISSING}{what}")
 
 
 def missing_servers(reporter: pytest.TerminalReporter) -> Counter[str]:

@@ -19,14 +19,14 @@ def test_the_numbers_of_a_decision_are_listed() -> None:
     ]
 
 
-def test_a_tiny_estimate_is_rounded() -> None:
-    demand = {"arrivalsPerSecond": 7.49e-29, "arrivalsPerSecondError": 0.00012}
-    assert decision_rows({"demand": demand}) == [["arrivals per second", "0", "0.0001"]]
-
-
-def test_a_large_estimate_has_no_exponent() -> None:
-    demand = {"arrivalsPerSecond": 3866, "arrivalsPerSecondError": 12.345}
-    assert decision_rows({"demand": demand}) == [["arrivals per second", "3,866", "12.3"]]
+@pytest.mark.parametrize(
+    ("estimate", "error", "texts"),
+    [(7.49e-29, 0.00012, ["0", "0.0001"]), (3866, 12.345, ["3,866", "12.3"])],
+    ids=["tiny", "large"],
+)
+def test_an_estimate_is_rounded_without_an_exponent(estimate: float, error: float, texts: list[str]) -> None:
+    demand = {"arrivalsPerSecond": estimate, "arrivalsPerSecondError": error}
+    assert decision_rows({"demand": demand}) == [["arrivals per second", *texts]]
 
 
 @pytest.mark.parametrize(

@@ -129,20 +129,21 @@ def test_make_hands_on_that_the_scaling_is_compared_and_drawn(tmp_path: Path) ->
     assert (tuple(chosen.parts), chosen.plot) == ((*PARTS, SCALING), plot)
 
 
-def test_a_plot_of_what_is_not_measured_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        asked(["--plot", "plot.png"])
-    assert raised.value.code == 2
-    assert "add --scaling" in capsys.readouterr().err
-
-
-def test_a_plot_that_cannot_be_drawn_is_refused_before_anything_is_measured(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--plot", "plot.png"], "add --scaling"),
+        (["--scaling", "--plot", "plot.txt"], "ends in none of .png, .svg"),
+    ],
+    ids=["of what is not measured", "that cannot be drawn"],
+)
+def test_a_plot_is_refused_before_anything_is_measured(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as raised:
-        asked(["--scaling", "--plot", "plot.txt"])
+        asked(words)
     assert raised.value.code == 2
-    assert "ends in none of .png, .svg" in capsys.readouterr().err
+    assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["missing/figures.json", ""], ids=["in no folder", "a folder"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from claimq_control.grants import NO_GRANTS, Grants
 from claimq_kubernetes.budgets import Budgets
-from claimq_kubernetes.port import ClusterUnavailable, Json, Kind, NotFound
+from claimq_kubernetes.port import QUEUES, ClusterUnavailable, Json, Kind, NotFound
 from claimq_operator.election.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
@@ -85,6 +85,11 @@ def queue_body(server: Server, **spec: Any) -> Json:
         "metadata": {"name": "thumbs", "namespace": "media", "generation": 1},
         "spec": {"redis": {"url": server.url}, "worker": {"image": "app:1"}, **spec},
     }
+
+
+async def add_queue(context: Context, api: MemoryApi, body: Json) -> None:
+    """Makes an object of a queue, which the operator then sees."""
+    context.cache.update_queue(await api.create(QUEUES, body))
 
 
 @asynccontextmanager

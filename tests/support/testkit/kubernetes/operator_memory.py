@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from claimq_kubernetes.port import QUEUES
-from testkit.kubernetes.operator_in_memory import MemoryApi, operator
+from testkit.kubernetes.operator_in_memory import MemoryApi, add_queue, operator
 from testkit.programs.peak_memory import print_peak
 from testkit.waiting import eventually
 
@@ -37,7 +36,7 @@ async def run(urls: Sequence[str], directory: Path) -> None:
                 "metadata": {"name": f"q{number}", "namespace": f"n{number // 2}", "generation": 1},
                 "spec": {"redis": {"url": url}, "worker": {"image": "app:1"}},
             }
-            context.cache.update_queue(await api.create(QUEUES, body))
+            await add_queue(context, api, body)
         await eventually(is_reached)
         await print_peak()
 

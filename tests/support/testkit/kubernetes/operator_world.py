@@ -149,6 +149,14 @@ class World:
         count: int | None = self.get("deployment", f"{name}-worker").get("spec", {}).get("replicas")
         return count
 
+    def wait_until_working(self) -> None:
+        """Waits until the queue `thumbs` works."""
+        eventually_sync(lambda: self.condition("Ready") == "True Working")
+
+    def wait_for_replicas(self, count: int, name: str = "thumbs") -> None:
+        """Waits until the Deployment has this number of replicas."""
+        eventually_sync(lambda: self.replicas(name) == count)
+
     def patch(self, kind: str, name: str, changes: Json, part: str = "") -> None:
         """A merge patch of an object, or of a part of it such as `/status`."""
         status, changed = self.api.request("PATCH", f"{self._list(kind)}/{name}{part}", changes)

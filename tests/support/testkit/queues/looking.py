@@ -35,6 +35,12 @@ def texts(held: Iterable[Claim | Item]) -> list[str]:
     return [item.text for item in items]
 
 
+async def enqueued_and_claimed(queue: ReliableQueue, payloads: str) -> list[Claim]:
+    """The claims of new items, a letter each."""
+    await queue.enqueue_many(list(payloads))
+    return await queue.claim(len(payloads), wait=0)
+
+
 async def waiting(queue: ReliableQueue) -> list[str]:
     """The payloads in main, in the order in which they would be claimed."""
     return texts(await queue.peek(1000))

@@ -57,6 +57,15 @@ def _many(reply: Reply) -> list[Reply]:
 
 def reads_of(server: Server) -> int:
     """How often the server has read from its clients."""
-    stats = server.call("INFO", "stats")
-    assert isinstance(stats, bytes)
-    return int(stats.split(b"total_reads_processed:")[1].split()[0])
+    return _number_in(server, "stats", "total_reads_processed")
+
+
+def blocked_clients(server: Server) -> int:
+    """How many clients wait for an element of a list."""
+    return _number_in(server, "clients", "blocked_clients")
+
+
+def _number_in(server: Server, section: str, field: str) -> int:
+    info = server.call("INFO", section)
+    assert isinstance(info, bytes)
+    return int(info.decode().split(f"{field}:")[1].split()[0])

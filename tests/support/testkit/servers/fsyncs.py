@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from testkit import tiers
 from testkit.programs.places import new_directory
 from testkit.servers.server import Server
@@ -21,7 +19,7 @@ _SOURCE = Path(__file__).with_name("fsync_shim.c")
 def _library() -> Path:
     """The library, compiled once for this process. The test is skipped, loudly, on a machine without a compiler."""
     if shutil.which("cc") is None:
-        pytest.skip(f"{tiers.MISSING}cc: install a C compiler")
+        tiers.skip_missing("cc: install a C compiler")
     made = new_directory() / "fsync_shim.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, _SOURCE, "-ldl"], check=True)
     return made

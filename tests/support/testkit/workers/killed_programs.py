@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import random
+import secrets
 import sys
 import time
 from collections.abc import Iterable
@@ -26,6 +27,7 @@ from testkit.queues.retries import retrying_at_once
 from testkit.workers.sidecars import OpenStream, UnixConnection
 
 QUEUE = "kill"
+SEED = int(os.environ.get("CLAIMQ_KILL_SEED", "0")) or secrets.randbelow(10**6) + 1
 LIMIT = 3
 POLICY = retrying_at_once(requeue_limit=LIMIT, busy_expiry=1.5)
 RETRY_FOR = 60.0

@@ -278,14 +278,16 @@ class Sidecar(Started):
     @property
     def rss_mb(self) -> float:
         """Its resident memory in megabytes."""
-        status = Path(f"/proc/{self.running.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+        return self._memory_mb("VmRSS")
 
     @property
     def peak_mb(self) -> float:
         """The most memory that it has had resident so far, in megabytes."""
+        return self._memory_mb("VmHWM")
+
+    def _memory_mb(self, field: str) -> float:
         status = Path(f"/proc/{self.running.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+        return int(status.split(f"{field}:")[1].split()[0]) / 1024
 
     def kill9(self) -> None:
         """SIGKILL."""
@@ -323,3 +325,7 @@ def at_once(count: int, ask: Callable[[], int]) -> list[int]:
         thread.join(PATIENCE)
     assert len(statuses) == count
     return statuses
+
+
+StartSidecar = Callable[..., Sidecar]
+"""Starts a sidecar at the URL of a server, with these settings."""

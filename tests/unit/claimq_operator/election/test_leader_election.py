@@ -20,10 +20,12 @@ def test_a_free_lease_is_taken() -> None:
     assert ObservedLease().updated({}, 0.0).step("me", 15.0, 0.0) is Step.TAKE
 
 
-def test_the_lease_of_another_is_acquired_only_after_its_duration_without_a_change() -> None:
+@pytest.mark.parametrize("duration", [15.0, 0.5])
+def test_the_lease_of_another_is_acquired_only_after_its_duration_without_a_change(duration: float) -> None:
+    """A lease without a duration lasts as long as the candidate's own."""
     seen = ObservedLease().updated({"holderIdentity": "other", "renewTime": "1"}, 100.0)
-    assert seen.step("me", 15.0, 114.9) is Step.WAIT
-    assert seen.step("me", 15.0, 115.0) is Step.TAKE
+    assert seen.step("me", duration, 100.0 + duration - 0.1) is Step.WAIT
+    assert seen.step("me", duration, 100.0 + duration) is Step.TAKE
 
 
 def test_a_renewal_restarts_the_wait_whatever_the_holders_clock_shows() -> None:
@@ -38,12 +40,6 @@ def test_a_holder_with_a_longer_lease_duration_is_waited_for_as_long() -> None:
     seen = ObservedLease().updated(spec, 100.0)
     assert seen.step("me", 3.0, 159.0) is Step.WAIT
     assert seen.step("me", 3.0, 160.0) is Step.TAKE
-
-
-def test_a_lease_without_a_duration_lasts_as_long_as_the_candidates_own() -> None:
-    seen = ObservedLease().updated({"holderIdentity": "other", "renewTime": "1"}, 100.0)
-    assert seen.step("me", 0.5, 100.4) is Step.WAIT
-    assert seen.step("me", 0.5, 100.5) is Step.TAKE
 
 
 def test_the_own_lease_is_renewed() -> None:

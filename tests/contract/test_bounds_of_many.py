@@ -10,7 +10,7 @@ import claimq
 from claimq import Claim, Done, FailedPolicy, NewItem, Policy, ReliableQueue, State, StoreMisused, Verdict
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
-from testkit.queues.looking import Lengths, lengths
+from testkit.queues.looking import Lengths, lengths, texts
 from testkit.queues.script_calls import call, run
 from testkit.servers.contents import contents
 from testkit.servers.server import Server
@@ -136,12 +136,12 @@ async def test_the_claim_calls_of_busy_items_are_found_in_a_long_log(queue: Reli
 
 async def test_peek_goes_on_over_the_turns_of_many_clients(crowded: ReliableQueue) -> None:
     await crowded.update_policy(fairness_by="count")
-    shown = [item.text for item in await crowded.peek(10_000)]
-    assert [item.text for item in await crowded.peek(400, offset=1_200)] == shown[1_200:1_600]
+    shown = texts(await crowded.peek(10_000))
+    assert texts(await crowded.peek(400, offset=1_200)) == shown[1_200:1_600]
     assert await crowded.peek(9, offset=LEFT) == []
     claimed: list[str] = []
     while page := await crowded.claim(1000, wait=0):
-        claimed += [claim.item.text for claim in page]
+        claimed += texts(page)
     assert shown == claimed
     assert len(shown) == LEFT
 
@@ -156,9 +156,9 @@ async def test_a_page_behind_many_clients_takes_few_calls(server: Server, queue:
     for offset in (1_200, 2_000):
         before = calls_of_scripts(server)
         page = await queue.items(State.MAIN, 50, offset=offset)
-        assert [row.item.text for row in page] == [f"noisy{n - 1_100}" for n in range(offset, offset + 50)]
+        assert texts(page) == [f"noisy{n - 1_100}" for n in range(offset, offset + 50)]
     assert calls_of_scripts(server) - before == 4  # the second time the server has the scripts
-    assert [row.item.text for row in await queue.items(State.MAIN, 3, offset=1_098)] == [
+    assert texts(await queue.items(State.MAIN, 3, offset=1_098)) == [
         "c1098",
         "c1099",
         "noisy0",
@@ -194,7 +194,7 @@ async def test_a_claim_passes_a_bounded_number_of_clients_whose_lists_are_gone(
     assert await call(queue, "claim", "w1", count, "nonce", incarnation) == [b"AGAIN"]
     left = await queue._connection.command("ZCARD", queue._keys["clients"])
     assert 2_501 - 1_200 <= left < 2_501
-    assert [claim.item.text for claim in await queue.claim(count, wait=0)] == ["x"]
+    assert texts(await queue.claim(count, wait=0)) == ["x"]
 
 
 async def test_done_frees_a_bounded_number_of_bytes_in_a_call(queue: ReliableQueue) -> None:
@@ -216,7 +216,7 @@ async def test_done_with_followers_of_large_items_takes_several_calls(queue: Rel
         claims += page
     said = await queue.done([Done(claim, [f"after {n}"]) for n, claim in enumerate(claims)])
     assert [one.verdict for one in said] == [Verdict.DONE] * 11
-    assert [item.text for item in await queue.peek(20)] == [f"after {n}" for n in range(11)]
+    assert texts(await queue.peek(20)) == [f"after {n}" for n in range(11)]
 
 
 async def test_removing_large_failed_items_by_name_is_bounded(queue: ReliableQueue) -> None:

@@ -10,7 +10,7 @@ import claimq
 from claimq import Claim, ItemOutOfReach, NewItem, ReliableQueue, State, Verdict
 from claimq.errors import StoreMisused
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths
+from testkit.queues.looking import Lengths, lengths, texts
 from testkit.servers.contents import contents
 from testkit.servers.server import Server
 
@@ -95,7 +95,7 @@ async def test_the_last_item_of_a_client_takes_the_client_with_it(queue: Reliabl
     assert [claim.item.id for claim in await queue.claim(9, wait=0)] == ["a"]
     assert await queue.length() == 0
     await queue.enqueue("again", client="b")
-    assert [claim.item.text for claim in await queue.claim(9, wait=0)] == ["again"]
+    assert texts(await queue.claim(9, wait=0)) == ["again"]
 
 
 async def test_a_paused_queue_gives_out_the_chosen_item_alone(mixed: ReliableQueue) -> None:

@@ -128,7 +128,7 @@ async def test_a_lost_ring_of_clients_is_made_again(queue: ReliableQueue, server
     await queue.reap()
     assert ("cq:{q}:clients", "lacks the client c3, whose items wait") in await reported(queue)
     await correct(queue, server)
-    got = [claim.item.text for claim in await queue.claim(10, wait=0)]
+    got = texts(await queue.claim(10, wait=0))
     assert sorted(got) == [*clients, "plain"]
 
 

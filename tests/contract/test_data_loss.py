@@ -7,6 +7,7 @@ from claimq import Claim, Policy, ReliableQueue, State, StoreUnavailable, Verdic
 from claimq.internals.operations import internals
 from testkit.plugin import FLAVOURS, ServerFactory
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import texts
 from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import eventually
@@ -140,7 +141,7 @@ async def test_a_withdrawn_claim_that_arrives_after_the_loss_claims_nothing(
     said = await connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", known])
     assert said[0] == b"LOST"
     assert (await queue.lengths())[State.MAIN] == 1
-    assert [claim.item.text for claim in await queue.claim(wait=0)] == ["new"]
+    assert texts(await queue.claim(wait=0)) == ["new"]
 
 
 @pytest.mark.parametrize("others", ["claimed", "did nothing"])
@@ -161,7 +162,7 @@ async def test_a_first_claim_that_arrives_after_the_loss_claims_nothing(
     said = await store._connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", ""])
     assert said[0] == b"LOST"
     assert (await queue.lengths())[State.BUSY] == 0
-    assert [claim.item.text for claim in await queue.claim(wait=0)] == ["new"]
+    assert texts(await queue.claim(wait=0)) == ["new"]
 
 
 @pytest.mark.parametrize("pause", [0, 0.2])
@@ -173,7 +174,7 @@ async def test_a_worker_goes_on_after_a_loss_of_everything_without_an_error(
     server.call("FLUSHALL")
     assert await queue.claim(wait=pause) == []
     await queue.enqueue("new")
-    assert [claim.item.text for claim in await queue.claim(wait=pause)] == ["new"]
+    assert texts(await queue.claim(wait=pause)) == ["new"]
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ async def test_a_claim_sent_to_a_server_that_was_replaced_claims_nothing_of_the_
         said = await connection.run("claim", ["cq:{q}:main"], [*late, "w1", 1, "AAAAAAAA", known])
         assert said[0] == b"LOST"
         assert (await queue.lengths())[State.BUSY] == 1
-        assert [claim.item.text for claim in await queue.claim(9, wait=0)] == ["b", "c"]
+        assert texts(await queue.claim(9, wait=0)) == ["b", "c"]
 
 
 @pytest.mark.parametrize("durable", FLAVOURS, indirect=True)
@@ -303,7 +304,7 @@ async def test_a_withdrawn_claim_takes_items_of_restored_keys_until_its_lease_en
     assert (await connection.run("claim", ["cq:{q}:main"], words))[0] == b"OK"
     assert (await queue.lengths())[State.BUSY] == 1
     await move_clock(queue, 21)
-    assert [claim.item.text for claim in await queue.claim(wait=0)] == ["a"]
+    assert texts(await queue.claim(wait=0)) == ["a"]
 
 
 def address_of_process(server: Server) -> str:

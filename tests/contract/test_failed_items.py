@@ -24,7 +24,7 @@ async def fail(queue: ReliableQueue, *payloads: str, client: str | None = None) 
 
 
 async def failed(queue: ReliableQueue) -> list[str]:
-    return [located.item.text for located in await queue.failed_items(1000)]
+    return texts(await queue.failed_items(1000))
 
 
 async def give_up_again(queue: ReliableQueue, name: str, times: int) -> None:
@@ -120,7 +120,7 @@ async def test_remove_failed_removes_all_and_returns_the_first_of_them(queue: Re
     await fail(queue, *"abcde")
     removed = await queue.remove_failed(chunk=2, log_limit=3)
     assert removed.count == 5
-    assert [located.item.text for located in removed.items] == ["a", "b", "c"]
+    assert texts(removed.items) == ["a", "b", "c"]
     first = removed.items[0]
     assert (first.state, first.name, first.item.last_error) == (State.FAILED, "a", "a is bad")
     assert first.failed_at is not None
@@ -176,7 +176,7 @@ async def test_two_filters_choose_what_passes_both_or_either(
     await queue.flush()
     await old_and_new_that_failed_once_and_twice(queue)
     removed = await queue.remove_failed(min_age=30, min_given_up_count=2, match=match, chunk=chunk)
-    assert [located.item.text for located in removed.items] == gone
+    assert texts(removed.items) == gone
     assert await failed(queue) == rest
 
 
@@ -221,7 +221,7 @@ async def test_remove_failed_leaves_the_young_and_those_that_failed_seldom(queue
     await fail(queue, "new-often")
     await give_up_again(queue, "new-often", 2)
     removed = await queue.remove_failed(min_age=30, min_given_up_count=3, log_limit=9)
-    assert [located.item.text for located in removed.items] == ["old-often"]
+    assert texts(removed.items) == ["old-often"]
     assert await failed(queue) == ["old-seldom", "new-often"]
 
 
@@ -244,8 +244,8 @@ async def test_one_failed_item_is_looked_at_by_its_id(queue: ReliableQueue) -> N
 
 async def test_failed_items_are_listed_oldest_failure_first_by_pages(queue: ReliableQueue) -> None:
     await fail(queue, *"cabd")
-    assert [located.item.text for located in await queue.failed_items(2)] == ["c", "a"]
-    assert [located.item.text for located in await queue.failed_items(9, offset=2)] == ["b", "d"]
+    assert texts(await queue.failed_items(2)) == ["c", "a"]
+    assert texts(await queue.failed_items(9, offset=2)) == ["b", "d"]
     assert await queue.failed_items(0) == []
 
 

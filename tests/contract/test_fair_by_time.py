@@ -11,6 +11,7 @@ from claimq import Claim, NewItem, ReliableQueue, Verdict
 from claimq.internals.next_claims import next_claims
 from testkit.queues.frozen_clock import FrozenClock
 from testkit.queues.looking import texts
+from testkit.queues.script_calls import run
 from testkit.queues.slots import Slots
 from testkit.servers.server import Server
 
@@ -240,14 +241,14 @@ async def test_repair_removes_shares_of_clients_that_are_gone_and_owe_nothing(
         claims = await queue.claim(1, wait=0)
         clock_of(queue).move("q", 1000)
         await queue.done(claims)
-    await queue._connection.run("repair", [queue._keys.main], [100])
+    await run(queue, "repair", 100)
     assert {*cast("list[bytes]", server.call("HKEYS", "cq:{q}:shares"))} == {b"long", b"longer"}
     await queue.flush_client("long")
     await queue.flush_client("longer")
     for _ in range(2):
         await queue.enqueue_many([NewItem("x", client="new")])
         await queue.done(await queue.claim(1, wait=0))
-        await queue._connection.run("repair", [queue._keys.main], [100])
+        await run(queue, "repair", 100)
 
 
 @pytest.mark.parametrize("client", ["ann", None])
@@ -262,7 +263,7 @@ async def test_a_queue_whose_other_clients_are_gone_counts_no_turns(
         (claim,) = await queue.claim(1, wait=0)
         clock_of(queue).move("q", 1000)
         await queue.done(claim)
-    await queue._connection.run("repair", [queue._keys.main], [100])
+    await run(queue, "repair", 100)
     await queue.done([claim for claim in claims if claim.item.client == client])
     await queue.done(await queue.claim(4, wait=0))
     assert keys_of_turns(server) == 0
@@ -344,7 +345,7 @@ async def test_an_item_whose_lease_was_lost_is_not_counted_after_its_end(
     claims = await queue.claim(2, wait=0)
     for claim in claims:
         server.call("ZREM", "cq:{q}:leases", claim.token)
-    await queue._connection.run("repair", [queue._keys.main], [100])
+    await run(queue, "repair", 100)
     for claim in claims:
         server.call("ZADD", "cq:{q}:leases", claim.lease_until * 1000, claim.token)
     await queue.done(claims)

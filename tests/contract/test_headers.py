@@ -8,6 +8,7 @@ import pytest
 import claimq
 from claimq import Claim, Done, NewItem, Policy, ReliableQueue, State, StoreMisused
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import texts
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.contents import changes, contents
 from testkit.servers.server import Server
@@ -56,7 +57,7 @@ async def test_items_given_back_stand_in_order_whatever_their_headers_are(queue:
     claims = await queue.claim(3, wait=0)
     for claim in (claims[2], claims[0], claims[1]):
         await queue.unclaim(claim)
-    assert [item.text for item in await queue.peek(9)] == ["0", "1", "2"]
+    assert texts(await queue.peek(9)) == ["0", "1", "2"]
 
 
 async def test_each_item_of_a_call_has_its_own_headers_or_none(queue: ReliableQueue) -> None:

@@ -9,6 +9,7 @@ import claimq
 from claimq import FailedPolicy, NewItem, OnExpiry, Policy, ReliableQueue, State, Verdict
 from claimq.internals.next_claims import next_claims
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import texts
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.server import Server
 
@@ -22,7 +23,7 @@ async def counted(queue: ReliableQueue) -> tuple[int, ...]:
 
 
 async def in_failed(queue: ReliableQueue) -> list[str]:
-    return [one.item.text for one in await queue.failed_items()]
+    return texts(await queue.failed_items())
 
 
 @pytest.mark.parametrize("client", [None, "ann"])
@@ -68,7 +69,7 @@ async def test_the_end_of_a_claim_and_the_next_claim_in_one_step_leave_out_what_
     (outcome,), claims = await next_claims(queue).done_and_claim(claim)
     assert (outcome.verdict, claims) == (Verdict.DONE, [])
     (outcome,), claims = await next_claims(queue).done_and_claim(claim)
-    assert (outcome.verdict, [claim.item.text for claim in claims]) == (Verdict.LOST, ["next"])
+    assert (outcome.verdict, texts(claims)) == (Verdict.LOST, ["next"])
     assert await in_failed(queue) == ["late"]
     assert await counted(queue) == (2, 1, 1)
     await queue.enqueue("late too", deadline=timedelta(0))

@@ -8,7 +8,7 @@ import pytest
 from claimq import Claim, Policy, ReliableQueue
 from claimq.internals.operations import internals
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths, verdicts
+from testkit.queues.looking import Lengths, lengths, texts, verdicts
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -40,7 +40,7 @@ async def test_a_postponed_item_counts_no_attempt_no_failure_and_no_crash(queue:
 async def test_without_a_delay_a_postponed_item_is_the_last_one_of_main(queue: ReliableQueue) -> None:
     await queue.enqueue_many(["a", "b"])
     assert verdicts(await queue.later(await one(queue), 0)) == ["requeued"]
-    assert [item.text for item in await queue.peek(2)] == ["b", "a"]
+    assert texts(await queue.peek(2)) == ["b", "a"]
 
 
 async def test_an_item_that_is_postponed_too_often_goes_to_failed_with_that_reason(

@@ -5,6 +5,7 @@ import pytest
 from claimq import NewItem, ReliableQueue, State
 from claimq.errors import SearchEnded
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import texts
 from testkit.queues.script_calls import run
 from testkit.servers.server import Server
 
@@ -71,7 +72,7 @@ async def test_the_longest_claims_come_first_whenever_their_leases_end(
     second = await other_worker.claim(3, wait=0)
     await queue.renew(first)
     await queue.done(first[1])
-    assert [row.item.text for row in await queue.longest_claims()] == ["a", "c", "d", "e", "f"]
+    assert texts(await queue.longest_claims()) == ["a", "c", "d", "e", "f"]
     rows = await queue.longest_claims(3, payload_limit=0)
     assert [(row.item.id, row.payload_size) for row in rows] == [
         (claim.item.id, 1) for claim in (first[0], first[2], second[0])

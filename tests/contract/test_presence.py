@@ -8,7 +8,7 @@ import claimq
 from claimq import Policy, ReliableQueue, Verdict
 from claimq.redis_store.scripts import Arg
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths
+from testkit.queues.looking import Lengths, lengths, texts
 from testkit.servers.resp import Connection
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -129,7 +129,7 @@ async def test_a_claim_without_any_reaper_ends_the_claims_of_a_killed_process(
     for seconds in (1.0, 3.1):
         await move_clock(queue, seconds)
         claims = await other_worker.claim(wait=0)
-    assert [claim.item.text for claim in claims] == ["a"]
+    assert texts(claims) == ["a"]
 
 
 async def test_only_the_claims_of_the_process_end_not_all_of_its_name(

@@ -113,7 +113,7 @@ async def test_an_item_keeps_its_priority_on_every_way_back_to_main(
     await move_clock(queue, 31)
     await queue.reap()
     back = ["c", "a", "b"] if way in ("expire", "delay") else ["a", "c", "b"]
-    assert [item.text for item in await queue.peek(9)] == back
+    assert texts(await queue.peek(9)) == back
     assert await claimed(queue, 9) == back
 
 
@@ -125,9 +125,7 @@ async def test_items_that_are_given_back_stand_at_the_head_of_their_priority(
     held = await queue.claim(8, wait=0)
     for part in (held[1::2], held[::2]):
         await queue.unclaim(part)
-    assert [item.text for item in await queue.peek(9)] == [
-        f"{kind}{n}" for kind in KINDS[::-1] for n in range(3)
-    ]
+    assert texts(await queue.peek(9)) == [f"{kind}{n}" for kind in KINDS[::-1] for n in range(3)]
 
 
 async def test_clients_that_get_items_back_take_turns_in_the_order_of_their_claims(
@@ -165,10 +163,10 @@ async def test_all_looks_at_main_see_every_priority(queue: ReliableQueue, client
     assert (await queue.length(), await queue.age()) == (8, 4)
     assert await queue.clients() == [ClientInfo(client, 8)]
     for offset in range(9):
-        assert [item.text for item in await queue.peek(2, offset=offset)] == order[offset : offset + 2]
+        assert texts(await queue.peek(2, offset=offset)) == order[offset : offset + 2]
     if client:
         assert await queue.client_length(client) == 8
-        assert [item.text for item in await queue.peek(9, client=client)] == order
+        assert texts(await queue.peek(9, client=client)) == order
     found = await queue.find("new")
     assert found is not None
     assert (found.state, found.item.priority) == (State.MAIN, Priority.HIGH)

@@ -120,7 +120,7 @@ async def test_expired_items_return_in_the_order_of_claiming(
         await (queue, other_worker)[number % 2].claim(wait=0)
     await move_clock(queue, 31)
     await queue.reap()
-    assert [item.text for item in await queue.peek(99)] == list("abcdefghijklmnop")
+    assert texts(await queue.peek(99)) == list("abcdefghijklmnop")
 
 
 async def test_many_reapers_at_once_handle_each_item_once(store: claimq.Server, queue: ReliableQueue) -> None:

@@ -6,6 +6,7 @@ from claimq import NewItem, Policy, ReliableQueue
 from claimq.internals.operations import internals
 from claimq.model import State, Verdict
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import texts
 
 pytestmark = pytest.mark.frozen_clock(True)
 
@@ -23,8 +24,8 @@ async def test_what_waits_again_goes_to_the_tail_and_counts(queue: ReliableQueue
     assert (second.crash_count, second.requeue_count, second.interrupted_count) == (1, 1, 0)
     assert second.last_error == CAUSE
     assert [(entry.kind, entry.error) for entry in second.history] == [("crash", CAUSE)]
-    assert [claim.item.text for claim in await queue.claim(2, wait=0)] == ["good"]  # the other comes alone
-    assert [claim.item.text for claim in await queue.claim(2, wait=0)] == ["bad"]
+    assert texts(await queue.claim(2, wait=0)) == ["good"]  # the other comes alone
+    assert texts(await queue.claim(2, wait=0)) == ["bad"]
 
 
 async def test_what_waits_for_its_key_counts_too(queue: ReliableQueue, other_worker: ReliableQueue) -> None:
@@ -52,9 +53,9 @@ async def test_at_the_limit_it_goes_to_failed_and_the_queue_goes_on(
     (located,) = await queue.items(State.FAILED)
     assert (located.item.text, located.item.last_error, located.item.given_up_count) == ("bad", CAUSE, 1)
     assert (await queue.lengths())[State.MAIN] == 1
-    assert [claim.item.text for claim in await queue.claim(2, wait=0)] == ["other"]
+    assert texts(await queue.claim(2, wait=0)) == ["other"]
     await queue.enqueue("later", client=client)
-    assert [claim.item.text for claim in await queue.claim(2, wait=0)] == ["later"]
+    assert texts(await queue.claim(2, wait=0)) == ["later"]
 
 
 async def test_what_is_in_other_hands_by_now_stays_there_and_has_had_its_last_chance(

@@ -21,6 +21,7 @@ from claimq import (
     Verdict,
 )
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import texts
 from testkit.servers.contents import changes, contents
 from testkit.servers.patient import open_server
 from testkit.servers.server import Server
@@ -203,7 +204,7 @@ async def test_a_call_of_several_steps_keeps_those_before_the_refused_one(
     async with client, claimq.connect(client=FullAfter(server, client, 2)) as store:
         with pytest.raises(StoreFull):
             await store.queue("q").enqueue_many([str(number) for number in range(2500)])
-    assert [item.text for item in await queue.peek(5000)][1:] == [str(number) for number in range(2000)]
+    assert texts(await queue.peek(5000))[1:] == [str(number) for number in range(2000)]
 
 
 async def test_a_full_server_takes_a_policy_a_pause_and_the_end_of_the_queue(

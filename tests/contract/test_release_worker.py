@@ -44,7 +44,7 @@ async def test_the_order_holds_over_many_chunks(queue: ReliableQueue, reason: Re
         claimed += len(await queue.claim(min(count - claimed, 1000), wait=0))
     released = await queue.release_worker("w1", reason)
     assert released.total == count
-    order = [item.text for item in await queue.peek(5000)]
+    order = texts(await queue.peek(5000))
     if reason is Reason.INTERRUPTED:
         assert order == payloads
     else:

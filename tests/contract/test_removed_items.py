@@ -5,7 +5,7 @@ import pytest
 import claimq
 from claimq import FailedPass, FailedPolicy, Match, NewItem, OnExpiry, Policy, ReliableQueue, RemovalReason
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths, verdicts
+from testkit.queues.looking import Lengths, lengths, texts, verdicts
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -109,7 +109,7 @@ async def test_pages_of_the_log_begin_with_the_newest(queue: ReliableQueue) -> N
     for claim in await queue.claim(5, wait=0):
         await queue.drop(claim, "no")
     pages = [await queue.removed_items(2, offset=offset) for offset in (0, 2, 4, 6)]
-    assert [[removed.item.text for removed in page] for page in pages] == [["e", "d"], ["c", "b"], ["a"], []]
+    assert [texts(page) for page in pages] == [["e", "d"], ["c", "b"], ["a"], []]
     assert await queue.removed_items(0) == []
 
 

@@ -7,6 +7,7 @@ import pytest
 from claimq import NewItem, ReliableQueue, State
 from testkit.queues.clock import move_clock
 from testkit.queues.looking import Lengths, enqueued_and_claimed, lengths, texts, verdicts, waiting
+from testkit.queues.script_calls import run
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -90,7 +91,7 @@ async def test_claims_beside_many_live_ones_ask_for_repair_now_and_then(queue: R
     for number in range(600):
         with queue._connection.lanes.new_call() as call:
             args: list[str | int] = ["w1", 1, f"nonce{number:03}", incarnation]
-            reply = await queue._connection.run("claim", [queue._keys.main], [*call, *args])
+            reply = await run(queue, "claim", *call, *args)
         asked += int(reply[1].split()[5]) >= 2
     assert 1 <= asked <= 4
 
@@ -160,7 +161,7 @@ async def test_a_repair_of_all_kinds_at_once_is_bounded(queue: ReliableQueue, se
     server.call("ZADD", "cq:{q}:claims", *(word for n in numbers for word in (1, f"{n + 2000} 2 nonce w1")))
     server.call("ZADD", "cq:{q}:leases", *(word for n in numbers for word in (10**15, f"w1/{n}.late")))
     before = _commands(server)
-    _, _, more = await queue._connection.run("repair", [queue._keys.main], [1000])
+    _, _, more = await run(queue, "repair", 1000)
     assert _commands(server) - before <= 1_500
     assert more, "there are more claim calls to forget"
     for _ in range(8):

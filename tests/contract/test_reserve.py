@@ -9,6 +9,7 @@ import claimq
 from claimq import NewItem, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from testkit.queues.frozen_clock import FrozenClock
+from testkit.queues.script_calls import run
 from testkit.queues.slots import Slots
 from testkit.servers.server import Server
 
@@ -164,10 +165,10 @@ async def test_repair_ends_no_turns_while_slots_are_kept_free(server: Server, qu
     slots = workers(queue, 10)
     await work_with_a_quiet_client(queue, slots)
     for milliseconds, filled in ((TEN_MINUTES // 2, 9), (TEN_MINUTES // 2 - 50_000, 9), (2 * LONG, 10)):
-        await queue._connection.run("repair", [queue._keys.main], [100])
+        await run(queue, "repair", 100)
         await slots.run(milliseconds)
         assert busy(slots) == filled
-    await queue._connection.run("repair", [queue._keys.main], [100])
+    await run(queue, "repair", 100)
     assert server.call("HGET", "cq:{q}:stats", "turns") is None
 
 

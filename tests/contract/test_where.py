@@ -11,6 +11,7 @@ from claimq.errors import SearchEnded
 from claimq.redis_store.scripts import Arg
 from claimq.waiting.reasons import waiting_counts
 from testkit.queues.clock import move_clock
+from testkit.queues.script_calls import run
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -240,7 +241,7 @@ async def test_an_item_in_the_middle_of_many_is_found_in_one_call(
 async def places_read(queue: ReliableQueue, server: Server, item_id: str, client: str) -> tuple[int, int]:
     """How many items of its client are before it, and how many items of main one call read to find out."""
     server.call("CONFIG", "RESETSTAT")
-    reply = await queue._connection.run("where", [queue._keys.main], [item_id, "main", client, "", ""])
+    reply = await run(queue, "where", item_id, "main", client, "", "")
     calls = server.call("INFO", "commandstats")
     counts = re.findall(r"cmdstat_(?:lindex|lrange):calls=(\d+)", str(calls))
     return int(reply[4]), sum(map(int, counts))

@@ -11,6 +11,7 @@ import pytest
 from claimq.blocking import BlockingQueue
 from testkit.faults.proxy import FaultProxy
 from testkit.programs.forked import ForkedProcess
+from testkit.queues.looking import texts
 from testkit.queues.old_jobs import a_job, names
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
@@ -57,7 +58,7 @@ def test_an_import_of_a_list_that_is_killed_at_any_call_is_finished(
 
     number = 0
     for number in kills(valkey, queue, tmp_path / "log", "list:old", fill):
-        assert [item.text for item in queue.peek(9)] == ["a", "a", "b"], number
+        assert texts(queue.peek(9)) == ["a", "a", "b"], number
         assert valkey.call("KEYS", "*old*") == [b"{old}:claimq-import:source"], number
     assert number >= LEAST_KILLS
 

@@ -18,6 +18,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import Item
 from testkit.programs.processes import Process
+from testkit.queues.looking import is_empty
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
@@ -81,7 +82,7 @@ def test_a_kill_of_an_app_counts_for_no_item_that_it_has_not_begun(
             [sys.executable, "-c", APP, *words], log=log, env={"CLAIMQ_SOCKET": str(sidecar.socket)}
         )
         if is_last:
-            eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+            eventually_sync(lambda: is_empty(queue))
             app.kill9()
         else:
             app.wait()
@@ -128,4 +129,4 @@ def test_a_kill_of_the_sidecar_counts_for_no_item(
     assert seen == Counter(str(number) for number in range(ITEMS))
     assert counts == {(0, 0): ITEMS}
     assert max(ahead) > 0
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)

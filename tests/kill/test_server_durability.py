@@ -11,6 +11,7 @@ from claimq import StoreFull, StoreUnavailable
 from claimq.blocking import BlockingQueue
 from testkit.plugin import ServerFactory
 from testkit.programs.ports import free_port
+from testkit.queues.looking import texts
 from testkit.servers.fsyncs import NotedFactory
 from testkit.servers.patient import open_blocking_queue, open_blocking_server, patient
 from testkit.servers.server import DURABLE, Server
@@ -31,7 +32,7 @@ def enqueued(server: Server, first: int, count: int) -> list[str]:
 
 def kept(server: Server) -> list[str]:
     with open_blocking_queue(server.url) as queue:
-        return [item.text for item in queue.peek(5000)]
+        return texts(queue.peek(5000))
 
 
 def kill_and_restart(server: Server) -> None:

@@ -12,6 +12,7 @@ import redis
 import claimq
 from claimq import Done, NewItem, Policy, Reaper, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.internals.operations import internals
+from testkit.queues.looking import texts
 
 SECOND = timedelta(seconds=1)
 Call = Callable[[ReliableQueue], Awaitable[object]]
@@ -171,7 +172,7 @@ async def test_a_policy_may_let_claims_wait_for_ever(queue: ReliableQueue) -> No
     done, _ = await asyncio.wait({waiting}, timeout=1.5)
     assert not done
     await queue.enqueue("late")
-    assert [claim.item.text for claim in await waiting] == ["late"]
+    assert texts(await waiting) == ["late"]
 
 
 async def test_a_call_is_tried_for_as_long_as_was_asked() -> None:

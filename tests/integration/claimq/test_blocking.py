@@ -28,6 +28,7 @@ from claimq import (
 )
 from claimq.blocking import BlockingQueue, BlockingServer
 from testkit.programs.processes import Process
+from testkit.queues.looking import texts
 from testkit.servers.patient import open_blocking_queue, open_blocking_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
@@ -58,14 +59,14 @@ def test_a_whole_life_of_items(queue: BlockingQueue, blocking: BlockingServer) -
     assert queue.enqueue_many(["a", "b", "c", "d"]).length == 4
     assert blocking.enqueue({"q": ["e"]})["q"].length == 5
     a, b, c, d = queue.claim(4, wait=0)
-    assert [claim.item.text for claim in (a, b, c, d)] == ["a", "b", "c", "d"]
+    assert texts((a, b, c, d)) == ["a", "b", "c", "d"]
     assert queue.renew(a)[0].verdict is Verdict.RENEWED
     assert queue.done(a)[0].verdict is Verdict.DONE
     assert queue.fail(b, "no", permanent=True)[0].verdict is Verdict.FAILED
     assert queue.requeue(c, delay=60)[0].verdict is Verdict.DELAYED
     assert queue.unclaim(d)[0].verdict is Verdict.UNCLAIMED
     assert queue.lengths() == {State.MAIN: 2, State.BUSY: 0, State.DELAYED: 1, State.FAILED: 1}
-    assert [item.text for item in queue.peek(9)] == ["d", "e"]
+    assert texts(queue.peek(9)) == ["d", "e"]
     found = queue.find(b.item.id)
     assert found is not None
     assert found.state is State.FAILED
@@ -156,7 +157,7 @@ def test_a_child_after_a_fork_is_asked_to_connect_again(
             os._exit(0 if "connect again in the child" in str(error) else 2)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert [claim.item.text for claim in queue.claim(wait=0)] == ["a"]
+    assert texts(queue.claim(wait=0)) == ["a"]
 
 
 def test_ctrl_c_in_a_waiting_claim_loses_nothing(
@@ -180,7 +181,7 @@ def test_ctrl_c_in_a_waiting_claim_loses_nothing(
         assert program.wait() == 0
     assert log.read_text() == "interrupted 0\n"
     queue.enqueue("a")
-    assert [claim.item.text for claim in queue.claim(wait=0)] == ["a"]
+    assert texts(queue.claim(wait=0)) == ["a"]
 
 
 def test_consume_takes_the_same_options(queue: BlockingQueue) -> None:
@@ -214,7 +215,7 @@ def test_a_handler_that_exits_ends_the_program_and_not_the_connection(queue: Blo
 
     with pytest.raises(SystemExit):
         queue.consume(handler)
-    assert [item.text for item in queue.peek()] == ["a"]
+    assert texts(queue.peek()) == ["a"]
 
     async def asynchronous(item: Item) -> None:
         await asyncio.sleep(0)
@@ -222,7 +223,7 @@ def test_a_handler_that_exits_ends_the_program_and_not_the_connection(queue: Blo
 
     with pytest.raises(KeyboardInterrupt):
         queue.consume(asynchronous)
-    assert [item.text for item in queue.peek()] == ["a"]
+    assert texts(queue.peek()) == ["a"]
 
 
 def test_a_blocking_call_of_an_asynchronous_handler_is_refused_before_it_is_sent(
@@ -293,11 +294,11 @@ def test_every_reading_method_works_over_a_client_of_the_callers_own(valkey: Ser
         assert (queue.exists(), queue.length(), queue.lengths()[State.FAILED]) == (True, 1198, 1)
         assert queue.snapshot().lengths == queue.lengths()
         assert queue.stats()["enqueued"] == 1200
-        assert [item.text for item in queue.peek(1)] == ["2"]
-        assert [located.item.text for located in queue.items(State.BUSY)] == ["1"]
+        assert texts(queue.peek(1)) == ["2"]
+        assert texts(queue.items(State.BUSY)) == ["1"]
         assert (found := queue.find(second.item.id)) is not None
         assert found.state is State.BUSY
-        assert [located.item.text for located in queue.failed_items()] == ["0"]
+        assert texts(queue.failed_items()) == ["0"]
         assert queue.failed_item(first.item.id) is not None
         assert queue.age() is not None
         assert (queue.has_client("c"), queue.client_length("c")) == (True, 1198)

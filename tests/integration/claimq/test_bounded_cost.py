@@ -13,6 +13,8 @@ import pytest
 import claimq
 from claimq import FailedPolicy, NewItem, Policy, Reason, ReliableQueue, State, StoreMisused
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import texts
+from testkit.queues.script_calls import run
 from testkit.servers.contents import contents
 from testkit.servers.patient import open_server
 from testkit.servers.server import Server
@@ -54,7 +56,7 @@ async def test_peeking_far_into_a_queue_of_many_clients_reads_only_what_it_retur
     before = times_called(valkey, "lindex") + times_called(valkey, "lrange")
 
     offsets = (0, 5, 399, 400, 401, 799, 1190)
-    seen = [[item.text for item in await queue.peek(11, offset=offset)] for offset in offsets]
+    seen = [texts(await queue.peek(11, offset=offset)) for offset in offsets]
 
     assert seen == [order[offset : offset + 11] for offset in offsets]
     assert times_called(valkey, "lindex") + times_called(valkey, "lrange") - before <= len(offsets) * 14
@@ -68,7 +70,7 @@ async def test_one_claim_takes_500_items_of_several_clients_and_the_next_goes_on
         [NewItem(f"{turn}-{n}", client=f"c{n}") for turn in range(2) for n in range(600)]
     )
 
-    batches = [[claim.item.text for claim in await queue.claim(1000, wait=0)] for _ in range(3)]
+    batches = [texts(await queue.claim(1000, wait=0)) for _ in range(3)]
 
     assert [len(batch) for batch in batches] == [500, 500, 200]
     assert [text for batch in batches for text in batch] == [
@@ -95,8 +97,7 @@ async def test_items_far_inside_a_list_cost_a_call_more_than_those_at_its_ends(
     for _ in range(3):
         valkey.call("LPUSH", "cq:{q}:main", *["x" * 8192] * 1000)
     at_end, inside = [
-        (await queue._connection.run("find", [queue._keys.main], ["none", "main", skip, 1000, "-"]))[2] - skip
-        for skip in (0, 1500)
+        (await run(queue, "find", "none", "main", skip, 1000, "-"))[2] - skip for skip in (0, 1500)
     ]
     assert at_end >= 250
     assert 0 < inside < 150

@@ -14,6 +14,7 @@ from claimq import ItemTooLarge, Limit, Outcome, Policy, RedisSettings, State, S
 from claimq.blocking import BlockingQueue
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ServerFactory
+from testkit.queues.looking import is_empty, texts
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.patient import open_blocking_queue, patient
 from testkit.servers.server import Server
@@ -64,7 +65,7 @@ def test_a_call_without_a_reply_is_made_again_and_runs_once(proxy: FaultProxy) -
         assert (claim.item.fail_count, claim.item.crash_count) == (1, 0)
         proxy.drop_reply()
         assert verdicts(queue.done(claim)) == ["done"]
-        assert sum(queue.lengths().values()) == 0
+        assert is_empty(queue)
         assert queue.stats()["enqueued"] == 2
 
 
@@ -102,7 +103,7 @@ def test_a_claim_waits_for_an_item_of_another_thread(valkey: Server) -> None:
         eventually_sync(lambda: b"cmd=blpop" in clients_of(valkey))
         queue.enqueue("a")
         waiting.join()
-        assert [claim.item.text for claim in claims] == ["a"]
+        assert texts(claims) == ["a"]
 
 
 def test_a_claim_waits_until_a_rate_lets_the_next_item_start(valkey: Server) -> None:
@@ -110,7 +111,7 @@ def test_a_claim_waits_until_a_rate_lets_the_next_item_start(valkey: Server) -> 
         queue.set_policy(Policy(limits=[Limit("api", rate="20/s")]))
         queue.enqueue_many(["a", "b", "c"])
         claims = [claim for _ in range(3) for claim in queue.claim(wait=None)]
-    assert [claim.item.text for claim in claims] == ["a", "b", "c"]
+    assert texts(claims) == ["a", "b", "c"]
 
 
 def test_threads_call_while_another_one_waits_for_its_reply(valkey: Server, proxy: FaultProxy) -> None:

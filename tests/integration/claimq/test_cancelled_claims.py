@@ -10,6 +10,7 @@ from claimq import Policy, RedisSettings, ReliableQueue, State, StoreUnavailable
 from claimq.internals.operations import internals
 from claimq.redis_store.lost_claims import LIMIT_CANCELLED
 from testkit.faults.proxy import FaultProxy
+from testkit.queues.looking import texts
 from testkit.servers.patient import open_queue, open_server
 from testkit.waiting import PATIENCE, eventually
 
@@ -58,7 +59,7 @@ async def test_a_cancelled_wait_of_which_the_server_never_hears_claims_nothing(
     await far.close()
     await queue.enqueue("x")
     await eventually(lambda: proxy.ghosts > 0)
-    stale = [claim.item.text for claim in await queue.claim(wait=0)]
+    stale = texts(await queue.claim(wait=0))
     assert stale == ["x"]
     assert await main_and_busy(queue) == (0, 1)
 
@@ -68,14 +69,14 @@ async def test_what_a_cancelled_claim_got_goes_back_to_the_head_uncounted(
 ) -> None:
     await queue.enqueue_many(["a", "b", "c"])
     other = far.queue("q", worker="w2")
-    assert [claim.item.text for claim in await other.claim()] == ["a"]
+    assert texts(await other.claim()) == ["a"]
     lost = proxy.drop_reply(cut=False)
     claiming = asyncio.create_task(other.claim(1))
     await eventually(lambda: lost.hit is not None)
     await eventually(lambda: _is_busy(queue, 2), why="the server has carried the claim out")
     await cancelled(claiming)
     await eventually(lambda: _is_busy(queue, 1), why="what it got goes back")
-    assert [item.text for item in await queue.peek(9)] == ["b", "c"]
+    assert texts(await queue.peek(9)) == ["b", "c"]
     (claim,) = await queue.claim(1)
     assert (claim.item.text, claim.item.requeue_count, claim.item.crash_count) == ("b", 0, 0)
 
@@ -120,7 +121,7 @@ async def test_claims_cancelled_at_any_await_lose_nothing(queue: ReliableQueue) 
                 await queue.unclaim(claim)
     await internals(queue).lost_claims_recovered()
     assert await main_and_busy(queue) == (10, 0)
-    assert [item.text for item in await queue.peek(99)] == [str(number) for number in range(10)]
+    assert texts(await queue.peek(99)) == [str(number) for number in range(10)]
 
 
 async def test_waiting_for_a_cancelled_claim_ends_when_its_items_are_back(
@@ -166,7 +167,7 @@ async def test_items_of_a_claim_lost_in_an_outage_go_back_when_the_server_answer
         async with asyncio.timeout(PATIENCE):
             await internals(other).lost_claims_recovered()
         assert await main_and_busy(queue) == (2, 0)
-        assert [item.text for item in await queue.peek(2)] == ["a", "b"]
+        assert texts(await queue.peek(2)) == ["a", "b"]
 
 
 async def test_a_claim_of_which_nothing_is_known_does_not_hold_up_the_closing(

@@ -11,6 +11,7 @@ import claimq
 from claimq import ReliableQueue, State, Verdict
 from claimq.internals.operations import internals
 from testkit.plugin import ProxyFactory
+from testkit.queues.looking import texts
 from testkit.servers.contents import blocked_clients
 from testkit.servers.patient import open_queue, open_server
 from testkit.servers.server import Server
@@ -62,7 +63,7 @@ async def test_one_claim_cancelled_again_and_again_keeps_the_order(queue: Reliab
             await queue.unclaim(claims)
         await internals(queue).lost_claims_recovered()
         assert await nothing_is_busy(queue)
-    assert [item.text for item in await queue.peek(99)] == payloads
+    assert texts(await queue.peek(99)) == payloads
 
 
 async def test_a_claim_cancelled_while_it_waits_does_not_take_the_next_item(
@@ -74,9 +75,9 @@ async def test_a_claim_cancelled_while_it_waits_does_not_take_the_next_item(
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     await queue.enqueue("a")
-    assert [item.text for item in await queue.peek(9)] == ["a"]
+    assert texts(await queue.peek(9)) == ["a"]
     async with asyncio.timeout(PATIENCE):
-        assert [claim.item.text for claim in await queue.claim(wait=None)] == ["a"]
+        assert texts(await queue.claim(wait=None)) == ["a"]
 
 
 async def test_closing_right_after_a_cancellation_gives_back_first(
@@ -89,7 +90,7 @@ async def test_closing_right_after_a_cancellation_gives_back_first(
             if claims:
                 await store.queue("q").unclaim(claims)
         assert await queue.length(State.BUSY) == 0
-    assert [item.text for item in await queue.peek(9)] == list("abcdefgh")
+    assert texts(await queue.peek(9)) == list("abcdefgh")
 
 
 async def test_an_enqueue_cancelled_at_random_can_be_made_again_without_doubling(
@@ -99,7 +100,7 @@ async def test_an_enqueue_cancelled_at_random_can_be_made_again_without_doubling
     for number in range(300):
         await cancelled(queue.enqueue(str(number), id=f"i{number}"), chance.random() * 0.001)
         await queue.enqueue(str(number), id=f"i{number}")
-    assert [item.text for item in await queue.peek(999)] == [str(number) for number in range(300)]
+    assert texts(await queue.peek(999)) == [str(number) for number in range(300)]
 
 
 ENDINGS: dict[str, Callable[[ReliableQueue, str], Awaitable[list[claimq.Outcome]]]] = {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from claimq import Consumed, Item, Policy, ReliableQueue, State
+from testkit.queues.looking import texts
 from testkit.queues.retries import retrying_at_once
 from testkit.waiting import PATIENCE, eventually
 from testkit.workers.handlers import Seen, fill
@@ -172,7 +173,7 @@ async def test_with_die_on_error_the_first_error_ends_it_and_is_raised(
     with pytest.raises(ValueError, match="bad is bad"):
         await queue.consume(seen, chunk=4, die_on_error=True)
     assert seen.payloads == ["good", "bad"]
-    assert [item.text for item in await queue.peek(9)] == ["next", "rest", "bad"]
+    assert texts(await queue.peek(9)) == ["next", "rest", "bad"]
     counters = [(item.interrupted_count, item.fail_count) for item in await queue.peek(9)]
     assert counters == [(1, 0), (1, 0), (0, 1)]
 
@@ -191,7 +192,7 @@ async def test_a_stop_finishes_running_items_and_returns_the_rest_in_order_uncou
     seen.may_go_on.set()
     consumed = await consuming
     assert (consumed.done, consumed.stopped_by) == (2, "stop")
-    left = [item.text for item in await queue.peek(99)]
+    left = texts(await queue.peek(99))
     assert left == sorted(set("0123456789") - set(seen.payloads))
     assert [item.requeue_count + item.crash_count for item in await queue.peek(99)] == [0] * 8
 

@@ -11,6 +11,7 @@ from claimq.consuming.engine import chunk_size
 from claimq.metrics import ConsumerMetrics
 from claimq.redis_store.scripts import script
 from testkit.plugin import ProxyFactory
+from testkit.queues.looking import texts
 from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
 from testkit.waiting import eventually
@@ -32,7 +33,7 @@ def none_waits_long(all_are_quick: None, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def busy(queue: ReliableQueue) -> list[str]:
-    return [located.item.text for located in await queue.items(State.BUSY)]
+    return texts(await queue.items(State.BUSY))
 
 
 @pytest.mark.usefixtures("all_are_quick")

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from claimq import Item, Policy, ReliableQueue, State, StoreMisused
-from testkit.queues.looking import lengths
+from testkit.queues.looking import lengths, texts
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 from testkit.workers.handlers import Seen, fill
@@ -91,7 +91,7 @@ async def test_a_cancellation_interrupts_the_handler_and_gives_everything_back_i
     consuming.cancel()
     with pytest.raises(asyncio.CancelledError):
         await consuming
-    assert [item.text for item in await queue.peek(9)] == list("012345")
+    assert texts(await queue.peek(9)) == list("012345")
     assert [item.interrupted_count for item in await queue.peek(9)] == [1, 1, 1, 1, 0, 0]
 
 
@@ -109,7 +109,7 @@ async def test_a_cancellation_waits_for_a_plain_function_and_its_item_is_done(qu
     asyncio.get_running_loop().call_later(0.05, may_go_on.set)
     with pytest.raises(asyncio.CancelledError):
         await consuming
-    assert [item.text for item in await queue.peek(9)] == ["1"]
+    assert texts(await queue.peek(9)) == ["1"]
     assert await queue.length(State.BUSY) == 0
 
 
@@ -124,7 +124,7 @@ async def test_a_handler_that_wants_to_exit_ends_the_program_and_its_item_goes_b
     with pytest.raises(SystemExit) as caught:
         await queue.consume(handler, chunk=2)
     assert caught.value.code == 3
-    assert [item.text for item in await queue.peek(9)] == ["0", "1", "2"]
+    assert texts(await queue.peek(9)) == ["0", "1", "2"]
 
 
 async def test_an_outage_in_the_middle_is_waited_out(

@@ -14,6 +14,7 @@ import pytest
 from claimq import Item, ReliableQueue, State
 from claimq.testing import EmbeddedServer
 from testkit.programs.processes import Process
+from testkit.queues.looking import texts
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -94,7 +95,7 @@ async def test_a_signal_finishes_what_is_in_hand_and_gives_back_the_rest(
     assert "end 0" in text
     assert "begin 1" not in text
     assert f"stopped_by='{number.name}'" in text
-    assert [item.text for item in await queue.peek(9)] == ["1", "2", "3"]
+    assert texts(await queue.peek(9)) == ["1", "2", "3"]
     assert [item.interrupted_count for item in await queue.peek(9)] == [1, 1, 0]
     assert [item.requeue_count for item in await queue.peek(9)] == [0, 0, 0]
 
@@ -112,7 +113,7 @@ async def test_with_handle_signals_off_they_do_what_python_does(
         await eventually(lambda: not program.is_running)
     assert "KeyboardInterrupt" in log.read_text()
     assert await queue.length(State.BUSY) == 0
-    left = [item.text for item in await queue.peek(9)]
+    left = texts(await queue.peek(9))
     assert left == (["0", "1", "2", "3"] if way == "asynchronous" else ["1", "2", "3"])
 
 

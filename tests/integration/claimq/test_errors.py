@@ -22,6 +22,7 @@ from claimq import (
     Verdict,
 )
 from testkit.plugin import ProxyFactory, ServerFactory
+from testkit.queues.looking import texts
 from testkit.servers.patient import open_queue
 from testkit.servers.resp import Answer
 from testkit.servers.server import Server
@@ -231,7 +232,7 @@ async def test_a_connection_cut_in_the_middle_of_a_blocked_claim_is_replaced(
         await eventually(lambda: b"blpop" in _clients(valkey))
         await queue.enqueue("a")
         async with asyncio.timeout(PATIENCE):
-            assert [claim.item.text for claim in await waiting] == ["a"]
+            assert texts(await waiting) == ["a"]
 
 
 def _clients(valkey: Server) -> bytes:
@@ -265,7 +266,7 @@ async def test_a_blocked_claim_survives_a_restart_of_its_server(start_server: Se
         server.start()
         await queue.enqueue("a")
         async with asyncio.timeout(PATIENCE):
-            assert [claim.item.text for claim in await waiting] == ["a"]
+            assert texts(await waiting) == ["a"]
 
 
 async def test_waiting_claims_never_starve_verdicts(queue: ReliableQueue, store: claimq.Server) -> None:

@@ -10,6 +10,7 @@ from claimq.policy import Policy
 from claimq_admin.text import count
 from testkit.plugin import Claimq
 from testkit.programs.forked import ForkedProcess
+from testkit.queues.looking import texts
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
@@ -17,7 +18,7 @@ BATCH, PROGRESS, MARK = (f"{{old}}:claimq-import:{name}" for name in ("batch", "
 
 
 def payloads(queue: BlockingQueue) -> list[str]:
-    return [item.text for item in queue.peek(1000)]
+    return texts(queue.peek(1000))
 
 
 def an_import_that_stopped(server: Server, queue: BlockingQueue, *values: str) -> None:
@@ -41,7 +42,7 @@ def test_a_list_is_moved_in_order_with_its_equal_entries(
 def test_consumers_may_take_from_the_left(on: Claimq, valkey: Server, queue: BlockingQueue) -> None:
     valkey.call("RPUSH", "old", *range(1201))
     on("import", "q", "--from", "list:old", "--next-end", "left")
-    assert [one.item.text for one in queue.items("main", 1000)] == [str(n) for n in range(1000)]
+    assert texts(queue.items("main", 1000)) == [str(n) for n in range(1000)]
     assert queue.length() == 1201
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from claimq.blocking import BlockingQueue
 from testkit.plugin import Claimq
+from testkit.queues.looking import texts
 from testkit.queues.old_jobs import a_job, names
 from testkit.servers.server import Server
 
@@ -66,7 +67,7 @@ def test_a_refused_step_goes_back_whole(
     valkey.call("DEL", "cq:{q}:wake")
     assert on(*words).code == 0
     if system == "list":
-        assert [item.text for item in queue.peek(9)] == ["0", "1", "2", "0", "1", "2", "0"]
+        assert texts(queue.peek(9)) == ["0", "1", "2", "0", "1", "2", "0"]
     else:
         assert names(queue) == ["0", "1", "2", "3", "4", "5", "6"]
     assert dump(redis7) == {}
@@ -85,7 +86,7 @@ def test_only_what_an_earlier_run_did_not_enqueue_goes_back(
     assert valkey.call("LRANGE", "old", 0, -1) == [b"b"]
     valkey.call("DEL", "cq:{q}:wake")
     on("import", "q", "--from", "list:old")
-    assert [item.text for item in queue.peek(9)] == ["a", "b"]
+    assert texts(queue.peek(9)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("system", ["bullmq", "rq", "sidekiq"])

@@ -9,6 +9,7 @@ import pytest
 import claimq
 from claimq.blocking import BlockingQueue
 from testkit.plugin import Claimq
+from testkit.queues.looking import texts
 from testkit.queues.recordings import replay
 from testkit.servers.server import Server
 
@@ -128,7 +129,7 @@ def test_items_of_queue_q_are_what_was_enqueued(on: Claimq, valkey: Server, queu
     replay(valkey, "fifo")
     answer = on("import", "q", "--from", "fifo:mails")
     assert answer.out == "q: 5 items enqueued: 5 waiting (a new queue)\nnot touched: 1 busy\n"
-    assert [item.text for item in queue.peek(9)] == ["[1,2,3]", "17", "twice", "twice", "first"]
+    assert texts(queue.peek(9)) == ["[1,2,3]", "17", "twice", "twice", "first"]
     assert keys(valkey) == {"mails_busy"}
 
 

@@ -16,6 +16,7 @@ from claimq_admin.changes.item_actions import ItemChange, change_item
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.errors import CommandError
 from testkit.plugin import Claimq
+from testkit.queues.looking import texts
 from testkit.servers.patient import open_blocking_queue, open_queue, open_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
@@ -360,6 +361,6 @@ def test_a_move_keeps_another_item_of_the_same_id(valkey: Server, queue: Queue) 
             late, other = server.queue("q", worker="w2"), server.queue("other")
             late.__class__ = Late
             await change_item(admin_of(late, "ann", admin_of(other, "ann")), "x", ItemChange("move"))
-            assert [item.text for item in await other.peek(2)] == ["new"]
+            assert texts(await other.peek(2)) == ["new"]
 
     asyncio.run(move())

@@ -13,6 +13,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import Item, State
 from claimq.policy import Policy
 from testkit.programs.forked import run_forked
+from testkit.queues.looking import is_empty
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.patient import open_blocking_queue
 from testkit.servers.server import Server
@@ -62,7 +63,7 @@ def test_exit_code_0_ends_the_item_and_the_payload_is_on_stdin(queue: BlockingQu
     done = work("cat")
     assert (done.returncode, done.stdout) == (0, b"one\ntwo\n")
     assert done.stderr == b"claimq: q: 2 items done, 0 attempts failed, 0 requeued, 0 lost\n"
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)
 
 
 def test_exit_code_75_requeues_the_item(queue: BlockingQueue, work: RunWorker) -> None:

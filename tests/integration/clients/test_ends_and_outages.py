@@ -10,10 +10,11 @@ from claimq.blocking import BlockingQueue
 from claimq.model import NewItem, State
 from claimq.policy import Policy
 from testkit.faults.waiting_pipe import Pipe
+from testkit.queues.looking import is_empty
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
-from testkit.workers.client_drivers import Start, begin, does, is_empty, waiting
+from testkit.workers.client_drivers import Start, begin, does, waiting
 from testkit.workers.sidecars import Sidecar, StartSidecar, is_renewed
 from testkit.workers.step_gate import Gate
 

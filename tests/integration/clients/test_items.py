@@ -6,8 +6,9 @@ from claimq.blocking import BlockingQueue
 from claimq.model import NewItem, State
 from claimq.policy import Policy
 from testkit.faults.waiting_pipe import Pipe
+from testkit.queues.looking import is_empty
 from testkit.waiting import eventually_sync
-from testkit.workers.client_drivers import Start, begin, does, is_empty
+from testkit.workers.client_drivers import Start, begin, does
 
 UNUSUAL = (
     b"\x00\xff",

@@ -14,6 +14,7 @@ from claimq.internals.several_queues import snapshots_of
 from claimq.internals.work_watch import WorkWatch
 from claimq.model import Reason
 from testkit.plugin import started
+from testkit.queues.looking import texts
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.patient import open_queue, open_server, patient
@@ -283,7 +284,7 @@ async def test_the_password_goes_to_the_nodes_that_a_node_reports() -> None:
         settings = patient(url, password="s3cret-of-a-test")
         async with claimq.connect(settings=settings) as server:
             await server.queue(name).enqueue("a")
-            assert [item.text for item in await server.queue(name).peek()] == ["a"]
+            assert texts(await server.queue(name).peek()) == ["a"]
         async with open_queue(url, name) as queue:
             with pytest.raises(claimq.StoreMisused, match="password"):
                 await queue.length()

@@ -12,6 +12,7 @@ import claimq
 import claimq.worker
 from claimq import NewItem, Policy, ReliableQueue, State, Verdict
 from testkit.plugin import ServerFactory, started
+from testkit.queues.looking import texts
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.data_losses import (
     FailedOver,
@@ -257,5 +258,5 @@ async def test_what_was_written_since_the_point_that_survives_is_lost(start_serv
         await asyncio.to_thread(loss.lose)
         assert await queue.find("enqueued") is None
         assert [one.verdict for one in await queue.done(claimed)] == [Verdict.LOST]
-        assert [claim.item.text for claim in await queue.claim(9, wait=0)] == ["claimed", "waiting"]
+        assert texts(await queue.claim(9, wait=0)) == ["claimed", "waiting"]
         assert [one.verdict for one in await queue.done(ended)] == [Verdict.DONE]

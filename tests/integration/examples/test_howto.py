@@ -30,6 +30,7 @@ from clusterkit import toolchain
 from testkit.kubernetes.api_server import ApiServer
 from testkit.programs.languages import build_go
 from testkit.programs.processes import Process
+from testkit.queues.looking import texts
 from testkit.repository.tree import ROOT
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.web.producer_endpoint import ProducerEndpoint
@@ -204,7 +205,7 @@ def test_a_customer_has_one_item_in_progress_in_the_order_of_arrival(claimq_serv
     ]
     assert queue.claim(9, wait=0) == []
     queue.done(first)
-    assert [claim.item.text for claim in queue.claim(9, wait=0)] == ["credit"]
+    assert texts(queue.claim(9, wait=0)) == ["credit"]
 
 
 def test_the_policy_of_the_page_on_retries_is_valid() -> None:
@@ -230,7 +231,7 @@ def test_a_handler_chooses_the_delay_of_the_next_attempt(claimq_server: Embedded
     assert (delayed.item.text, queue.stats()["done"]) == ("busy", 1)
     assert delayed.due_at is not None
     assert before <= delayed.due_at - 30 <= queue.snapshot().now
-    assert [failed.item.text for failed in queue.failed_items()] == ["wrong"]
+    assert texts(queue.failed_items()) == ["wrong"]
 
 
 def test_a_crash_between_enqueue_and_delete_adds_no_second_item(claimq_server: EmbeddedServer) -> None:
@@ -243,7 +244,7 @@ def test_a_crash_between_enqueue_and_delete_adds_no_second_item(claimq_server: E
     names["send"](database, queue)
     names["place"](database, "a pen")
     names["send"](database, queue)
-    assert [item.text for item in queue.peek(9)] == ["two books", "a pen"]
+    assert texts(queue.peek(9)) == ["two books", "a pen"]
     assert database.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
 
 
@@ -277,7 +278,7 @@ def test_a_password_is_rotated_while_a_program_enqueues(claimq_server: EmbeddedS
             with pytest.raises(claimq.StoreMisused, match="password"):
                 before.queue("q").enqueue("d")
             after.queue("q").enqueue("e")
-    assert [item.text for item in claimq_server.queue("q").peek(9)] == ["a", "b", "c", "e"]
+    assert texts(claimq_server.queue("q").peek(9)) == ["a", "b", "c", "e"]
 
 
 @pytest.mark.parametrize(("way", "logger"), [("consume", "claimq.consuming"), ("items", "claimq.worker")])

@@ -22,6 +22,7 @@ from testkit.faults.waiting_pipe import Pipe
 from testkit.plugin import report_log
 from testkit.programs.languages import build_go, install_node
 from testkit.programs.processes import Process, whole_lines
+from testkit.queues.looking import is_empty
 from testkit.repository.tree import ROOT
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
@@ -170,7 +171,7 @@ def is_gone(worker: Process) -> bool:
 
 
 def wait_until_done(queue: BlockingQueue) -> None:
-    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+    eventually_sync(lambda: is_empty(queue))
 
 
 def wait_until_uncounted(queue: BlockingQueue, path: Path) -> None:

@@ -12,6 +12,7 @@ from claimq.model import State
 from testkit.faults.waiting_pipe import Pipe
 from testkit.programs.ports import free_port
 from testkit.programs.processes import Process, whole_lines
+from testkit.queues.looking import is_empty
 from testkit.queues.retries import retrying_at_once
 from testkit.repository.tree import ROOT
 from testkit.servers.server import Server
@@ -73,7 +74,7 @@ def begin(queue: BlockingQueue, app: App, pipe: Pipe) -> Process:
 
 
 def wait_until_done(queue: BlockingQueue) -> None:
-    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+    eventually_sync(lambda: is_empty(queue))
 
 
 def sha256(content: bytes) -> str:

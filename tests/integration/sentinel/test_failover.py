@@ -14,6 +14,7 @@ from claimq import Verdict
 from claimq.errors import StoreUnavailable
 from testkit.plugin import started
 from testkit.programs.ports import free_port
+from testkit.queues.looking import texts
 from testkit.servers.patient import open_queue, open_server, patient
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
@@ -226,4 +227,4 @@ async def test_the_password_goes_to_the_servers_that_a_sentinel_reports(sentinel
     settings = patient(sentinel.url, password=secret)
     async with claimq.connect(settings=settings) as store:
         await store.queue("q").enqueue("a")
-        assert [item.text for item in await store.queue("q").peek()] == ["a"]
+        assert texts(await store.queue("q").peek()) == ["a"]

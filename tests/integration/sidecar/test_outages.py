@@ -16,6 +16,7 @@ from claimq.redis_store.scripts import script
 from testkit.faults.links import Request
 from testkit.faults.proxy import FaultProxy
 from testkit.plugin import ProxyFactory, ServerFactory
+from testkit.queues.looking import texts
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.sidecars import Answer, Sidecar, StartSidecar, UnixConnection
@@ -307,7 +308,7 @@ def test_what_a_late_call_on_a_ghost_connection_claims_goes_back_uncounted(
     proxy.release()
     eventually_sync(lambda: queue.length(State.BUSY) == 0, why="the sidecar has withdrawn it")
     assert proxy.ghosts > 0
-    assert [item.text for item in queue.peek(9)] == ["a", "b"]
+    assert texts(queue.peek(9)) == ["a", "b"]
     assert work_on(two_items, [], 2) == ["a", "b"]
 
 

@@ -13,6 +13,7 @@ from claimq.model import Located, State
 from claimq.policy import Policy, RetryDelay
 from testkit.plugin import ServerFactory
 from testkit.programs.ports import free_port
+from testkit.queues.looking import is_empty
 from testkit.servers.server import DURABLE, Server
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.push_app import Pushed, Reply, StartApp
@@ -36,10 +37,6 @@ class Gate:
         """Waits until so many requests have arrived."""
         for _ in range(count):
             assert self.reached.acquire(timeout=PATIENCE)
-
-
-def is_empty(queue: BlockingQueue) -> bool:
-    return not any(queue.lengths().values())
 
 
 def located(queue: BlockingQueue, item: str) -> Located:

@@ -9,6 +9,7 @@ import pytest
 
 from claimq.blocking import BlockingQueue
 from claimq.model import State
+from testkit.queues.looking import is_empty
 from testkit.workers.sidecars import Sidecar, UnixConnection
 
 pytestmark = pytest.mark.usefixtures("retries_at_once")
@@ -22,7 +23,7 @@ def test_what_is_claimed_and_done_is_gone(sidecar: Sidecar, queue: BlockingQueue
     assert claim["token"].startswith("w/")
     assert claim["lease_until"] - claim["claimed_at"] == 30.0
     assert sidecar.outcomes("done", claim["token"]) == ["done"]
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)
 
 
 def test_a_repeated_verdict_differs_from_a_lost_claim(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -194,4 +195,4 @@ def test_curl_is_all_that_a_shell_needs(sidecar: Sidecar, queue: BlockingQueue) 
     assert claim["payload"] == {"url": "cat.png"}
     done = curl("/v1/done", json.dumps({"tokens": [claim["token"]]}))
     assert done == {"outcomes": [{"token": claim["token"], "outcome": "done"}]}
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)

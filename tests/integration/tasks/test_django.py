@@ -10,6 +10,7 @@ import pytest
 
 from claimq.testing import EmbeddedServer
 from testkit.programs.processes import Process
+from testkit.queues.looking import texts
 from testkit.repository.tree import ROOT
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.web.unix_http import get
@@ -110,7 +111,7 @@ def test_an_order_that_is_committed_gets_its_receipt_and_one_that_is_not_gets_no
         get(place, "/place/error")
         assert claimq_server.queue("receipts").length() == 0
         number = get(place, "/place/commit")
-    assert [item.text for item in claimq_server.queue("receipts").peek(9)] == [
+    assert texts(claimq_server.queue("receipts").peek(9)) == [
         f'{{"task":"send_receipt","args":[{number}],"kwargs":{{}}}}'
     ]
     run(shop, f"{COMMAND} --until-empty")

@@ -19,6 +19,7 @@ from claimq.policy import Policy
 from claimq.worker import AsyncWorker, SidecarUnavailable, Worker, wire
 from testkit.plugin import ServerFactory
 from testkit.programs.processes import Process
+from testkit.queues.looking import is_empty
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import Sidecar, StartSidecar
@@ -86,7 +87,7 @@ def run(record: Record, queue: BlockingQueue, workers: Sequence[Worker], loops: 
     """Runs so many loops of each worker until nothing is left in the queue."""
     with ThreadPoolExecutor(loops * len(workers)) as threads:
         running = [threads.submit(record.loop, worker) for worker in workers for _ in range(loops)]
-        eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+        eventually_sync(lambda: is_empty(queue))
         for worker in workers:
             worker.stop()
         for loop in running:
@@ -125,7 +126,7 @@ def test_an_app_that_stands_still_for_longer_than_its_lease_begins_no_item_again
                 break
     eventually_sync(lambda: queue.snapshot().now > stopped_at + 15)
     app.sigcont()
-    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+    eventually_sync(lambda: is_empty(queue))
     app.kill9()
     begun = Counter(log.read_text().replace("stops\n", "").split()) + here
     assert begun == Counter(str(number) for number in range(300))

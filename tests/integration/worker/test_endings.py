@@ -14,6 +14,7 @@ from claimq import Fail, Requeue
 from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.worker import Item, ItemNotSettled, Worker
+from testkit.queues.looking import is_empty
 from testkit.queues.retries import retrying_at_once
 from testkit.waiting import eventually_sync
 from testkit.workers.sidecars import Sidecar
@@ -85,7 +86,7 @@ def test_a_loop_with_verdicts_of_its_own_needs_no_block(sidecar: Sidecar, queue:
             item.done()
             if item.text == "b":
                 worker.stop()
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)
 
 
 def test_a_pool_settles_the_items_of_a_loop(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -100,7 +101,7 @@ def test_a_pool_settles_the_items_of_a_loop(sidecar: Sidecar, queue: BlockingQue
     with worker, ThreadPoolExecutor(4) as pool:
         for item in worker.items(chunk=3, settle_elsewhere=True):
             pool.submit(work, item)
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)
 
 
 def test_an_item_kept_beyond_a_break_is_still_its_holders(worker: Worker, queue: BlockingQueue) -> None:

@@ -11,6 +11,7 @@ import claimq.worker
 from claimq.blocking import BlockingQueue
 from claimq.model import Verdict
 from claimq.worker import Worker
+from testkit.queues.looking import is_empty
 from testkit.waiting import eventually, eventually_sync
 from testkit.workers.step_gate import LOOPS, Crew, Gate, Tasks, numbers, pending
 
@@ -50,7 +51,7 @@ def test_an_interrupt_of_a_thread_that_waits_for_its_verdict_stops_no_other(
     with pytest.raises(KeyboardInterrupt):
         run_natural_loop(worker)
     thread.join()
-    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+    eventually_sync(lambda: is_empty(queue))
     crew.end(worker)
     assert worker.in_hand == []
     assert crew.outcomes() == {Verdict.DONE}
@@ -70,7 +71,7 @@ def test_a_task_that_is_cancelled_in_a_shared_request_leaves_the_others_alone(
             await eventually(lambda: len(gate.seen) == 2)
             crew.by_token[gate.seen[1]["done"][place]["token"]].cancel()
             gate.open()
-            await eventually(lambda: sum(queue.lengths().values()) == 0)
+            await eventually(lambda: is_empty(queue))
             await crew.end()
             assert worker.in_hand == []
             return crew.seen

@@ -15,6 +15,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State
 from claimq.worker import Item, Worker
 from testkit.programs.processes import Process
+from testkit.queues.looking import is_empty
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.sidecars import Sidecar
 from testkit.workers.step_gate import Gate
@@ -41,7 +42,7 @@ def test_a_quick_loop_claims_many_items_with_one_request(
     assert {item.outcome.verdict.value for item in items if item.outcome} == {"done"}
     assert all(item.outcome for item in items)
     assert requests(sidecar, "/v1/next") + requests(sidecar, "/v1/claim") < 60
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)
 
 
 @pytest.mark.usefixtures("every_loop_is_quick")
@@ -145,7 +146,7 @@ def test_items_that_other_threads_end_are_not_claimed_ahead(
             if seen == 12:
                 break
     assert requests(sidecar, "/v1/next") == 0
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)
 
 
 def test_an_event_loop_has_the_same_loop(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -247,4 +248,4 @@ def test_a_loop_outlives_a_killed_sidecar(sidecar: Sidecar, queue: BlockingQueue
         assert worker.in_hand == []
     assert sorted(set(seen), key=int) == [str(number) for number in range(40)]
     assert len(seen) == 40
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)

@@ -14,6 +14,7 @@ from claimq.blocking import BlockingQueue
 from claimq.model import State, Verdict
 from claimq.worker import Item, Worker
 from testkit.programs.processes import Process
+from testkit.queues.looking import is_empty
 from testkit.waiting import eventually, eventually_sync
 from testkit.workers.sidecars import Sidecar
 from testkit.workers.step_gate import LOOPS, Crew, Gate, Tasks, body_of, numbers
@@ -37,7 +38,7 @@ def sharing(worker: Worker, gate: Gate, queue: BlockingQueue) -> Crew:
 
 
 def all_are_done(crew: Crew, worker: Worker, queue: BlockingQueue) -> None:
-    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+    eventually_sync(lambda: is_empty(queue))
     crew.end(worker)
     assert crew.texts() == list(range(40))
     assert crew.outcomes() == {Verdict.DONE}
@@ -64,7 +65,7 @@ def test_tasks_of_an_event_loop_share_requests_too(gate: Gate, queue: BlockingQu
             crew = Tasks(worker)
             await crew.share(gate)
             gate.open()
-            await eventually(lambda: sum(queue.lengths().values()) == 0)
+            await eventually(lambda: is_empty(queue))
             await crew.end()
             return crew.seen
 
@@ -80,7 +81,7 @@ def test_only_the_caller_of_a_lost_item_gets_that_outcome(
     token = gate.shared()["done"][1]["token"]
     queue.done(token)
     gate.open()
-    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+    eventually_sync(lambda: is_empty(queue))
     sharing.end(worker)
     outcomes = {item.token: item.outcome.verdict for item in sharing.items if item.outcome}
     assert outcomes.pop(token) is Verdict.LOST
@@ -110,7 +111,7 @@ def test_a_failure_shares_a_request_with_the_others(worker: Worker, gate: Gate, 
     crew = Crew(worker, work)
     crew.share(gate)
     gate.open()
-    eventually_sync(lambda: sum(queue.lengths().values()) == 0)
+    eventually_sync(lambda: is_empty(queue))
     crew.end(worker)
     assert crew.texts() == sorted([*range(40), 6])
     assert [item.fail_count for item in crew.items if item.text == "6"] == [0, 1]

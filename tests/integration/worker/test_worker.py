@@ -16,6 +16,7 @@ from claimq.model import State
 from claimq.policy import Policy
 from claimq.worker import EnqueuedItem, Item, Refused, SidecarUnavailable, Worker
 from claimq.worker.wire import ANSWER_SECONDS
+from testkit.queues.looking import is_empty
 from testkit.waiting import PATIENCE, eventually_sync
 from testkit.workers.sidecars import Sidecar
 
@@ -194,7 +195,7 @@ def test_threads_share_a_worker(worker: Worker, queue: BlockingQueue) -> None:
     for thread in threads:
         thread.join()
     assert sorted(map(int, seen)) == list(range(400))
-    assert sum(queue.lengths().values()) == 0
+    assert is_empty(queue)
 
 
 def test_without_a_session_a_claim_has_a_plain_lease(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from claimq.model import NewItem
 
 if TYPE_CHECKING:
-    from claimq.model import Claim, Item, Outcome
+    from claimq.blocking import BlockingQueue
+    from claimq.model import Claim, Item, Located, Outcome, RemovedItem
     from claimq.reliable_queue import ReliableQueue
     from testkit.servers.server import Server
 
@@ -24,13 +25,18 @@ class Lengths(NamedTuple):
     failed: int = 0
 
 
+def is_empty(queue: BlockingQueue) -> bool:
+    """Whether no item is in the queue, in whatever state."""
+    return sum(queue.lengths().values()) == 0
+
+
 async def lengths(queue: ReliableQueue) -> Lengths:
     """How many items are in each state, at one instant."""
     return Lengths(**{state.value: count for state, count in (await queue.lengths()).items()})
 
 
-def texts(held: Iterable[Claim | Item]) -> list[str]:
-    """The payloads of claims or items."""
+def texts(held: Iterable[Claim | Item | Located | RemovedItem]) -> list[str]:
+    """The payloads of claims or items, wherever they are."""
     items: list[Any] = [getattr(one, "item", one) for one in held]
     return [item.text for item in items]
 

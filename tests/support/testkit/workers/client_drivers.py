@@ -91,7 +91,3 @@ def begin(start: Start, queue: BlockingQueue, pipe: Pipe, what: str = "", **opti
     program = start(**options)
     eventually_sync(pipe.is_read, why="the driver reads the pipe", needs=[program.process])
     return program
-
-
-def is_empty(queue: BlockingQueue) -> bool:
-    return sum(queue.lengths().values()) == 0

@@ -71,8 +71,8 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a call has read of an item that waits. ``ahead`` as in :class:`Where`, ``waiting``: items of main, ``busy``:
-    items in progress, ``workers``: those seen lately, ``is_worker_free``: whether one waits for an item, ``holder``:
+    """What a call has read of an item that waits. ``ahead`` as in :class:`Where`, ``busy``: items in progress, as far
+    as limits need it, ``workers``: those seen lately, ``is_worker_free``: whether one waits for this item, ``holder``:
     the token of the claim that has the item's key, ``held_item``: its item, both may be empty; ``limit`` and
     ``limit_until``: the limit at which its client or key (``limit_per``) is, if it is at one, and until when,
     ``kept_slots``: free ones that are kept for other clients."""

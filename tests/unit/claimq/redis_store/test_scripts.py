@@ -14,6 +14,9 @@ LUA = ROOT / "core/src/claimq/redis_store/lua"
 PARTS = sorted((LUA / "lib").glob("*.lua"))
 DEFINITION = re.compile(r"^local (?:function (\w+)|([\w, ]+?)(?: =.*)?$)", re.MULTILINE)
 INCLUDE = re.compile(r"^( *)-- include (.+)$", re.MULTILINE)
+LAST_FUNCTION = re.compile(
+    r"^local function (\w+)\(\)\n((?:(?:  .*)?\n)+)end\nreturn \1\(\)\n\Z", re.MULTILINE
+)
 
 
 def definitions(text: str) -> list[str]:
@@ -22,11 +25,16 @@ def definitions(text: str) -> list[str]:
 
 
 def own_text(name: str) -> str:
-    return (LUA / f"{name}.lua").read_text()
+    """The text of a script. The body of a function that ends the script counts as text outside of functions."""
+    text = (LUA / f"{name}.lua").read_text()
+    if (found := LAST_FUNCTION.search(text)) is None:
+        return text
+    return text[: found.start()] + re.sub("(?m)^  ", "", found[2])
 
 
-def includes_of(text: str, indent: str = "") -> list[str]:
-    return [part for line in INCLUDE.finditer(text) if line[1] == indent for part in line[2].split()]
+def includes_of(text: str, *, inner: bool = False) -> list[str]:
+    """The parts that a text includes outside of blocks, or inside of them."""
+    return [part for line in INCLUDE.finditer(text) if bool(line[1]) == inner for part in line[2].split()]
 
 
 def part(name: str) -> str:
@@ -34,8 +42,8 @@ def part(name: str) -> str:
 
 
 def with_inner(text: str) -> str:
-    """The text, and that of the parts that it includes inside of functions."""
-    return "".join([text, *(with_inner(part(item)) for item in includes_of(text, "  "))])
+    """The text, and that of the parts that it includes inside of blocks."""
+    return "".join([text, *(with_inner(part(item)) for item in includes_of(text, inner=True))])
 
 
 def test_an_include_stands_for_the_text_of_its_parts() -> None:
@@ -183,7 +191,7 @@ def test_every_name_is_defined_before_it_is_used(name: str) -> None:
 
 def test_every_part_is_included() -> None:
     texts = [path.read_text() for path in LUA.rglob("*.lua")]
-    included = {item for text in texts for indent in ("", "  ") for item in includes_of(text, indent)}
+    included = {item for text in texts for inner in (False, True) for item in includes_of(text, inner=inner)}
     assert included == {path.stem for path in PARTS}
 
 

@@ -59,45 +59,49 @@ if c and q.incarnation == ARGV[7] and q.incarnation ~= '' and is_empty() then
   touch(q)
   return empty_reply(wait_of_policy(), c.paused and not c.is_closed and 1 or 0)
 end
--- include types sizes slices keeper close wake stored delay levels write_keys lease weigh_out take
+local function claim_items()
+  -- include types room sizes slices keeper close wake enqueued_at stored delay levels write_keys lease
+  -- include weigh_out take
 
-check_writes(q.base, {'DEL', 'HDEL', 'HINCRBY', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'ZREM'})
-if again then return claimed_again(q, again, worker, nonce, ARGV[8]) end
-before_lease(q, c, slots)
-if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
+  check_writes(q.base, {'DEL', 'HDEL', 'HINCRBY', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'ZREM'})
+  if again then return claimed_again(q, again, worker, nonce, ARGV[8]) end
+  before_lease(q, c, slots)
+  if q.incarnation == '' or q.incarnation ~= ARGV[7] then return lost_reply(q, count, nonce) end
 
-local function is_rest_paused()
-  -- include pauses
-  return q.left <= count_paused(q)
-end
-
-local envelopes = take_for(q, c, count)
-if #envelopes == 0 then
-  if q.past or q.waiting then
-    if q.left > 0 then leave_wake_token(q) end
-    close(q, counts_of(q, envelopes, {}))
-  else touch(q) end
-  if q.stopped or q.past or q.waiting then return {'AGAIN'} end
-  local wait = wait_of_policy()
-  local waits = tonumber(ARGV[9]) or tonumber(wait) or math.huge
-  local start = c.next_start and q.left > 0 and c.next_start or c.key_start
-  if start and c.key_start then start = math.min(start, c.key_start) end
-  if start and start - q.now <= waits then
-    -- One worker waits for the instant when a rate lets the next item start. Its claim leaves a wake token.
-    -- The others sleep as if nothing waited, so that they do not all come at that instant.
-    local at, waiter = string.match(redis.call('HGET', q.stats, 'limits_waiter') or '', '^(%d+) (.*)$')
-    at = tonumber(at) or 0
-    if at <= q.now or at > start or waiter == worker then
-      redis.call('HSET', q.stats, 'limits_waiter', whole(start) .. ' ' .. worker)
-      c.due = whole(math.min(tonumber(c.due) or start, start))
-    end
+  local function is_rest_paused()
+    -- include pauses
+    return q.left <= count_paused(q)
   end
-  local reason = (q.is_kept or c.limits and (q.is_full or q.left > 0 or c.key_start)) and 2 or 0
-  if c.is_closed then reason = q.client_items + count_in(q, '-') > 0 and 2 or 0
-  elseif c.paused or q.pauses and q.left > 0 and is_rest_paused() then reason = 1 end
-  return empty_reply(wait, reason)
+
+  local envelopes = take_for(q, c, count)
+  if #envelopes == 0 then
+    if q.past or q.waiting then
+      if q.left > 0 then leave_wake_token(q) end
+      close(q, counts_of(q, envelopes, {}))
+    else touch(q) end
+    if q.stopped or q.past or q.waiting then return {'AGAIN'} end
+    local wait = wait_of_policy()
+    local waits = tonumber(ARGV[9]) or tonumber(wait) or math.huge
+    local start = c.next_start and q.left > 0 and c.next_start or c.key_start
+    if start and c.key_start then start = math.min(start, c.key_start) end
+    if start and start - q.now <= waits then
+      -- One worker waits for the instant when a rate lets the next item start. Its claim leaves a wake token.
+      -- The others sleep as if nothing waited, so that they do not all come at that instant.
+      local at, waiter = string.match(redis.call('HGET', q.stats, 'limits_waiter') or '', '^(%d+) (.*)$')
+      at = tonumber(at) or 0
+      if at <= q.now or at > start or waiter == worker then
+        redis.call('HSET', q.stats, 'limits_waiter', whole(start) .. ' ' .. worker)
+        c.due = whole(math.min(tonumber(c.due) or start, start))
+      end
+    end
+    local reason = (q.is_kept or c.limits and (q.is_full or q.left > 0 or c.key_start)) and 2 or 0
+    if c.is_closed then reason = q.client_items + count_in(q, '-') > 0 and 2 or 0
+    elseif c.paused or q.pauses and q.left > 0 and is_rest_paused() then reason = 1 end
+    return empty_reply(wait, reason)
+  end
+  local text = lease(q, c, envelopes, nonce)
+  close(q, counts_of(q, envelopes, {}))
+  keep_reply(q, text)
+  return {'OK', text, unpack(without_larger(envelopes, ARGV[8]))}
 end
-local text = lease(q, c, envelopes, nonce)
-close(q, counts_of(q, envelopes, {}))
-keep_reply(q, text)
-return {'OK', text, unpack(without_larger(envelopes, ARGV[8]))}
+return claim_items()

@@ -9,8 +9,8 @@
 --   {"TOO_LARGE", position, size, limit}, {"COSTLY", ...} of lib/enqueue.lua, {"FULL", ...} of
 --   lib/bound.lua, {"STALE"}; errors: OOM, WRONGTYPE. Nothing is written but with OK.
 -- Cost: O(items); O(log n) more for an item with a delay or an id of its own
--- include limits fast_enqueue numbers clock queue types counts sizes slices touch close wake call durability
--- include levels tags entry_tags lengths main enqueue
+-- include limits fast_enqueue numbers clock queue types counts room sizes slices touch close wake call
+-- include durability levels tags entry_tags lengths main enqueue
 
 local function check_bound(q, place, groups)
   -- include weights bound

@@ -11,8 +11,8 @@
 -- Replies: {"OK", number of items changed, 6 of the next call, 1 if that call may find more, else 0}. Sent
 --   again it changes no item twice.
 -- Cost: O(limit), and O(log n) for each item changed; at most 2,000 items or 2 MiB in a call
--- include limits numbers clock queue types counts sizes check_text walk touch close stored envelope levels
--- include shape reasons
+-- include limits numbers clock queue types counts room sizes check_text walk touch close stored
+-- include envelope levels shape reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LSET', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)

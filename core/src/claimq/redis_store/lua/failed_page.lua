@@ -9,7 +9,7 @@
 --   are removed before it; MORE is 1 if that call may find more; a page ends after 2 MiB), then FAILED_AT,
 --   FIELD, ENVELOPE of each that is chosen}
 -- Cost: O(log failed + chunk)
--- include limits numbers clock look counts sizes stored envelope failed
+-- include limits numbers clock look counts room stored envelope failed
 
 local q = look_at(KEYS[1])
 local until_ms = math.min(tonumber(ARGV[1]) or q.now, q.now - tonumber(ARGV[2]))

@@ -8,7 +8,7 @@
 --   {"NEXT", clients that are done, skip in the one after them}: it stops after 2 MiB. Busy and delayed are
 --   searched like the items of one client.
 -- Cost: O(count + clients), and finding them in a list of main, which counts as bytes of the 2 MiB
--- include limits numbers clock look counts sizes read_within read_oldest id_check keeper levels unknown
+-- include limits numbers clock look counts room read_within read_oldest id_check keeper levels unknown
 -- include read_waiting
 
 local q = look_at(KEYS[1])

@@ -6,7 +6,8 @@
 -- ARGV: 1 instance, 2 lane, 3 call number, 4 client
 -- Replies: {"OK", number of items removed}; {"STALE"}. Without any item nothing is written.
 -- Cost: O(log clients); the server frees the items in the background (up to 64 of them at once)
--- include limits numbers clock queue types touch sizes close wake call levels forget tags lengths weigh_out
+-- include limits numbers clock queue types touch sizes close wake call levels forget tags lengths
+-- include weigh_out
 
 -- The client's bytes in main leave with its items.
 local function leave_main(q, client)

@@ -5,7 +5,7 @@
 -- Replies: {cursor ("0": no more), token...}
 -- Cost: O(tokens): all of them if the worker holds at most 5,000; else about 1,000, or 2 MiB of their items
 --   where HSCAN reads them too
--- include limits numbers clock look sizes scan
+-- include limits numbers clock look room scan
 
 local ALL_AT_ONCE = 5000
 local q = look_at(KEYS[1])

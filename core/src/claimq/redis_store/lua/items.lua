@@ -6,7 +6,7 @@
 -- Replies: {0|1 whether it stopped at 2 MiB before the end of the page, then for each: NAME (token, field in
 --   failed, or ""), score in ms, envelope, outline or false}
 -- Cost: O(log n + count)
--- include limits numbers clock look counts sizes read_within keeper outline
+-- include limits numbers clock look counts room read_within keeper outline
 
 local q = look_at(KEYS[1])
 local state, skip, count = ARGV[1], tonumber(ARGV[2]), count_of(ARGV[3], 1)

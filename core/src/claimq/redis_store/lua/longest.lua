@@ -6,7 +6,7 @@
 -- Replies: {0|1 whether another call may find more, 1 and 2 of that call, then for each: token, end of the
 --   lease in ms, envelope or outline, when it was claimed in ms}
 -- Cost: O(count log busy + tokens of the calls, ended or not: at most 2,000); ends after 2 MiB
--- include limits numbers clock look counts sizes outline
+-- include limits numbers clock look counts room outline
 
 local CALLS, TOKENS = 1000, 2000
 local q = look_at(KEYS[1])

@@ -8,7 +8,8 @@
 -- Replies: {"OK", whether the part was paused 0|1}; {"PAST"}: the pause would have ended already; {"FULL"}:
 --   100 clients, or keys, are paused; with these nothing has changed
 -- Cost: O(pauses), at most 200, and O(log n) for the items that go on
--- include limits numbers clock queue types sizes slices touch close wake stored levels paused pauses pause
+-- include limits numbers clock queue types room sizes slices touch close wake enqueued_at stored levels
+-- include paused pauses pause
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local part, ends = ARGV[1], nil

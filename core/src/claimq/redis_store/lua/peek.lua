@@ -8,7 +8,7 @@
 --   outlines}
 -- Cost: O(count), and O(skip) among many clients. Ends after 2 MiB, to which finding items in their lists
 --   adds.
--- include limits numbers clock look counts sizes read_within read_oldest keeper levels unknown read_waiting
+-- include limits numbers clock look counts room read_within read_oldest keeper levels unknown read_waiting
 -- include outline
 
 local q = look_at(KEYS[1])

@@ -7,7 +7,7 @@
 -- Replies: {0|1 whether it stopped at 2 MiB, for each client a list of envelopes or outlines: as many as
 --   there are}; the clients behind the one where it stopped are missing
 -- Cost: O(clients + items), and finding the items in their lists, which counts as bytes of the 2 MiB
--- include limits numbers clock look counts sizes read_within read_oldest keeper levels unknown read_waiting
+-- include limits numbers clock look counts room read_within read_oldest keeper levels unknown read_waiting
 -- include outline
 
 local q = look_at(KEYS[1])

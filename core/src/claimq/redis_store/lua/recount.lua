@@ -12,10 +12,10 @@
 --   again it counts no item twice: the interruption is gone from the item's history.
 -- Cost: O(limit log n); clients are looked for among the 100 next ones, and as many that are parked; at most
 --   2,000 items or 2 MiB in a call
--- include limits numbers clock queue types counts sizes check_text walk slices touch close wake stored delay
--- include weigh_out leave_delayed envelope levels oldest forget enter_level tags entry_tags lengths main
--- include expect_entry settle_client removed shape reasons put_failed place_of head keys leave_held free_keys
--- include settle
+-- include limits numbers clock queue types counts room sizes check_text walk slices touch close wake
+-- include enqueued_at stored delay weigh_out leave_delayed envelope levels oldest forget enter_level tags
+-- include entry_tags lengths main expect_entry settle_client removed shape reasons put_failed place_of head
+-- include keys leave_held free_keys settle
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})
 local worker, cause, since, limit = ARGV[1], ARGV[2], q.now - tonumber(ARGV[3]), count_of(ARGV[4], 1)

@@ -12,8 +12,8 @@
 --   answers without these; {"STALE"}
 -- Cost: O(chunk log failed); at most 100 items that are noted in the log, and 2 MiB of items, or the item
 --   that reaches that
--- include limits numbers clock queue types counts sizes slices touch close call stored envelope failed
--- include removed reasons
+-- include limits numbers clock queue types counts room slices touch close call stored envelope
+-- include failed removed reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'ZREM'})
 local again = kept_reply(q)

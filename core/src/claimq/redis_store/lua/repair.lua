@@ -15,8 +15,8 @@
 -- Replies: {"OK", leases that ended too late and got a new end, 0|1 whether more claim calls may have
 --   ended, more ids are old, or more held items go on}
 -- Cost: O(limit log n)
--- include limits numbers clock queue counts sizes slices keeper touch close wake stored envelope levels
--- include unknown claim_calls reasons
+-- include limits numbers clock queue counts room sizes slices keeper touch close wake enqueued_at stored
+-- include envelope levels unknown claim_calls reasons
 
 local REPAIRS = 256  -- with 1,000, a queue that needs all repairs at once blocked the server for up to 30 ms
 local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LSET', 'LTRIM', 'RPUSH', 'ZADD', 'ZREM'})

@@ -10,8 +10,8 @@
 -- Replies: {"OK", "REQUEUED LOOKED_AT NOW FROM SKIP MORE"} (FROM and SKIP are 7 and 8 of the next call, MORE
 --   is 1 if that call may find more), {"STALE"}
 -- Cost: O(chunk log failed)
--- include limits numbers clock queue types counts sizes slices touch close wake call stored envelope levels
--- include enter_level tags entry_tags lengths main expect_entry failed reasons
+-- include limits numbers clock queue types counts room sizes slices touch close wake call stored
+-- include envelope levels enter_level tags entry_tags lengths main expect_entry failed reasons
 
 local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'ZADD', 'ZREM'})
 local again = kept_reply(q)

@@ -17,7 +17,7 @@
 --   most 2,000, and the lists of 64 clients where limits hold per client, and those of paused clients; for
 --   neighbours 64 items in progress, 2 MiB of them and the one that reaches that, and the scores of 128
 --   clients; while items wait and none was claimed for a minute, the numbers of items of 1,000 workers)
--- include limits numbers clock look has_key_limits keeper levels hold_config
+-- include limits numbers clock look has_key_limits keeper levels hold_config enqueued_at claim_calls
 
 -- The id of the item that is claimed for the longest time is read if that is long, and no item is large.
 local LONG_MS, LONG_BYTES, MOST_HOLDERS = 60000, 65536, 100
@@ -32,7 +32,6 @@ end
 local function waits_since(q, in_main)
   local since = first_score(q.base .. 'heads', q.client_items)
   if in_main == 0 then return since end
-  -- include stored
   for _, list in ipairs(lists_of(q, '-')) do
     local at = enqueued_at(redis.call('LINDEX', list, '-1') or '')
     if at and (since == '' or tonumber(at) < tonumber(since)) then since = at end
@@ -43,7 +42,6 @@ end
 -- Since when the oldest claim is in progress (ms), its token, and the id of its item if that is read; each
 -- may be "". And the table of lib/claim_calls.lua of the workers that it met.
 local function oldest_in_progress(q)
-  -- include claim_calls
   local calls, id = redis.call('ZRANGE', q.base .. 'claims', '0', '255', 'WITHSCORES'), ''
   local _, at, _, held_by, token = look_through(q, calls, true)
   if token and q.now - tonumber(at) > LONG_MS and q.largest <= LONG_BYTES then
@@ -88,14 +86,14 @@ end
 
 local function held_back_of(q, held)
   local config = hold_config(q)
-  if not config then return '' end
+  if not config.may_hold then return '' end
   -- include paused held_back
   return held_back(q, held, config)
 end
 
 local function neighbours_of(q, held)
   if held == 0 or q.client_items == 0 then return '' end
-  -- include sizes stored oldest neighbours
+  -- include room oldest neighbours
   return neighbours(q, held)
 end
 

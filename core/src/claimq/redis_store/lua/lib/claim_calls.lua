@@ -15,7 +15,7 @@ local function look_through(q, page, stop_at_live)
         for n = 0, math.min(tonumber(count), CALL_ITEMS) - 1 do
           tokens = tokens + 1
           if tokens > 2000 then return ended, live_at or page[i + 1], (i - 1) / 2, held, oldest end
-          local token = worker .. '/' .. whole(first + n) .. '.' .. nonce
+          local token = worker .. '/' .. (n == 0 and first or whole(first + n)) .. '.' .. nonce
           if redis.call('HEXISTS', busy, token) == 1 then
             live, oldest = true, oldest or token
             break

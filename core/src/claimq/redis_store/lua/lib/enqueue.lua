@@ -117,7 +117,7 @@ end
 -- deadline "+MS" is from now. The second value is the level of each that is not normal, by its position; nil
 -- if all are.
 local function metas_of(group)
-  -- include stored envelope enter_level
+  -- include enqueued_at stored envelope enter_level
   local metas, levels, now = {}, {}, group.queue.now
   local function deadline_after(ms) return '"deadline":' .. whole(now + tonumber(ms)) end
   for i = 1, group.count do

@@ -29,7 +29,7 @@ end
 -- What the limits let start, and when the next one may start if none does. cost: that of the item that is
 -- asked for; else items cost what those that started lately did on the average.
 local function limits_now(q, text, held, cost)
-  -- include start_limits client_room
+  -- include start_limits cost_bounds client_room
   text = in_force(q, text)
   if not string.find(text, ' cost', 1, true) then cost = 1 end
   cost = cost or setting(redis.call('HGET', q.base .. 'stats', 'mean_cost'), 1, 1, MOST_COST)

@@ -29,6 +29,7 @@ end
 
 -- Returns how many items go on, and whether more may at once. limits: those in force.
 local function let_keys_go(q, limits)
+  -- include limits_per
   local limited, text = q.base .. 'limited', limits_per(limits, 'key')
   local since, last, before = string.match(q.has_keys, '^1 (%d+) (%S+) (.*)$')
   if text ~= (before or '') then since, last = whole(math.max(q.totals.number + 1, q.now * 1000)), '+' end

@@ -4,7 +4,7 @@
 -- A function that returns what the first held item of a key costs. One that the call has no room to read
 -- costs the most that there is: an item that is let go too early would come back in each call.
 local function new_cost_of_first(q)
-  -- include cost_of sizes keys
+  -- include cost_of room sizes keys
   return function(key)
     local entry, is_gate = first_held(q, key)
     if not has_room(q, 0) then return MOST_COST end
@@ -70,7 +70,7 @@ local function key_rates_of(q, limits, sums)
       local text = ''
       for i = 1, #rates do
         read_level(q, rates[i], levels[key])
-        add_starts(rates[i], rates[i].started[key], q.first)
+        add_starts(rates[i], rates[i].started[key], whole(q.first))
         text = text .. level_text(rates[i])
       end
       words[#words + 1], words[#words + 2] = 'key ' .. key, text

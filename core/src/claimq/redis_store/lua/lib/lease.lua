@@ -72,7 +72,7 @@ end
 
 -- Sets q.costs, where limits count costs.
 local function limit_costs(q, c, rates, most_cost)
-  -- include start_limits costs
+  -- include start_limits cost_bounds costs
   new_costs(q, rates, most_cost, c.ending_cost)
 end
 
@@ -86,9 +86,9 @@ local function within_limits(q, c, count)
   if string.find(text, ' cost', 1, true) then limit_costs(q, c, rates, most_cost) end
   c.next_start = next_start
   c.note_starts = function(started)
-    local levels = q.is_full and '1' or '0'
+    local levels, first = q.is_full and '1' or '0', whole(q.first)
     for i = 1, #rates do
-      add_starts(rates[i], rates[i].started or started, q.first)
+      add_starts(rates[i], rates[i].started or started, first)
       levels = levels .. level_text(rates[i])
     end
     if q.costs then q.costs.write_mean() end

@@ -5,6 +5,7 @@
 local function look_at(main_key, time, stats)
   local base = string.sub(main_key, 1, -5)
   time = time or redis.call('TIME')
+  time.ms = time.ms or time[1] * 1000 + math.floor(time[2] / 1000)
   if not stats then
     local s = redis.call('HMGET', base .. 'stats', 'clock_offset', 'seen_at', 'client_items', 'largest',
       'levels', 'keys', 'limits', 'turns', 'reserve')
@@ -14,7 +15,7 @@ local function look_at(main_key, time, stats)
   local q = {
     main = main_key, base = base, clients = base .. 'clients', delayed = base .. 'delayed',
     leases = base .. 'leases',
-    now = time[1] * 1000 + math.floor(time[2] / 1000),
+    now = time.ms,
     offset = number_in(stats.clock_offset, FAR_BACK_MS, FAR_AHEAD_MS),
     seen_at = number_in(stats.seen_at, 0, LAST_MS),
     client_items = tonumber(stats.client_items) or 0,

@@ -1,6 +1,6 @@
 -- Whether the cost of the first held item of a key fits beside those of its items in progress.
 local function fits_key(q, key, sum)
-  -- include start_limits key_rates
+  -- include start_limits cost_bounds key_rates
   local key_rates = key_rates_of(q, q.has_keys, {[key] = sum})
   return not key_rates or key_rates.next_start(key) ~= math.huge
 end

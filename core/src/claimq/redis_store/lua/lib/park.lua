@@ -19,7 +19,8 @@ local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
-  -- include tags entry_tags parked unpark client_of cost_of limits_tail in_progress pauses return_turns
+  -- include tags entry_tags parked unpark client_of cost_of limits_per limits_tail in_progress cost_bounds
+  -- include pauses return_turns
   local rates = limits_of(text, 'client')
   local key = q.base .. 'starts'
   local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, costs = {}, needs = {},
@@ -123,7 +124,7 @@ local function new_park(q, text, worker)
   end
 
   local function level_of(rate, name)
-    rate.level, rate.low, rate.from = rate.levels[name] or 0, rate.lows[name] or 0, rate.froms[name] or 0
+    rate.level, rate.low, rate.from = rate.levels[name] or 0, rate.lows[name] or 0, rate.froms[name] or '0'
     rate.at = rate.ats[name] or q.now
   end
 
@@ -231,7 +232,7 @@ local function new_park(q, text, worker)
 
   -- Writes the starts that were counted.
   park.write = function()
-    local words, fresh, busy, counts = {}, {}, {}, is_counted(worker)
+    local words, fresh, busy, counts, first = {}, {}, {}, is_counted(worker), whole(q.first)
     for name, started in pairs(park.started) do
       if started > 0 and counted.most and counts then
         busy[#busy + 1], busy[#busy + 2] = name, whole(park.busy[name] + started)
@@ -245,7 +246,7 @@ local function new_park(q, text, worker)
           levels = ''
           for i = 1, #rates do
             level_of(rates[i], name)
-            add_starts(rates[i], started_of(rates[i], name), q.first)
+            add_starts(rates[i], started_of(rates[i], name), first)
             levels = levels .. level_text(rates[i])
           end
           if park.fresh[name] then fresh[started] = levels end

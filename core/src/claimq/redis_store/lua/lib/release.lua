@@ -5,8 +5,8 @@
 local LEFT_KEYS = 100  -- so many keys of earlier releases in one call
 
 local function release(q, keys)
-  -- include types sizes slices stored delay levels oldest enter_level tags entry_tags lengths main client_of
-  -- include weigh_out leave_delayed envelope place_of head
+  -- include types room sizes slices enqueued_at stored delay levels oldest enter_level tags entry_tags
+  -- include lengths main client_of weigh_out leave_delayed envelope place_of head
   local held, lines, of_list, left = q.base .. 'held', {}, {}, {}
 
   -- The first held item of a key, or nil behind a gate; entries without an item end.

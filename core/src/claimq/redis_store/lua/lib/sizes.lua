@@ -1,9 +1,3 @@
--- Counts bytes that this call has read. Returns whether there is room for more.
-local function has_room(q, bytes)
-  q.bytes = (q.bytes or 0) + bytes
-  return q.bytes < CALL_BYTES
-end
-
 -- Notes the size of an item that is stored or claimed. The largest of all says when a call may free or read
 -- too much.
 local function note_size(q, bytes)

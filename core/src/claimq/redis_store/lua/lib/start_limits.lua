@@ -12,8 +12,8 @@
 -- The limits that hold now. Behind "|" the config has temporary ones, "UNTIL BY REASON LIMIT" with ";"
 -- between them: until then (ms) each holds in place of that with its name, or none does ("NAME off").
 local function in_force(q, text)
+  if not string.find(text, '|', 1, true) then return text end
   local limits, temporary = string.match(text, '^([^|]*)|(.*)$')
-  if not temporary then return text end
   for ends, limit, name in string.gmatch(temporary, '(%d+) %S+ %S+ (([%w-]+)[^;]*)') do
     if #ends < 17 and tonumber(ends) > q.now then
       local replaced = ';' .. string.gsub(name, '%-', '%%-') .. ' [^;]*'
@@ -36,76 +36,32 @@ local function limits_of(text, scope)
     elseif number > 0 and kind == 'busy' then
       if not most or number < most then most = number end
     elseif number > 0 and kind == 'rate' and period and #period + #burst < 16 then
-      rates[#rates + 1] = {name = name, spec = spec, starts = number, period = tonumber(period),
-        full = burst * period, burst = tonumber(burst), is_by_cost = unit == 'cost'}
+      local mark, each, most_starts = ';' .. name .. ' ', tonumber(period), tonumber(burst)
+      rates[#rates + 1] = {name = name, spec = spec, mark = mark, text = mark .. '%d %d %d %s ' .. spec,
+        starts = number, period = each, burst = most_starts, full = most_starts * each,
+        is_by_cost = unit == 'cost', level = 0, at = 0, low = 0, from = '0', free = 0}
     end
   end
   return rates, most, most_cost
 end
 
--- Those of the limits that each client, or each key, has, as text. lib/park.lua counts what the items of the
--- queue cost too, so a bound on that is among those of clients.
-local function limits_per(text, scope)
-  local texts = {}
-  for limit in string.gmatch(text, '[^;]+') do
-    if string.find(limit, ' ' .. scope .. ' ', 1, true)
-      or scope == 'client' and string.find(limit, ' queue busy %d+ cost') then
-      texts[#texts + 1] = limit
-    end
-  end
-  return table.concat(texts, ';')
-end
-
 -- Sets the level of a rate now, from a text that has levels.
 local function read_level(q, rate, levels)
-  rate.level, rate.at, rate.low, rate.from = 0, q.now, 0, 0
-  if not levels then return end
-  -- most levels are by the rate that holds now, and in the past
-  rate.form = rate.form
-    or ';' .. string.gsub(rate.name, '%-', '%%-') .. ' (%d+) (%d+) (%d+) (%d+) ' .. rate.spec .. '%f[^%w]'
-  local stored, since, lowest, number = string.match(levels, rate.form)
-  local past = stored and #stored < 17 and q.now - since
-  if past and past >= 0 then
-    stored = stored - past * rate.starts
-    if stored > 0 then rate.level, rate.low, rate.from = stored, tonumber(lowest), tonumber(number) end
-    return
-  end
-  local _, place = string.find(levels or '', ';' .. rate.name .. ' ', 1, true)
+  rate.level, rate.at, rate.low, rate.from = 0, q.now, 0, '0'
+  local _, place = string.find(levels or '', rate.mark, 1, true)
   if not place then return end
-  local level, at, low, from, before = string.match(levels, '^(%d+) (%d+) (%d+) (%d+) ([%w ]+)', place + 1)
-  if not level or #level > 16 then return end
-  level, at = tonumber(level), tonumber(at)
-  if before == rate.spec then rate.low, rate.from = tonumber(low), tonumber(from)
+  local level, at, low, from, spec = string.match(levels, '^(%d+) (%d+) (%d+) (%d+) ([%w ]+)', place + 1)
+  if not level or #level > 16 or #low > 16 or #from > 16 then return end
+  if spec == rate.spec then rate.low, rate.from = tonumber(low), from
   else  -- a changed limit: the starts that count stay, but never more than the burst
-    before = tonumber(string.match(before, '^[1-9]%d*')) or 1
-    level = math.min(math.ceil(level / before * rate.period), rate.full)
+    local period = tonumber(string.match(spec, '^[1-9]%d*')) or 1
+    level = math.min(math.ceil(level / period * rate.period), rate.full)
   end
   local passed = q.now - at
   if passed >= 0 then level = level - passed * rate.starts
-  elseif passed > -5000 then rate.at = at  -- the clock went back a little
+  elseif passed > -5000 then rate.at = tonumber(at)  -- the clock went back a little
   else level = 0 end
-  rate.level = level > 0 and level or 0
-end
-
--- Whether an item of this cost fits beside items in progress, under a bound on what they cost. Like below, it
--- counts as the bound at most.
-local function fits_beside(sum, cost, most_cost)
-  return not most_cost or sum + math.min(cost, most_cost) <= most_cost
-end
-
--- What the items in progress of each of these clients cost, or of all of them ("-"), as lib/in_progress.lua
--- stores it.
-local function costs_in_progress(q, clients)
-  local fields = {}
-  for i, client in ipairs(clients) do fields[i] = 'cost ' .. client end
-  local costs = redis.call('HMGET', q.base .. 'in_progress', unpack(fields))
-  for i = 1, #costs do costs[i] = setting(costs[i], 0, 0, LAST_NUMBER) end
-  return costs
-end
-
--- How many items of this cost fit.
-local function room_beside(sum, cost, most_cost)
-  return math.max(0, math.floor((most_cost - sum) / math.min(cost, most_cost)))
+  rate.level = math.max(level, 0)
 end
 
 -- What an item counts for a rate. By cost never more than the burst: an item that waits while its limit is
@@ -127,7 +83,7 @@ local function wait_of(rate, started, cost)
   return free_of(rate, started) < units and start_of(rate, started, units) or nil
 end
 
--- Counts units that start with the claim of this number.
+-- Counts units that start with the claim of this number, as text.
 local function add_starts(rate, started, number)
   local least = (rate.is_by_cost and started or 1) * rate.period  -- so much may be given back
   if rate.level < least or rate.low < least then rate.low, rate.from = rate.full, number
@@ -155,8 +111,11 @@ local function read_limits(q, text, room, cost)
 end
 
 -- What the field limits of stats has behind its levels (lib/park.lua).
-local function tail_of(q) return string.match(q.limits or '', '|.*$') or '' end
+local function tail_of(q)
+  local place = string.find(q.limits or '', '|', 1, true)
+  return place and string.sub(q.limits, place) or ''
+end
 
 local function level_text(rate)
-  return format_text(';%s %d %d %d %d %s', rate.name, rate.level, rate.at, rate.low, rate.from, rate.spec)
+  return format_text(rate.text, rate.level, rate.at, rate.low, rate.from)
 end

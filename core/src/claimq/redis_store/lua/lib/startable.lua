@@ -1,7 +1,7 @@
 -- Those of the keys whose limits let the first held item start now. Notes when those of the others may by
 -- their rates. sums: key -> what its items in progress cost.
 local function startable(q, waiting, sums)
-  -- include slices start_limits key_rates
+  -- include slices start_limits cost_bounds key_rates
   local key_rates, others, limited = key_rates_of(q, q.has_keys, sums), {}, {}
   if not key_rates then return waiting end  -- another client has written the limits
   key_rates.look(waiting)

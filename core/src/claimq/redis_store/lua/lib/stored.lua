@@ -11,8 +11,3 @@ local function is_plain(envelope)
   local from, to, ends = string.match(envelope, '^cq1 [!-~]+ ()%d+() [!-~]+() %-\n')
   return from and from <= 206 and to - from <= 13 and ends - to <= 129
 end
-
-local function enqueued_at(envelope)
-  local from, at, to, ends = string.match(envelope, '^cq1[ !][!-~]+ ()(%d+)() [!-~]+() [^\n]+\n')
-  return at and from <= 206 and #at <= 13 and ends - to <= 129 and at or nil
-end

@@ -310,7 +310,7 @@ end
 
 -- Lets held items of keys go into main, and sets q.key_rates.
 local function limit_keys(q, c, want)
-  -- include start_limits key_limits key_rates
+  -- include start_limits key_limits cost_bounds key_rates
   q.in_main = nil
   local text = c.limits and in_force(q, c.limits) or ''
   check_lists(q, want)

@@ -1,5 +1,6 @@
 -- Takes plain items of several clients by processing time. It plans all turns before it takes an item, so it
--- cuts each list once. The plan reads two items of each client: enough where a client has one turn.
+-- cuts each list once. The plan reads two items of each client: enough where a client has one turn. A client
+-- has as many turns as its limits let it start items; then it is parked (lib/park.lua).
 
 -- Puts a client behind those that come before it. A new one is often the first, one after its turn the last.
 local function line_up(line, entry)
@@ -21,14 +22,17 @@ local function plan_turns(q, want, page, is_cut, started)
   local names, tags, line, turns, entries = {}, {}, {first = 1, last = 0}, {}, {}
   for i = 1, #page / 2 do names[i], tags[i] = page[2 * i - 1], tonumber(page[2 * i]) end
   read_shares(q, names)
+  if q.park then q.park.look(names) end
   local last, at = tags[#tags], q.turn.at
   while #turns < want do
     local tag, first = tags[#entries + 1], line[line.first]
     if tag and tag < PARKED and not (first and first.position < tag) then
       local name = names[#entries + 1]
       local share = begin_turn(q, name, tag)
-      entries[#entries + 1] = {name = name, share = share, position = share.position, tag = tag, count = 0}
-      line_up(line, entries[#entries])
+      local most = q.park and q.park.room(name) or math.huge
+      entries[#entries + 1] = {name = name, share = share, position = share.position, tag = tag, count = 0,
+        most = most}
+      if most >= 1 then line_up(line, entries[#entries]) end
     elseif first and not (is_cut and first.position > last) then
       line.first = line.first + 1
       local is_kept = q.room and room_of(q, first.share, started + #turns, first.count) < 1
@@ -43,7 +47,7 @@ local function plan_turns(q, want, page, is_cut, started)
         turns[#turns + 1], first.count = first, first.count + 1
         at = math.max(at, math.floor(first.position))
         first.position = first.position + first.share.charge
-        if first.count < first.left then line_up(line, first) end
+        if first.count < math.min(first.left, first.most) then line_up(line, first) end
       end
     else break end
   end
@@ -68,7 +72,7 @@ end
 
 -- Whether it took items, or corrected tags: then the call goes on.
 local function take_planned(q, want, ring, got)
-  if q.has_levels or q.park or q.costs or 3 * want * q.largest > CALL_BYTES then return false end
+  if q.has_levels or q.costs or 3 * want * q.largest > CALL_BYTES then return false end
   local page = redis.call('ZRANGE', q.clients, '0', whole(last_turn(q, want, #got)), 'WITHSCORES')
   local turns, entries, at = plan_turns(q, want, page, ring > #page / 2, #got)
   if not turns or not read_planned(entries) then return false end
@@ -76,17 +80,22 @@ local function take_planned(q, want, ring, got)
   for _, entry in ipairs(entries) do
     local share, count = entry.share, entry.count
     share.count, share.position = share.count + count, entry.position
-    if count > 0 then redis.call('LTRIM', entry.list, '0', whole(-count - 1)) end
+    if count > 0 then
+      redis.call('LTRIM', entry.list, '0', whole(-count - 1))
+      if q.park then q.park.count(entry.name, count) end
+    end
     local next_one = entry.left and entry.left > count and entry.items[1]
+    local is_parked = entry.most - count < 1
     if count > 0 and not next_one then
       set_tag(share)
       gone[#gone + 1] = entry.name
       note_quiet(q, share)
-    elseif count > 0 or share.position > entry.tag then
-      again[#again + 1], again[#again + 2] = whole(set_tag(share)), entry.name
+    elseif count > 0 or is_parked or share.position > entry.tag then
+      local tag = set_tag(share)
+      again[#again + 1], again[#again + 2] = is_parked and q.park.score(entry.name) or whole(tag), entry.name
       if count > 0 then
         heads[#heads + 1], heads[#heads + 2] = enqueued_at(next_one) or whole(q.now), entry.name
-      else q.turn.corrected = q.turn.corrected + 1 end
+      elseif not is_parked then q.turn.corrected = q.turn.corrected + 1 end
     end
   end
   local order, before = q.order or {}, #got

@@ -54,27 +54,13 @@ class Across(Keys):
     def waiting(self) -> set[str]:
         return super().waiting - self.failed
 
-    def teardown(self) -> None:
-        """Everything is resumed, and what waits is done: nothing is left of what limits count."""
+    def end_all_work(self) -> None:
+        """And then nothing is left of what limits count."""
         for client in "xy":
             self.pause_or_resume_client(client, paused=False, seconds=None)
         self.failed_go_back()
-        try:
-            self.world.run(self.world.queue("q").update_policy(limits=(), max_waiting=MaxWaiting()))
-            self.work_ends()
-        finally:
-            super().teardown()
-
-    def work_ends(self) -> None:
-        """As what `teardown` of the other does, but the server's keys are still there."""
-        self.set_limits(())
-        for key in "abc":
-            self.pause_or_resume(key, paused=False, seconds=None)
-        self.time_passes(100_000)
-        for _ in range(20 + 2 * len(self.items)):
-            self.reap()
-            self.claim("w1", 9)
-            self.end(list(range(10)), "done", 0)
+        self.world.run(self.world.queue("q").update_policy(limits=(), max_waiting=MaxWaiting()))
+        super().end_all_work()
         self.reap()
         stored = read_queue(self.world.raw, "q")
         stored.keys.pop("", None)  # a mark

@@ -51,7 +51,7 @@ IDLE_SECONDS = 5.0
 SHOWN_MISTAKES = 20
 INTERRUPTED = 130
 _REST = "those not begun went back uncounted"
-"""The items of a killed app or sidecar that are not among the crashes: they were only claimed ahead."""
+"""A killed app or sidecar also held items that were only claimed ahead; these are no crashes."""
 
 
 class DemoFailed(Exception):

@@ -28,7 +28,7 @@ SIDECAR_WAITS = (
     "its sidecar is not ready: the app does not listen on $CLAIMQ_PUSH_PORT or $CLAIMQ_PUSH_SOCKET, "
     "or the server does not answer"
 )
-"""Why a pod is not ready for which :func:`waits_for_sidecar`."""
+"""Why a pod is not ready if :func:`waits_for_sidecar` is true of it."""
 _SIGKILLED = 137
 """The exit code of a container whose first process was killed by SIGKILL."""
 
@@ -151,8 +151,8 @@ def _hint(name: str, namespace: str, status: Mapping[str, Any]) -> str:
 
 
 def waits_for_sidecar(status: Mapping[str, Any]) -> bool:
-    """Whether all containers of a pod run and only the sidecar is not ready. A pod's status does not have its answer
-    to the probe."""
+    """Whether all containers of a pod run and only the sidecar is not ready. The reason is not in the pod's status: the
+    sidecar gives it in its answer to the probe."""
     apps, init = parts(status, "containerStatuses"), parts(status, "initContainerStatuses")
     containers = [*apps, *(container for container in init if container.get("name") == SIDECAR_CONTAINER)]
     not_ready = [container for container in containers if not container.get("ready")]

@@ -1,8 +1,8 @@
 """Decides which process of a worker to start or stop next. Pure; `worker` performs the steps.
 
 A worker is two processes: a sidecar, and an app that gets its items from the sidecar's socket. Start: the sidecar,
-then, when it is ready, the app, which is starting until it listens for items that are sent to it. Stop, as in a pod:
-the sidecar stops claiming and waits until no claim is left, then the app gets SIGTERM, then the sidecar.
+then, when it is ready, the app. An app that items are sent to is starting until it listens. Stop, as in a pod: the
+sidecar stops claiming and waits until no claim is left, then the app gets SIGTERM, then the sidecar.
 """
 
 from __future__ import annotations

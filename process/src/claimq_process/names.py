@@ -41,7 +41,7 @@ LIFECYCLE_KEY_HEADER: Final = "Claimq-Lifecycle-Key"
 """The header of a hook with the lifecycle key, which the sidecar requires to start a drain."""
 
 WAITS_FOR_APP: Final = "waiting for the app"
-"""The status on `/readyz` of a sidecar that could serve: the app that it sends items to is not there."""
+"""The status on `/readyz` of a sidecar that could serve, but whose app is not ready for the items it sends."""
 
 GRACE_MARGIN: Final = 10
 """Seconds of a pod's grace period after drainTimeout: for the app to exit, then for the sidecar to return items."""

@@ -1,5 +1,7 @@
-"""Whether a queue stands still: items wait, workers hold claims, and nothing is claimed or done; and whether an item
-takes much longer than others. Pure."""
+"""Whether a queue stands still, or an item takes much longer than others. Pure.
+
+A queue stands still while items wait, workers hold claims, and nothing is claimed or done.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ LEAST_SECONDS = 60.0
 FIRST_SECONDS = 600.0
 """The same while no item has ended and one is held: how long items take is not known yet."""
 _MUCH_LONGER = 3.0
-"""An item that takes so many times the longest that an item took lately may hang."""
+"""An item may hang if it takes this many times the longest that an item took lately."""
 _MOST_NAMED = 4
 """Workers beside the one with the oldest claim."""
 
@@ -36,6 +38,7 @@ def limit_of(snapshot: Snapshot) -> float:
 
 
 def _least_of(snapshot: Snapshot) -> float:
+    """Seconds that an item may take in any case."""
     has_ended = snapshot.counters["done"] or snapshot.counters["fails"] or not snapshot.lengths[State.BUSY]
     return LEAST_SECONDS if has_ended else FIRST_SECONDS
 
@@ -51,9 +54,9 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
     worker, *others = dict.fromkeys(_pod_or_worker(name) for name in (claimer, *sorted(snapshot.holders)))
     more = len(others) - _MOST_NAMED
     return (
-        f"no progress since {instant_text(since)}: items wait, and {_holding(snapshot, worker)}"
+        f"no progress since {instant_text(since)}: items wait, and {_claim_text(snapshot, worker)}"
         + (f", the first of {claims:,} in progress" if claims > 1 else "")
-        + f"; {_replacing(worker, drain)}"
+        + f"; {_advice(worker, drain)}"
         + ("; the same for the others with items: " if others else "")
         + "; ".join(f"{drain} {other}" for other in others[:_MOST_NAMED])
         + (f" and {more:,} more" if more > 0 else "")
@@ -61,24 +64,24 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
 
 
 def long_item(snapshot: Snapshot, drain: str) -> str:
-    """A sentence with the item that is in progress for the longest time, if that is much longer than items took lately;
-    else empty. Nothing else may wait for its worker. It has an instant, as that of :func:`standstill`."""
+    """A sentence with the oldest item in progress, if it takes much longer than items took lately; else empty. No other
+    item has to wait for that. The sentence has an instant, as that of :func:`standstill`."""
     held_for = snapshot.ages[State.BUSY] or 0.0
     if not snapshot.oldest_claim or held_for <= max(_least_of(snapshot), _MUCH_LONGER * snapshot.longest):
         return ""
     worker = _pod_or_worker(snapshot.oldest_claim.rpartition("/")[0])
     return (
-        f"long item: {_holding(snapshot, worker)}, much longer than items take; {_replacing(worker, drain)}; "
+        f"long item: {_claim_text(snapshot, worker)}, much longer than items take; {_advice(worker, drain)}; "
         "with processingTimeout set, the app of such an item is killed"
     )
 
 
-def _holding(snapshot: Snapshot, worker: str) -> str:
+def _claim_text(snapshot: Snapshot, worker: str) -> str:
     item = f"the item {snapshot.oldest_item}" if snapshot.oldest_item else "an item"
     return f"{worker} has held {item} since {instant_text(number_of(snapshot.oldest_claim) / 1e6)}"
 
 
-def _replacing(worker: str, drain: str) -> str:
+def _advice(worker: str, drain: str) -> str:
     return f"see the log of {worker}, and if it hangs, replace it: {drain} {worker}"
 
 

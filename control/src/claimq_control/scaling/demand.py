@@ -71,7 +71,7 @@ def demand(target: float, observation: Observation, estimates: Estimates) -> Dem
     service = estimates.service(assumed)
     rate, start = estimates.arrival_rate, estimates.slow_start
     supply = _Supply.of(observation, service * estimates.doubt, start)
-    waiting, expected = _deadlines(target, observation, estimates), _expected(target, observation, rate)
+    waiting, expected = _waiting(target, observation, estimates), _expected(target, observation, rate)
     soon = [group for group in expected if group.within - start <= _SOON * target]
     more, patience = _missing([*waiting, *soon], supply, start)
     fewest = observation.replicas if more else _fewest([*waiting, *expected], supply, observation.replicas)
@@ -98,30 +98,30 @@ def demand(target: float, observation: Observation, estimates: Estimates) -> Dem
 
 
 @dataclass(frozen=True, slots=True)
-class _StartBy:
-    """So many items, counted from the oldest, have to be started within so many seconds from now."""
+class _Group:
+    """How many items, counted from the oldest, have to be started within how many seconds from now."""
 
     within: float
     items: float
 
 
-def _deadlines(target: float, observation: Observation, estimates: Estimates) -> list[_StartBy]:
-    """Those of the items that wait or are due soon."""
+def _waiting(target: float, observation: Observation, estimates: Estimates) -> list[_Group]:
+    """The groups of items that wait or are due soon."""
     within, count = _MARGIN * target, 0.0
-    deadlines: list[_StartBy] = []
+    groups: list[_Group] = []
     for age, items in _ages(observation, estimates):
         count += items
-        deadlines.append(_StartBy(within - age, count))
+        groups.append(_Group(within - age, count))
     if observation.delayed_soon:
         count += observation.delayed_soon
-        deadlines.append(_StartBy(within, count))
-    return deadlines
+        groups.append(_Group(within, count))
+    return groups
 
 
-def _expected(target: float, observation: Observation, rate: float) -> list[_StartBy]:
-    """Those of items that have not arrived."""
+def _expected(target: float, observation: Observation, rate: float) -> list[_Group]:
+    """The groups of items that have not arrived."""
     count = observation.waiting + observation.delayed_soon
-    return [_StartBy(_MARGIN * target + ahead, count + rate * ahead) for ahead in _AHEAD]
+    return [_Group(_MARGIN * target + ahead, count + rate * ahead) for ahead in _AHEAD]
 
 
 def _ages(observation: Observation, estimates: Estimates) -> list[tuple[float, int]]:
@@ -186,10 +186,10 @@ class _Supply:
         return self.slots * (1 + (seconds - self.start) / self.service)
 
 
-def _missing(deadlines: list[_StartBy], supply: _Supply, start: float) -> tuple[int, float]:
+def _missing(groups: list[_Group], supply: _Supply, start: float) -> tuple[int, float]:
     """Workers to add, and the seconds for which the order can wait. An older item never needs fewer."""
     more, patience = 0, math.inf
-    for group in deadlines:
+    for group in groups:
         within = max(group.within, _CATCH_UP * start)
         short = group.items - supply.within(within, supply.replicas)
         if short > 0:
@@ -198,10 +198,10 @@ def _missing(deadlines: list[_StartBy], supply: _Supply, start: float) -> tuple[
     return more, patience
 
 
-def _fewest(deadlines: list[_StartBy], supply: _Supply, replicas: int) -> int:
-    """The smallest number of the present workers that meets every deadline; all of them, if none does."""
+def _fewest(groups: list[_Group], supply: _Supply, replicas: int) -> int:
+    """The smallest number of the present workers that starts every group in time; all of them, if no number does."""
     fewest = 1
-    for group in deadlines:
+    for group in groups:
         enough = partial(supply.within, max(0.0, group.within))
         if fewest < replicas and enough(fewest) < group.items:
             fewest = bisect_left(range(replicas), group.items, lo=fewest + 1, key=enough)

@@ -21,7 +21,7 @@ from claimq.redis_store.bounded_read import BoundedRead
 from claimq.redis_store.scripts import Arg
 
 _MOST_EXPLAINED = 200
-"""Items of a state at which a cause that arrives later looks."""
+"""Items of each state at which ``explain`` and ``recount`` look."""
 
 
 @dataclass(frozen=True, slots=True)

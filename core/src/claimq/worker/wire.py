@@ -35,11 +35,13 @@ _LONGEST_ERROR = 1000
 _LONGEST_DETAIL = 2000
 
 
-def socket_path(given: str | os.PathLike[str] | None) -> str:
-    """The socket to use: as given, or ``CLAIMQ_SOCKET``, or the default. Raises SidecarUnavailable if that is the
+def socket_path(socket: str | os.PathLike[str] | None) -> str:
+    """The socket to use: the argument, or ``CLAIMQ_SOCKET``, or the default. Raises SidecarUnavailable if it is the
     default and its directory is missing: no sidecar starts beside a program that was started by hand."""
-    if given is not None or os.environ.get("CLAIMQ_SOCKET"):
-        return os.fspath(given) if given is not None else os.environ["CLAIMQ_SOCKET"]
+    if socket is not None:
+        return os.fspath(socket)
+    if path := os.environ.get("CLAIMQ_SOCKET"):
+        return path
     if not Path(DEFAULT_SOCKET).parent.is_dir():
         raise SidecarUnavailable(_NO_SIDECAR)
     return DEFAULT_SOCKET

@@ -126,9 +126,9 @@ def connect(
     """Connects to the sidecar and opens a session.
 
     ``socket``: its path, by default ``$CLAIMQ_SOCKET``, else /run/claimq/claimq.sock. ``within``: seconds to
-    wait for the sidecar to start; then SidecarUnavailable says what is missing, at once if there is no /run/claimq
-    and the variable is not set. With ``session=False``
-    claims have plain leases that the app renews itself, and that last until they run out.
+    wait for the sidecar to start; then SidecarUnavailable says what is missing. Without ``socket`` and the variable
+    it does so at once if there is no /run/claimq. With ``session=False`` claims have plain leases that the app renews
+    itself, and that last until they run out.
     """
     worker = Worker(socket, session=session, patience=patience)
     worker.open(within)

@@ -24,7 +24,8 @@ async def get(address: Path | int, path: str, *, timeout: float = 2.0) -> tuple[
 
 
 async def app_trouble(port: int) -> str | None:
-    """Why the sidecar cannot send the app its items; empty if nothing is wrong. None while the sidecar is not ready."""
+    """Why the sidecar cannot send items to its app; empty if it can, or if the app asks for them. None while the
+    sidecar itself is not ready."""
     try:
         status, body = await get(port, "/readyz")
         answer = json.loads(body)

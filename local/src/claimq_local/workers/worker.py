@@ -31,7 +31,7 @@ from claimq_process.duration import format_duration, readable_duration
 
 _READY_POLL = 0.03
 _LONGEST_POLL = 1.0
-"""Seconds between two looks at a worker whose app listens for its items, and the longest pause until it does."""
+"""Seconds between two polls of a sidecar whose app is ready, and the longest pause between two before."""
 _SEEN_LATE = 30.0
 """Seconds that this process may take to see the end of an app, as on a busy machine. The sidecar sees it sooner."""
 _LONGEST_PREFIX = 60
@@ -119,7 +119,7 @@ class Worker:
     _starts: int = 0
     _is_sidecar_ready: bool = False
     _app_trouble: str = ""
-    """Why its app cannot get the items that the sidecar sends, by the sidecar; empty if it can."""
+    """Why its app cannot get the items that the sidecar sends, as the sidecar reports; empty if it can."""
     _health_port: int = 0
     _push_port: int = 0
     _lifecycle_key: str = ""
@@ -277,7 +277,7 @@ class Worker:
         return await Child.start(program, mark=self.context.mark, on_end=on_end)
 
     async def _watch_readiness(self, sidecar: Child, port: int) -> None:
-        """Looks until the sidecar is ready; at one that sends its app the items, until it ends."""
+        """Polls the sidecar until it is ready, or until it ends if it sends items to its app."""
         pause = _READY_POLL
         while sidecar.is_running:
             trouble = await sidecar_client.app_trouble(port)

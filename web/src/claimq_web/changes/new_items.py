@@ -15,7 +15,7 @@ from claimq_admin.item_files.json_text import elements_of, fields_of
 
 _MOST_ITEMS = 1000
 _FROM_NOW = {option.name: option.socket_name for option in ITEM_OPTIONS if option.form is Form.INSTANT}
-"""Options that are an instant -> the field with seconds from now instead."""
+"""Options that are an instant -> the field that has seconds from now in their place."""
 _KNOWN = {"payload", "payload_base64", *OF_ENQUEUE, *_FROM_NOW.values()}
 
 
@@ -53,14 +53,14 @@ def _item(number: int, text: str) -> NewItem:
             field = unknown[0][:100]
             raise ValueError(f"there is no field {field!r}{did_you_mean(field, sorted(_KNOWN))}")
         new = replace(item_of_fields(item), delay=optional_seconds("delay", item.get("delay")))
-        ends: dict[str, Any] = {}
+        instants: dict[str, Any] = {}
         for name, from_now in _FROM_NOW.items():
             seconds = optional_seconds(from_now, item.get(from_now))
             if seconds is not None:
                 if getattr(new, name) is not None:
                     raise ValueError(f"{name} and {from_now} exclude each other; give only one of them")
-                ends[name] = timedelta(seconds=seconds)
-        new = replace(new, **ends)
+                instants[name] = timedelta(seconds=seconds)
+        new = replace(new, **instants)
         check_new_item(new)
         return new
     except (ValueError, TypeError) as error:

@@ -60,8 +60,8 @@ class Sidecar:
         self.drain = Draining(settings, self.in_flight, self.changed, take_back=self._take_back)
         self.draining = self.drain.begun
         self.leaving = asyncio.Event()
-        self.app_trouble: Callable[[], str] = str
-        """Why the app cannot get items that are sent to it; empty if it can, or asks for them itself."""
+        self.app_trouble: Callable[[], str] = lambda: ""
+        """Returns why items cannot be sent to the app; empty if they can, or if the app asks for them."""
         self._claimer = Claimer(self.store, self.give_backs, self.concurrency, allowance.claims)
         self._has_logged_limit = False
         self.ahead = PermittedClaims(

@@ -36,7 +36,7 @@ class Probes:
         await exchange.reply_json({"status": "ok"})
 
     async def _readyz(self, exchange: Exchange) -> None:
-        """200 after the first successful call to the store, and while the app can get items that are sent to it. A
+        """200 after the first successful call to the store, unless items are sent to an app that is not ready. A
         scale-down removes pods that are not ready first."""
         store = self._sidecar.store
         if not store.ready.is_set():

@@ -18,7 +18,7 @@ PROBE_SECONDS: Final = 2.0
 """Pause between probes of an app that is ready. Without a probe path there are none until a connection fails."""
 PROBE_TIMEOUT: Final = 5.0
 LOST_SECONDS: Final = 5.0
-"""How long the app may be away before its worker is not ready: an app that is restarted is soon back."""
+"""How long the app may not be ready before its worker is not either: a restarted app is soon back."""
 _RETRY_SECONDS: Final = 0.05
 _LONGEST_RETRY_SECONDS: Final = 1.0
 _log = logging.getLogger("claimq_sidecar.push")
@@ -45,7 +45,7 @@ class Readiness:
         self._why = ""
         self._is_refused = False
         self._lost_at: float | None = None
-        """When the app was no longer ready, by the loop's clock; None if it never was."""
+        """When the app last stopped being ready, by the loop's clock; None if it never did."""
 
     def doubt(self, why: str) -> None:
         """The app may be gone, or hang: it is not ready until a probe succeeds. The first is made after a moment: while
@@ -54,7 +54,7 @@ class Readiness:
         self._doubted.set()
 
     def trouble(self) -> str:
-        """Why the worker is not ready: its app has never been ready, or not for five seconds. Empty if it is ready."""
+        """Why the worker is not ready: its app has never been ready, or has not been for LOST_SECONDS. Else empty."""
         now = asyncio.get_running_loop().time()
         if self.is_ready or (self._lost_at is not None and now - self._lost_at < LOST_SECONDS):
             return ""

@@ -76,7 +76,7 @@ def problem(check: str, message: str, fix: str) -> Check:
 def stands_still(
     check: str, queue: str, sentence: str, make: Callable[[str, str, str], Check] = problem
 ) -> Check:
-    """A check that found that a queue stands still, or an item of it. ``sentence``: what was found, and after a
+    """A check for which a queue, or an item of the queue, makes no progress. ``sentence``: the message, and after a
     semicolon the fix."""
     message, _, fix = sentence.partition("; ")
     return replace(make(check, message, fix), stuck=queue)

@@ -184,13 +184,10 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
 
 
 def _busy_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
-    check, drain, held_for = (
-        f"queue {name}: items in progress",
-        f"{commands.claimq} drain {name}",
-        snapshot.ages[State.BUSY],
-    )
+    check, held_for = f"queue {name}: items in progress", snapshot.ages[State.BUSY]
     if held_for is None:
         return ok(check, "none")
+    drain = f"{commands.claimq} drain {name}"
     sentence = long_item(snapshot, drain)
     if not sentence or standstill(snapshot, drain):
         return ok(check, f"the first was claimed {age(held_for)} ago")

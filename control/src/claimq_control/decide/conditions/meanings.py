@@ -73,7 +73,8 @@ MEANINGS = {
             "FailedCreate, PodsRefused": "a quota, a LimitRange, Pod Security or a webhook rejects the pods; "
             "quotas apply to the sidecar too (`sidecar.resources`). When that is mended, Kubernetes may take up to "
             "16 minutes to create the pod: `kubectl annotate replicaset --all again=1` makes it try at once",
-            "AppNotReady": "let the app listen on the port or socket in the message",
+            "AppNotReady": "let the app do what the message misses: listen on the port or socket, or respond to "
+            "`probePath` with 2xx",
             "ProgressDeadlineExceeded, NotReady": "`kubectl describe pod POD`: your readiness probe, or the "
             "sidecar's `/readyz`",
             "RolloutBlocked": "correct or revert the change; if old and new workers do not fit beside each "
@@ -129,12 +130,12 @@ MEANINGS = {
         "False while the server cannot be used, or while items wait for workers that cannot start or for a rollout "
         "that is stuck, with the reason of that condition. `NoProgress`: items wait, workers are ready, and nothing "
         "was claimed for a minute, or for the longest that an item took lately (ten minutes before the first item has "
-        "ended). True with `ItemMayHang` while an item takes much longer than others lately, without a "
-        "`processingTimeout`.",
+        "ended). True with `ItemMayHang` while an item takes three times as long as any other lately, and at "
+        "least a minute, and no `processingTimeout` is set.",
         {
             "NoProgress": "replace the worker that the message names: `claimq -n NAMESPACE drain NAME WORKER`; if the "
             "next one stops at the same item, set `processingTimeout`",
-            "ItemMayHang": "if its worker hangs, the same, and set `processingTimeout`",
+            "ItemMayHang": "if its worker hangs, replace it as for `NoProgress`, and set `processingTimeout`",
         },
     ),
     "Suspended": Meaning(
@@ -166,8 +167,8 @@ MEANINGS = {
 """By the type of the condition."""
 EVENTS = {
     "ScaledUp, ScaledDown, ItemsRemoved, ItemsKept": "nothing",
-    "ScalingLimited, ReplicasContested, WorkersUnavailable, NoProgress": "see ScalingLimited, ScalingActive, "
-    "WorkersAvailable, Progressing",
+    "ScalingLimited, ReplicasContested, WorkersUnavailable, NoProgress, ItemMayHang": "see ScalingLimited, "
+    "ScalingActive, WorkersAvailable, Progressing",
     "RedisUnreachable, RedisReachable": "docs/troubleshooting.md#after-an-outage",
     "ClaimsGivenBack": "containers terminated while they held items. For `OOMKilled` raise the memory in "
     "`worker.resources`; for exit codes read the app's log",

@@ -16,7 +16,7 @@ ITEM_MAY_HANG = "ItemMayHang"
 def progressing(view: View, redis: Condition, workers: Condition, suspended: Condition) -> Condition:
     """False while the server cannot be used, and while items wait and nothing is claimed: at once if no worker can
     become ready, else after longer than items take. A queue that is paused or suspended does what its user asks. True
-    with ``ItemMayHang`` while an item takes much longer than others, and nothing ends it."""
+    with ``ItemMayHang`` while an item takes much longer than others and the queue has no ``processingTimeout``."""
     snapshot = view.observed.snapshot
     if snapshot is None or redis.status != TRUE:
         return Condition(TYPE, FALSE if redis.status == FALSE else UNKNOWN, redis.reason, redis.message)

@@ -141,7 +141,7 @@ class FailedItems(QueuePart):
         name_in_failed = await self.failed_item(name)
         until = "" if failed_at is None else round(failed_at * 1000)
         with self._reading("remove_failed"):
-            (removed, *_), row = await self._run_on_names("remove_failed", [name], until, answered=1)
+            (removed, *_), row = await self._run_on_names("remove_failed", [name], until, log_limit=1)
             if not int(removed):
                 return None
             return (
@@ -184,7 +184,7 @@ class FailedItems(QueuePart):
 
     async def _change_chosen(self, script: str, items: Sequence[Located]) -> int:
         """Requeues or removes items as they were read, and returns how many. One that has left failed since, or has
-        failed again, stays as it is. Each call takes up to 1,000 items, or 2 MiB."""
+        failed again, stays as it is."""
         names = list(dict.fromkeys(located.name for located in items))
         until = round(max((located.failed_at or 0.0 for located in items), default=0.0) * 1000)
         changed = 0
@@ -196,11 +196,11 @@ class FailedItems(QueuePart):
         return changed
 
     async def _run_on_names(
-        self, script: str, names: Sequence[str], until: int | str = "", *, answered: int = 0
+        self, script: str, names: Sequence[str], until: int | str = "", *, log_limit: int = 0
     ) -> tuple[list[str], list[bytes]]:
-        """Runs a script on these items alone, unless they failed after ``until`` (ms). ``answered``: how many removed
+        """Runs a script on these items alone, unless they failed after ``until`` (ms). ``log_limit``: how many removed
         items it returns."""
-        of_removal: list[Arg] = [0, answered, ""] if script == "remove_failed" else []
+        of_removal: list[Arg] = [0, log_limit, ""] if script == "remove_failed" else []
         return await self._run_counted(script, [until, 0, "", "-inf", 0, len(names), *of_removal, *names])
 
     async def _run_counted(self, name: str, args: Sequence[Arg]) -> tuple[list[str], list[bytes]]:

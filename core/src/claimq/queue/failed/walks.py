@@ -61,10 +61,10 @@ def policy_walks(failed: FailedPolicy) -> list[tuple[float, int]]:
 
 
 def checked_chunk(chunk: int) -> int:
-    """How many items a call looks at. Raises TypeError or ValueError."""
+    """The number of items that a call looks at. Raises TypeError or ValueError."""
     return count("chunk", chunk, least=1, most=BATCH)
 
 
 def rest_of(limit: int | None, moved: int = 0) -> int | None:
-    """What a caller's limit leaves. Raises TypeError or ValueError."""
+    """How many more items a caller's limit allows. Raises TypeError or ValueError."""
     return None if limit is None else count("limit", limit) - moved

@@ -43,8 +43,8 @@ local function claim_item()
     return key, cost
   end
 
-  -- Counts the item for the rates of its key. New limits per key hold from this claim on, as from any: else
-  -- it would give nothing back. The held items go with the next claims.
+  -- Counts the item for the rates of its key. This claim notes new limits per key, as every claim does:
+  -- under a limit that is not noted it would give nothing back. The held items go with the next claims.
   local function count_key(limits, key, cost)
     -- include start_limits limits_per cost_bounds key_rates
     limits = in_force(q, limits)

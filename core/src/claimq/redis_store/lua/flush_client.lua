@@ -23,7 +23,8 @@ local q = open(KEYS[1], {'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'PEXPIRE', 'UNLINK'
 local again = kept_reply(q)
 if again then return again end
 
--- The key of a removed item may be free, and no end of a claim lets its next item go.
+-- Makes the next claims let held items go (lib/key_limits.lua): the key of a removed item may be free, and no
+-- claim of that key ends, which else lets its next item go.
 local function let_keys_go()
   local since, limits = string.match(q.has_keys, '^1 (%d+) %S+ (.*)$')
   redis.call('HSET', q.stats, 'keys', '1 ' .. (since or '0') .. ' + ' .. (limits or ''))

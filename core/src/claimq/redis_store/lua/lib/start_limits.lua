@@ -83,7 +83,7 @@ local function wait_of(rate, started, cost)
   return free_of(rate, started) < units and start_of(rate, started, units) or nil
 end
 
--- Counts units that start with the claim of this number, as text.
+-- Counts units that start with the claim of this number. The number is a text.
 local function add_starts(rate, started, number)
   local least = (rate.is_by_cost and started or 1) * rate.period  -- so much may be given back
   if rate.level < least or rate.low < least then rate.low, rate.from = rate.full, number

@@ -1,4 +1,5 @@
--- Adds when the queue was served, and an offset that has changed: slewing takes parts of a millisecond.
+-- Adds the instant of this call, and the offset if it may have changed. The offset has parts of a
+-- millisecond, since slewing takes such parts.
 local function add_clock(q, fields)
   fields[#fields + 1] = 'seen_at'; fields[#fields + 1] = whole(q.now)
   if q.stepped or (tonumber(q.stored_offset) or 0) > 0 then

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from claimq.model import WorkerInfo
+from claimq_control.decide.conditions.workers_available import APP_NOT_READY
 from claimq_control.workers import WorkerProblem, WorkerState
 from claimq_kubernetes.advice import advice
 from claimq_kubernetes.kept import kept_metadata, kept_part, too_much
@@ -29,6 +30,8 @@ SIDECAR_WAITS = (
     "or the server does not answer"
 )
 """Why a pod is not ready if :func:`waits_for_sidecar` is true of it."""
+START_SECONDS = 60.0
+"""How long a sidecar may be not ready, while all containers run, before that is a problem."""
 _SIGKILLED = 137
 """The exit code of a container whose first process was killed by SIGKILL."""
 
@@ -104,19 +107,22 @@ def is_finished(pod: Mapping[str, Any]) -> bool:
 
 
 def read_pods(
-    bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = ()
+    bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = (), *, now: float = 0.0
 ) -> tuple[WorkerState, ...]:
-    """The pods that are not finished, each with its number of claims, sorted by name."""
+    """The pods that are not finished, each with its number of claims, sorted by name. ``now``: Unix seconds."""
     held_pods: dict[str, int] = {}
     for info in workers:
         prefix = info.worker.rpartition(".")[0] + "."
         held_pods[prefix] = held_pods.get(prefix, 0) + info.busy
     return tuple(
-        sorted((_read(body, held_pods) for body in bodies if not is_finished(body)), key=lambda pod: pod.name)
+        sorted(
+            (_read(body, held_pods, now) for body in bodies if not is_finished(body)),
+            key=lambda pod: pod.name,
+        )
     )
 
 
-def _read(body: Mapping[str, Any], held_pods: Mapping[str, int]) -> WorkerState:
+def _read(body: Mapping[str, Any], held_pods: Mapping[str, int], now: float) -> WorkerState:
     metadata, status = body["metadata"], part(body, "status")
     conditions = {condition["type"]: condition for condition in parts(status, "conditions")}
     name, ready = metadata["name"], conditions.get("Ready", {})
@@ -128,7 +134,8 @@ def _read(body: Mapping[str, Any], held_pods: Mapping[str, int]) -> WorkerState:
         created_at=parse_time(metadata.get("creationTimestamp")) or 0.0,
         ready_at=parse_time(ready.get("lastTransitionTime")) or 0.0,
         deletion_cost=_cost(part(metadata, "annotations").get(DELETION_COST, "0")),
-        problem=_problem(name, status, conditions),
+        problem=_problem(name, status, conditions)
+        or _sidecar_problem(name, metadata["namespace"], status, ready, now),
         hint=_hint(name, metadata["namespace"], status),
         busy=held_pods.get(worker_prefix(name, metadata["uid"]), 0),
     )
@@ -144,10 +151,13 @@ def _hint(name: str, namespace: str, status: Mapping[str, Any]) -> str:
             f"run `{command}`, and correct it in spec.worker.template"
         )
     if waits_for_sidecar(status):
-        command = f"kubectl logs {name} --namespace={namespace} --container={SIDECAR_CONTAINER}"
-        return f"; pod {name}: {SIDECAR_WAITS}: if this persists, run `{command}`"
+        return f"; pod {name}: {SIDECAR_WAITS}: if this persists, run `{_sidecar_log(name, namespace)}`"
     command = f"kubectl describe pod {name} --namespace={namespace}"
     return f"; if this persists, run `{command}` to see the cause, such as a volume of spec.worker.template"
+
+
+def _sidecar_log(name: str, namespace: str) -> str:
+    return f"kubectl logs {name} --namespace={namespace} --container={SIDECAR_CONTAINER}"
 
 
 def waits_for_sidecar(status: Mapping[str, Any]) -> bool:
@@ -201,6 +211,19 @@ def _problem(
                 message = f"container {name}: {cause}{_last_termination(container)}"
                 return _described(reason, message, pod, name)
     return None
+
+
+def _sidecar_problem(
+    name: str, namespace: str, status: Mapping[str, Any], ready: Mapping[str, Any], now: float
+) -> WorkerProblem | None:
+    """That the sidecar alone is not ready, for longer than a start takes."""
+    containers = (*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses"))
+    starts = (part(part(container, "state"), "running").get("startedAt") for container in containers)
+    since = max(parse_time(instant) or 0.0 for instant in (ready.get("lastTransitionTime"), *starts))
+    if not waits_for_sidecar(status) or now - since <= START_SECONDS:
+        return None
+    fix = f"see `{_sidecar_log(name, namespace)}`"
+    return WorkerProblem(APP_NOT_READY, SIDECAR_WAITS, f"pod {name}", fix)
 
 
 def _described(reason: str, message: str, pod: str, container: str = "") -> WorkerProblem:

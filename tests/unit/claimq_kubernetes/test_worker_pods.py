@@ -8,7 +8,13 @@ from claimq.model import WorkerInfo
 from claimq_control.workers import WorkerState
 from claimq_kubernetes.worker_pods import claiming_containers, queue_of, queue_of_worker, read_pods, trim_pod
 from claimq_process.timestamps import parse_time
-from testkit.kubernetes.kubernetes_objects import Body, pod_body, replica_set, worker_name
+from testkit.kubernetes.kubernetes_objects import (
+    Body,
+    deaf_pod_body,
+    pod_body,
+    replica_set,
+    worker_name,
+)
 
 
 def only(body: Body, *workers: WorkerInfo) -> WorkerState:
@@ -163,10 +169,7 @@ def test_the_name_that_a_sidecar_leaves_is_not_reported_as_a_cause() -> None:
 
 
 def test_a_pod_whose_sidecar_alone_is_not_ready_names_what_it_may_wait_for() -> None:
-    running: Body = {"state": {"running": {}}}
-    body = pod_body("a", ready=False)
-    body["status"]["containerStatuses"] = [{"name": "worker", "ready": True, **running}]
-    body["status"]["initContainerStatuses"] = [{"name": "claimq-sidecar", "ready": False, **running}]
+    body = deaf_pod_body("a")
     hint = only(body).hint
     assert "the app does not listen on $CLAIMQ_PUSH_PORT" in hint
     assert "`kubectl logs a --namespace=media --container=claimq-sidecar`" in hint
@@ -174,3 +177,25 @@ def test_a_pod_whose_sidecar_alone_is_not_ready_names_what_it_may_wait_for() -> 
     assert "kubectl describe pod a" in only(body).hint
     body["status"]["containerStatuses"][0] = {"name": "worker", "ready": True, "state": {"waiting": {}}}
     assert "kubectl describe pod a" in only(body).hint
+
+
+@pytest.mark.parametrize("field", ["Ready", "the app's start", "the sidecar's start"])
+def test_a_sidecar_that_is_not_ready_for_a_minute_is_a_problem(field: str) -> None:
+    last = "2026-01-01T00:10:00Z"
+    body = deaf_pod_body("a")
+    status = body["status"]
+    places = {
+        "Ready": (status["conditions"][0], "lastTransitionTime"),
+        "the app's start": (status["containerStatuses"][0]["state"]["running"], "startedAt"),
+        "the sidecar's start": (status["initContainerStatuses"][0]["state"]["running"], "startedAt"),
+    }
+    place, key = places[field]
+    place[key] = last
+    at = parse_time(last) or 0.0
+    assert read_pods([body], now=at + 60)[0].problem is None
+    problem = read_pods([body], now=at + 61)[0].problem
+    assert problem is not None
+    assert (problem.reason, problem.worker) == ("AppNotReady", "pod a")
+    assert "the app does not listen on $CLAIMQ_PUSH_PORT" in problem.message
+    assert problem.fix == "see `kubectl logs a --namespace=media --container=claimq-sidecar`"
+    assert read_pods([pod_body("a", ready=False)], now=at + 3600)[0].problem is None

@@ -154,7 +154,7 @@ class ClusterPlatform:
         """The pods, and what the Deployment reports."""
         context, resource = self._context, self._resource
         self._objects = objects_of(resource, context.cache.deployment_of(resource), context.settings)
-        pods = read_pods(context.cache.pods(resource.key), claims)
+        pods = read_pods(context.cache.pods(resource.key), claims, now=context.wall_clock())
         other_releases = context.namespaces.others(resource.namespace)
         return workers_state(self._objects, pods, refusal=self._refusal, standing_by=other_releases)
 

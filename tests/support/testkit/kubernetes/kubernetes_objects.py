@@ -45,6 +45,15 @@ def pod_body(
     }
 
 
+def deaf_pod_body(name: str) -> Body:
+    """A worker pod whose containers run, and whose app does not listen for its items: the sidecar is not ready."""
+    body = pod_body(name, ready=False)
+    started = body["metadata"]["creationTimestamp"]
+    for kind, is_ready in (("containerStatuses", True), ("initContainerStatuses", False)):
+        body["status"][kind][0] |= {"ready": is_ready, "state": {"running": {"startedAt": started}}}
+    return body
+
+
 def replica_set(queue: str, revision: str) -> Body:
     """The controller of a worker pod, as its ownerReferences name it."""
     return {

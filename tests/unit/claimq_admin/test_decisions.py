@@ -105,7 +105,9 @@ def test_a_decision_has_the_sentence_of_a_queue_that_makes_no_progress() -> None
     stuck = condition("Progressing", "NoProgress", "replace it", status="False")
     moving = condition("Progressing", "Moving", "items move")
     long = condition("Progressing", "ItemMayHang", "long item: look")
-    assert with_conditions({}, [long]) == {"attention": "long item: look"}
+    decision = with_conditions({}, [long])
+    assert decision == {"longItem": "long item: look"}
+    assert waits_text(waiting(WaitReason.BEHIND, "behind 2 items"), decision) == "behind 2 items"
     assert needs_attention([long]) == ("long item: look",)
     assert with_conditions({"rule": "Target"}, [stuck]) == {"rule": "Target", "attention": "replace it"}
     assert with_conditions({"rule": "Target"}, [moving]) == {"rule": "Target"}

@@ -120,16 +120,16 @@ def test_a_queue_without_claims_has_no_sentence_about_one() -> None:
 @pytest.mark.parametrize(
     ("look", "is_long"),
     [
-        (seen(60, main=0), False),
-        (seen(61, main=0), True),
+        (seen(600, main=0), False),
+        (seen(601, main=0), True),
         (seen(900, main=0, longest=300.0), False),
         (seen(901, main=0, longest=300.0), True),
         (seen(600, main=0, counters={}), False),
         (seen(601, main=0, counters={}), True),
-        (replace(seen(61, main=0), oldest_claim=""), False),
+        (replace(seen(601, main=0), oldest_claim=""), False),
     ],
     ids=[
-        "a minute",
+        "ten minutes",
         "longer",
         "thrice the longest",
         "much longer",
@@ -143,7 +143,7 @@ def test_an_item_is_long_if_it_takes_much_longer_than_others_lately(look: Snapsh
 
 
 def test_a_long_item_is_named_with_its_worker_and_what_helps() -> None:
-    assert long_item(seen(61, main=0), "claimq drain q") == (
+    assert long_item(seen(601, main=0), "claimq drain q") == (
         "long item: orders-6c9d.1 has held the item order-7 since 2027-01-15T08:00:00Z, much longer than items take; "
         "see the log of orders-6c9d.1, and if it hangs, replace it: claimq drain q orders-6c9d.1; "
         "with processingTimeout set, the app of such an item is killed"

@@ -33,7 +33,7 @@ _WORDS: Final = {
 """What a user calls a condition that needs attention, by its type and its status or reason."""
 _SENTENCES: Final = {
     (TYPE, NO_PROGRESS): "attention",
-    (TYPE, ITEM_MAY_HANG): "attention",
+    (TYPE, ITEM_MAY_HANG): "longItem",
     (TYPE, PAUSED): "attention",
     ("ScalingLimited", "True"): "limited",
     ("WorkersAvailable", STARTING): "starting",
@@ -88,8 +88,8 @@ def needs_attention(conditions: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def with_conditions(decision: Mapping[str, Any], conditions: Iterable[Mapping[str, str]]) -> dict[str, Any]:
     """A decision and what the conditions add: ``limited``, by what it is; ``unready``, why no worker is ready, or
-    ``starting``, that none is yet; ``attention``, that the queue makes no progress or is paused. Each is missing where
-    nothing is wrong."""
+    ``starting``, that none is yet; ``attention``, that the queue makes no progress or is paused; ``longItem``, which
+    item may hang. Each is missing where nothing is wrong."""
     document = dict(decision)
     for condition in conditions:
         kind, reason, status = (condition.get(field, "") for field in ("type", "reason", "status"))

@@ -14,7 +14,7 @@ from claimq_process.names import pod_of_worker
 LEAST_SECONDS = 60.0
 """A queue stands still after this time, or after the longest that an item took lately."""
 FIRST_SECONDS = 600.0
-"""The same while no item has ended and one is held: how long items take is not known yet."""
+"""The same while no item has ended and one is held: how long items take is not known yet. A long item takes longer."""
 _MUCH_LONGER = 3.0
 """An item may hang if it takes this many times the longest that an item took lately."""
 _MOST_NAMED = 4
@@ -64,10 +64,10 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
 
 
 def long_item(snapshot: Snapshot, drain: str) -> str:
-    """A sentence with the oldest item in progress, if it takes much longer than items took lately; else empty. No other
-    item has to wait for that. The sentence has an instant, as that of :func:`standstill`."""
+    """A sentence with the oldest item in progress, if it takes ten minutes and much longer than items took lately; else
+    empty. No other item has to wait for that. The sentence has an instant, as that of :func:`standstill`."""
     held_for = snapshot.ages[State.BUSY] or 0.0
-    if not snapshot.oldest_claim or held_for <= max(_least_of(snapshot), _MUCH_LONGER * snapshot.longest):
+    if not snapshot.oldest_claim or held_for <= max(FIRST_SECONDS, _MUCH_LONGER * snapshot.longest):
         return ""
     worker = _pod_or_worker(snapshot.oldest_claim.rpartition("/")[0])
     return (

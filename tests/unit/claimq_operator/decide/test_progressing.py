@@ -44,7 +44,7 @@ def test_a_worker_that_hangs_with_an_item_stops_progress_and_is_named(observed: 
 
 def test_a_long_item_is_named_while_nothing_waits_and_no_limit_ends_it(observed: Look) -> None:
     still = standing_still(**HELD)
-    still.lengths[State.MAIN] = 0
+    still.lengths[State.MAIN], still.ages[State.BUSY] = 0, 601.0
     look = observed(replicas=1, pods=[pod_body("a")], seen=still)
     conditions = found(look, wanted=1)
     assert (conditions["Progressing"].status, conditions["Progressing"].reason) == ("True", "ItemMayHang")

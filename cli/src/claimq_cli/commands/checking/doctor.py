@@ -300,8 +300,12 @@ async def _queue(
     snapshot = await queue.snapshot(neighbours=True)
     policy, workers = await queue.policy(), await workers_of(queue)
     reasons = await queue.failed_reasons() if snapshot.lengths[State.FAILED] else {}
-    unready = decisions.get(name, {}).get("unready", "")
-    observed = server_checks.ObservedQueue(snapshot, workers, policy, reasons, memory, unready)
+    decision = decisions.get(name, {})
+    has_conditions = bool(commands.kubectl or decision)  # those of a ReliableQueue have a check of their own
+    may_hang = decision.get("longItem", "") if has_conditions else None
+    observed = server_checks.ObservedQueue(
+        snapshot, workers, policy, reasons, memory, decision.get("unready", ""), may_hang
+    )
     keys = await _checked(f"queue {name}: keys", _keys(name, queue))
     return [*server_checks.queue_checks(name, observed, commands), *keys]
 

@@ -59,7 +59,8 @@ _FIXES = {
 @dataclass(frozen=True, slots=True)
 class ObservedQueue:
     """A queue as the checks see it. ``reasons``: of its failed items, with their counts; ``memory``: bytes that the
-    server may use, 0 without a limit; ``unready``: why no worker of local mode is ready, else empty."""
+    server may use, 0 without a limit; ``unready``: why no worker of local mode is ready, else empty;
+    ``may_hang``: the sentence of the queue's condition about a long item; None: the queue has no conditions."""
 
     snapshot: Snapshot
     workers: Sequence[WorkerInfo]
@@ -67,6 +68,7 @@ class ObservedQueue:
     reasons: Mapping[str, int] = field(default_factory=dict[str, int])
     memory: int = 0
     unready: str = ""
+    may_hang: str | None = None
 
 
 def report_checks(subject: str, report: ServerReport) -> list[Check]:
@@ -121,7 +123,7 @@ def queue_checks(name: str, queue: ObservedQueue, commands: Commands) -> list[Ch
         _lease_check(name, queue, commands),
         _books_check(name, queue.snapshot),
         _bound_check(name, queue, commands),
-        _busy_check(name, queue.snapshot, commands),
+        _busy_check(name, queue, commands),
     ]
 
 
@@ -183,12 +185,17 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
     return warning(check, f"has waited {age(oldest)} in main", fix)
 
 
-def _busy_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
-    check, held_for = f"queue {name}: items in progress", snapshot.ages[State.BUSY]
+def _busy_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
+    """The condition knows whether ``processingTimeout`` ends a long item, so it is asked where there is one."""
+    snapshot, check, drain = (
+        queue.snapshot,
+        f"queue {name}: items in progress",
+        f"{commands.claimq} drain {name}",
+    )
+    held_for = snapshot.ages[State.BUSY]
     if held_for is None:
         return ok(check, "none")
-    drain = f"{commands.claimq} drain {name}"
-    sentence = long_item(snapshot, drain)
+    sentence = long_item(snapshot, drain) if queue.may_hang is None else queue.may_hang
     if not sentence or standstill(snapshot, drain):
         return ok(check, f"the first was claimed {age(held_for)} ago")
     what, _, fix = sentence.partition("; ")

@@ -84,7 +84,7 @@ def _show(document: Json, answers: Answers) -> None:
     target = count(document["replicas"], "worker") if "replicas" in document else "the number is not changed"
     since = instant(parse_time(document.get("at")))
     terminal.say(f"{document['queue']}: {target} ({document['rule']}), since {since}")
-    for name in ("attention", "unready", "starting"):
+    for name in ("attention", "longItem", "unready", "starting"):
         if name in document:
             terminal.say(document[name])
     terminal.say(document.get("reason", ""))

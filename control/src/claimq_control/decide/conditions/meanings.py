@@ -131,7 +131,7 @@ MEANINGS = {
         "that is stuck, with the reason of that condition. `NoProgress`: items wait, workers are ready, and nothing "
         "was claimed for a minute, or for the longest that an item took lately (ten minutes before the first item has "
         "ended). True with `ItemMayHang` while an item takes three times as long as any other lately, and at "
-        "least a minute, and no `processingTimeout` is set.",
+        "least ten minutes, and no `processingTimeout` is set.",
         {
             "NoProgress": "replace the worker that the message names: `claimq -n NAMESPACE drain NAME WORKER`; if the "
             "next one stops at the same item, set `processingTimeout`",

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 LISTEN_SECONDS = 5.0
-"""How long an app may take to listen for its items before that is a problem."""
+"""How long an app that has listened for its items may not do so, before that is a problem."""
+FIRST_LISTEN_SECONDS = 30.0
+"""The same for one that has not listened yet: it starts."""
 
 
 class Part(StrEnum):
@@ -72,6 +74,8 @@ class WorkerSeen:
     app: Part = Part.ABSENT
     sidecar_since: float = 0.0
     app_since: float = 0.0
+    has_listened: bool = False
+    """Whether its app, in this run, has listened for the items that are sent to it."""
     sidecar_retry_at: float = 0.0
     app_retry_at: float = 0.0
     is_stuck: bool = False
@@ -97,8 +101,9 @@ class WorkerSeen:
         return (self.sidecar_retry_at if self.sidecar is Part.ABSENT else self.app_retry_at) > now
 
     def waits_for_app(self, now: float) -> bool:
-        """Whether its app runs and does not listen for the items that are sent to it."""
-        return self.app is Part.STARTING and now >= self.app_since + LISTEN_SECONDS
+        """Whether its app runs and does not listen for the items that are sent to it, for longer than it may take."""
+        longest = LISTEN_SECONDS if self.has_listened else FIRST_LISTEN_SECONDS
+        return self.app is Part.STARTING and now >= max(self.app_since, self.sidecar_since) + longest
 
 
 def next_step(worker: WorkerSeen, patience: Patience, now: float) -> Step | None:

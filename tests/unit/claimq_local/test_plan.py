@@ -58,8 +58,15 @@ def test_a_worker_starts_with_its_sidecar_then_waits_for_it_then_starts_the_app(
 def test_a_worker_is_not_ready_before_its_app_listens_and_soon_waits_for_it() -> None:
     worker = WorkerSeen(1, Part.RUNNING, Part.STARTING, app_since=NOW)
     assert next_step(worker, PATIENCE, NOW) is None
-    assert (worker.is_ready, worker.stage(NOW + 4.9), worker.stage(NOW + 5)) == (False, "starting", "waiting")
-    assert replace(worker, app=Part.RUNNING).stage(NOW + 5) == "ready"
+    assert (worker.is_ready, worker.stage(NOW + 29.9), worker.stage(NOW + 30)) == (
+        False,
+        "starting",
+        "waiting",
+    )
+    assert replace(worker, sidecar_since=NOW + 9).stage(NOW + 38.9) == "starting"
+    listened = replace(worker, has_listened=True)
+    assert [listened.stage(NOW + seconds) for seconds in (4.9, 5)] == ["starting", "waiting"]
+    assert replace(worker, app=Part.RUNNING).stage(NOW + 30) == "ready"
     assert next_step(replace(worker, is_stuck=True), PATIENCE, NOW) is Step.KILL_APP
     stopping = replace(worker, drain=Drain(NOW, is_asked=True, is_finished=True))
     assert next_step(stopping, PATIENCE, NOW) is Step.STOP_APP

@@ -22,7 +22,7 @@ from claimq_control.decide.conditions.workers_available import APP_NOT_READY
 from claimq_control.manifest import Manifest
 from claimq_control.queue_metrics import QueueMetrics
 from claimq_control.workers import Termination, WorkerProblem, WorkerState
-from claimq_local.plan import Drain, Part, Patience, Step, WorkerSeen
+from claimq_local.plan import LISTEN_SECONDS, Drain, Part, Patience, Step, WorkerSeen
 from claimq_local.processes.child import Child, Program
 from claimq_local.processes.restarts import Restarts
 from claimq_local.screen.board import WorkerRow
@@ -120,6 +120,7 @@ class Worker:
     _is_sidecar_ready: bool = False
     _app_trouble: str = ""
     """Why its app cannot get the items that the sidecar sends, as the sidecar reports; empty if it can."""
+    _has_app_listened: bool = False
     _health_port: int = 0
     _push_port: int = 0
     _lifecycle_key: str = ""
@@ -145,13 +146,14 @@ class Worker:
             problem = WorkerProblem("Restarting", self._failure, f"worker {self.name}")
         elif state.waits_for_app(now):
             problem = WorkerProblem(APP_NOT_READY, self._app_trouble, f"worker {self.name}")
+        trouble = f"{self._app_trouble}; " if state.app is Part.STARTING else ""
         return WorkerState(
             name=self.name,
             is_ready=state.is_ready,
             is_terminating=self.drain is not None,
             created_at=wall - (now - self.ordered_at),
             problem=problem,
-            hint=f"; if this persists, see the files {self.name}.*.log in {self.context.logs}",
+            hint=f"; {trouble}if this persists, see the files {self.name}.*.log in {self.context.logs}",
             busy=busy,
         )
 
@@ -170,6 +172,7 @@ class Worker:
             app=Part.ABSENT if self.app is None else app,
             sidecar_since=self.sidecar.since if self.sidecar else 0.0,
             app_since=self.app.since if self.app else 0.0,
+            has_listened=self._has_app_listened,
             sidecar_retry_at=self._sidecar_restarts.retry_at,
             app_retry_at=float("inf") if self.is_releasing else self._app_restarts.retry_at,
             is_stuck=self.is_stuck,
@@ -260,7 +263,7 @@ class Worker:
         in_background(self._watch_readiness(self.sidecar, self._health_port), name=self.name)
 
     async def _start_app(self) -> None:
-        self.is_stuck = False
+        self.is_stuck = self._has_app_listened = False
         worker = self.manifest.spec.worker
         self.app = await self._start(
             "app",
@@ -284,6 +287,7 @@ class Worker:
             if self.sidecar is not sidecar:
                 return
             if trouble is not None:
+                self._has_app_listened |= not trouble and _is_past_start(self.app)
                 if (True, trouble) != (self._is_sidecar_ready, self._app_trouble):
                     self._is_sidecar_ready, self._app_trouble = True, trouble
                     self.context.changed()
@@ -351,6 +355,11 @@ def _how_it_ended(worker: Worker, child: Child) -> str:
     if child.role == "app" and worker.is_stuck and limit is not None:
         return f"was killed: over the processingTimeout of {format_duration(limit)}"
     return child.how_it_ended()
+
+
+def _is_past_start(app: Child | None) -> bool:
+    """Whether an app has run for long enough that what its sidecar says is not of the run before."""
+    return app is not None and time.monotonic() > app.since + LISTEN_SECONDS
 
 
 def _send(child: Child | None, number: signal.Signals) -> None:

@@ -111,3 +111,23 @@ def test_a_worker_is_not_ready_until_its_app_listens_and_when_it_is_away_for_lon
         "",
         "its app is not ready: its queue of connections may be full",
     ]
+
+
+def test_an_app_that_accepts_connections_and_closes_them_is_not_ready_after_a_while() -> None:
+    async def run() -> list[str]:
+        app, seen = App(), list[str]()
+        settings = PushSettings(port=31836, socket=None)
+
+        def changed() -> None:
+            if readiness.is_ready:
+                asyncio.get_running_loop().call_soon(readiness.doubt, "it closes connections at once")
+
+        readiness = Readiness(settings, cast("AppConnections", app), changed, lambda: False)
+        probing = asyncio.ensure_future(readiness.run())
+        for seconds in (LOST_SECONDS - 0.5, 1.0):
+            await asyncio.sleep(seconds)
+            seen.append(readiness.trouble())
+        probing.cancel()
+        return seen
+
+    assert run_skipping(run()) == ["", "its app is not ready: it closes connections at once"]

@@ -45,7 +45,9 @@ class Readiness:
         self._why = ""
         self._is_refused = False
         self._lost_at: float | None = None
-        """When the app last stopped being ready, by the loop's clock; None if it never did."""
+        """When the app last stopped being ready, by the loop's clock; None if it never did. It stays while the app is
+        only ready for moments, such as one that accepts connections and closes them at once."""
+        self._ready_at = 0.0
 
     def doubt(self, why: str) -> None:
         """The app may be gone, or hang: it is not ready until a probe succeeds. The first is made after a moment: while
@@ -83,11 +85,13 @@ class Readiness:
 
     def _set(self, *, is_ready: bool, why: str) -> None:
         if is_ready != self.is_ready:
-            self.is_ready = is_ready
+            self.is_ready, now = is_ready, asyncio.get_running_loop().time()
             if is_ready:
+                self._ready_at = now
                 _log.info(LogEvent("app_ready", address=self._settings.address))
             else:
-                self._lost_at = asyncio.get_running_loop().time()
+                if self._lost_at is None or now - self._ready_at >= _LONGEST_RETRY_SECONDS:
+                    self._lost_at = now
                 _log.warning(LogEvent("app_not_ready", address=self._settings.address, why=why))
             self._changed()
         elif why != self._why and not is_ready:

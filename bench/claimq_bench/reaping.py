@@ -60,7 +60,7 @@ async def measure(bed: Bed, count: int) -> Reaping:
 def _move_clock(bed: Bed, stats: str, seconds: float) -> None:
     ms = int(seconds * 1000)
     clock = bed.control.time()
-    offset = int(bed.control.hget(stats, "clock_offset") or 0) + ms
+    offset = float(bed.control.hget(stats, "clock_offset") or 0) + ms
     now = clock[0] * 1000 + clock[1] // 1000 + offset
     bed.control.hset(stats, mapping={"clock_offset": offset, "seen_at": now, "grace_until": 0})
 

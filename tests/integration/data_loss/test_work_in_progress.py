@@ -199,7 +199,7 @@ async def every_worker_recovers(
 
 async def lose_time(queue: ReliableQueue, milliseconds: int) -> None:
     """The clock of the new primary is so far from the old one's."""
-    await queue._connection.command("HINCRBY", queue._keys.stats, "clock_offset", milliseconds)
+    await queue._connection.command("HINCRBYFLOAT", queue._keys.stats, "clock_offset", milliseconds)
 
 
 async def all_work_again(queue: ReliableQueue, ledger: Ledger, wanted: set[str]) -> None:

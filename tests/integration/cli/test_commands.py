@@ -185,7 +185,7 @@ def test_status_counts_the_items_that_wait_for_their_keys(on: Claimq, queue_do: 
     queue_do(lambda queue: queue.claim(3))
     assert on("status", "q", "-o", "json").json["waiting"]["key_busy"] == 2
     assert "q: 2 items wait for their keys" in on("status", "q").out
-    assert [row.split()[4] for row in on("items", "q", "delayed").out.splitlines()[2:]] == ["-", "-"]
+    assert [row.split()[3] for row in on("items", "q", "delayed").out.splitlines()[2:]] == ["-", "-"]
 
 
 def test_status_counts_live_workers_and_workers_names_pods(

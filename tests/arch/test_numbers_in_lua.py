@@ -25,13 +25,12 @@ TEXTS = {
 }  # fmt: skip
 """Names that hold text: of the server, of an argument, or written as digits where they are set."""
 TEXTS_OF = {
-    "claim_item.lua": {"q.has_keys"},
     "close.lua": {"text"},
     "costs.lua": {"text"},
     "delay.lua": {"score"},
     "explain.lua": {"at", "write_weights(q)"},
     "free_keys.lua": {"table.concat(live, ' ')"},
-    "key_limits.lua": {"q.has_keys"},
+    "key_field.lua": {"q.has_keys"},
     "key_rates.lua": {"place"},
     "keys.lua": {"to"},
     "order.lua": {"text"},

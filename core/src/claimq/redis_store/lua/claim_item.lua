@@ -46,13 +46,10 @@ local function claim_item()
   -- Counts the item for the rates of its key. This claim notes new limits per key, as every claim does:
   -- under a limit that is not noted it would give nothing back. The held items go with the next claims.
   local function count_key(limits, key, cost)
-    -- include start_limits limits_per cost_bounds key_rates
+    -- include start_limits limits_per key_field cost_bounds key_rates
     limits = in_force(q, limits)
-    local text, before = limits_per(limits, 'key'), string.match(q.has_keys, '^1 %d+ %S+ (.*)$') or ''
-    if text ~= before then
-      q.has_keys = table.concat({'1', whole(q.first), '+', text}, ' ')
-      redis.call('HSET', q.stats, 'keys', q.has_keys)
-    end
+    local text, before = limits_per(limits, 'key'), select(3, read_key_field(q)) or ''
+    if text ~= before then write_key_field(q, table.concat({'1', whole(q.first), '+', text}, ' ')) end
     local key_rates = key_rates_of(q, limits, {})
     if not key_rates then return end
     key_rates.look({key})

@@ -25,9 +25,10 @@ if again then return again end
 
 -- Makes the next claims let held items go (lib/key_limits.lua): the key of a removed item may be free, and no
 -- claim of that key ends, which else lets its next item go.
-local function let_keys_go()
-  local since, limits = string.match(q.has_keys, '^1 (%d+) %S+ (.*)$')
-  redis.call('HSET', q.stats, 'keys', '1 ' .. (since or '0') .. ' + ' .. (limits or ''))
+local function let_held_go_next()
+  -- include key_field
+  local since, _, limits = read_key_field(q)
+  write_key_field(q, table.concat({'1', since or '0', '+', limits or ''}, ' '))
   leave_wake_token(q)
 end
 
@@ -40,7 +41,7 @@ if has_held then q.wake_tokens = redis.call('LLEN', q.base .. 'wake') end
 redis.call('UNLINK', unpack(lists_of(q, client)))
 if q.weighs then leave_main(q, client) end
 forget(q, {client})
-if has_held then let_keys_go() end
+if has_held then let_held_go_next() end
 close(q, {client_items = -count, flushed = count})
 local text = whole(count)
 keep_reply(q, text)

@@ -26,7 +26,7 @@ local function give_back()
   -- Takes the starts of items that come back before their app began out of the rates: as much of each as the
   -- rate has not given to other items since. Returns the clients that may start more.
   local function return_starts(q, text, items)
-    -- include start_limits limits_per limits_tail
+    -- include start_limits limits_per limits_tail key_field
     text = in_force(q, text)
     local function levels_after(rates, returned, since)
       local texts = {}
@@ -64,10 +64,11 @@ local function give_back()
     local _, _, _, number, before = read_tail(q)
     local names = return_each('client', function(item) return item.client ~= '-' and item.client end, number,
       before)
+    local since, _, limits = read_key_field(q)
     return_each('key', function(item)
       local key = item.meta.options and item.meta.options.key
       return key and 'key ' .. key
-    end, string.match(q.has_keys or '', '^1 (%d+) %S+ (.*)$'))
+    end, since, limits)
     q.limits = string.sub(q.limits, 1, 1) .. levels_after(read_limits(q, text, 0), items, 0) .. tail_of(q)
     q.has_starts = true
     return names

@@ -29,21 +29,16 @@ end
 
 -- Returns how many items go on, and whether more may at once. limits: those in force.
 local function let_keys_go(q, limits)
-  -- include limits_per
+  -- include limits_per key_field
   local limited, text = q.base .. 'limited', limits_per(limits, 'key')
-  local since, last, before = string.match(q.has_keys, '^1 (%d+) (%S+) (.*)$')
+  local since, last, before = read_key_field(q)
   if text ~= (before or '') then since, last = whole(math.max(q.totals.number + 1, q.now * 1000)), '+' end
   local keys = {}
   keys, last = next_held_keys(q, last or '-')
   local due = redis.call('ZRANGEBYSCORE', limited, '-inf', whole(text == '' and LAST_MS or q.now), 'LIMIT', 0,
     whole(KEYS_AT_ONCE))
   local has_more = last ~= '-' or #due == KEYS_AT_ONCE
-  local before_call = q.has_keys
-  q.has_keys = text == '' and not has_more and '1' or table.concat({'1', since, last, text}, ' ')
-  if q.has_keys ~= before_call then
-    redis.call('HSET', q.stats, 'keys', q.has_keys)
-    q.most_of_key = nil
-  end
+  write_key_field(q, text == '' and not has_more and '1' or table.concat({'1', since, last, text}, ' '))
   for _, key in ipairs(due) do keys[#keys + 1] = key end
   if #keys == 0 then return 0, has_more end
   redis.call('ZREM', limited, unpack(keys))

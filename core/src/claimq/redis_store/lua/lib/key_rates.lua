@@ -65,12 +65,12 @@ local function key_rates_of(q, limits, sums)
 
   -- Writes the starts that were counted.
   key_rates.write = function()
-    local words = {}
+    local words, first = {}, whole(q.first)
     for key in pairs(#rates > 0 and counted or {}) do
       local text = ''
       for i = 1, #rates do
         read_level(q, rates[i], levels[key])
-        add_starts(rates[i], rates[i].started[key], whole(q.first))
+        add_starts(rates[i], rates[i].started[key], first)
         text = text .. level_text(rates[i])
       end
       words[#words + 1], words[#words + 2] = 'key ' .. key, text

@@ -12,20 +12,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import claimq.server
-from claimq.arguments import Duration
 from claimq.concurrency import without_loop
 from claimq.concurrency.background_loop import BackgroundLoop
 from claimq.concurrency.stop_signals import ended_by_signals
 from claimq.errors import StoreUnavailable
-from claimq.model import Enqueued, Located, ServerReport
-from claimq.policy import Match
+from claimq.model import Enqueued, ServerReport
 from claimq.redis_store.callers_connection import CallersConnection
 from claimq.redis_store.clients.threaded_client import ThreadedClient
 from claimq.redis_store.settings import RedisSettings
@@ -99,6 +97,31 @@ class _BlockingConsume(_Blocking[P, R]):
         return call
 
 
+class _BlockingIterator(Generic[P, R]):
+    """An asynchronous generator method of ReliableQueue as a generator with the same parameters and docstring."""
+
+    def __init__(self, method: Callable[Concatenate[ReliableQueue, P], AsyncGenerator[R]]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, queue: BlockingQueue, owner: type[BlockingQueue]) -> Callable[P, Iterator[R]]:
+        @functools.wraps(self._method)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+            items = self._method(queue.wrapped, *args, **kwargs)
+
+            async def following() -> R | None:
+                return await anext(items, None)
+
+            try:
+                while (item := queue.loop.run(following)) is not None:
+                    yield item
+            finally:
+                with suppress(StoreUnavailable):  # if the server object is closed
+                    queue.loop.run(items.aclose)
+
+        return call
+
+
 class BlockingQueue:
     """A :class:`claimq.ReliableQueue` for synchronous programs; see there for every method."""
 
@@ -165,30 +188,7 @@ class BlockingQueue:
     flush_client = _Blocking(ReliableQueue.flush_client)
     delete = _Blocking(ReliableQueue.delete)
     consume = _BlockingConsume(ReliableQueue.consume)
-
-    def drain_failed(
-        self,
-        *,
-        min_age: Duration | None = None,
-        min_given_up_count: int | None = None,
-        match: Match | str = Match.BOTH,
-        limit: int | None = None,
-        chunk: int = 100,
-    ) -> Iterator[Located]:
-        """See :meth:`claimq.ReliableQueue.drain_failed`."""
-        items = self.wrapped.drain_failed(
-            min_age=min_age, min_given_up_count=min_given_up_count, match=match, limit=limit, chunk=chunk
-        )
-
-        async def following() -> Located | None:
-            return await anext(items, None)
-
-        try:
-            while (located := self.loop.run(following)) is not None:
-                yield located
-        finally:
-            with suppress(StoreUnavailable):  # if the server object is closed
-                self.loop.run(items.aclose)
+    drain_failed = _BlockingIterator(ReliableQueue.drain_failed)
 
 
 class BlockingServer:

@@ -107,7 +107,7 @@ def is_finished(pod: Mapping[str, Any]) -> bool:
 
 
 def read_pods(
-    bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = (), *, now: float = 0.0
+    bodies: Iterable[Mapping[str, Any]], workers: Iterable[WorkerInfo] = (), *, now: float
 ) -> tuple[WorkerState, ...]:
     """The pods that are not finished, each with its number of claims, sorted by name. ``now``: Unix seconds."""
     held_pods: dict[str, int] = {}

@@ -76,7 +76,10 @@ def operators_page(seen: Snapshot) -> str:
         "spec": {"redis": {"url": "redis://h/0"}, "worker": {"image": "a"}, "scaling": SCALING},
     }
     workers = [WorkerInfo(worker_name("w"), 1, 0.0)]
-    pods, objects = read_pods([pod_body("w")], workers), Objects(read_queue(body), deployment_body(1))
+    pods, objects = (
+        read_pods([pod_body("w")], workers, now=0.0),
+        Objects(read_queue(body), deployment_body(1)),
+    )
     observed = Observed(objects.resource, workers_state(objects, pods), seen)
     metrics = QueueMetrics()
     metrics.set_pass(("default", "trial"), observed, plan(observed, Memory(), now=0.0, clock=0.0))

@@ -15,7 +15,7 @@ def pods(
     *names: str, busy: tuple[str, ...] = (), costs: dict[str, int] | None = None
 ) -> tuple[WorkerState, ...]:
     workers = [WorkerInfo(worker_name(name), 1, 0.0) for name in busy]
-    return read_pods([pod_body(name, cost=(costs or {}).get(name)) for name in names], workers)
+    return read_pods([pod_body(name, cost=(costs or {}).get(name)) for name in names], workers, now=0.0)
 
 
 def names(chosen: tuple[WorkerState, ...]) -> list[str]:
@@ -31,24 +31,24 @@ def test_a_busy_pod_goes_only_when_no_idle_one_is_left() -> None:
 
 
 def test_idle_pods_that_are_not_ready_go_first() -> None:
-    there = read_pods([pod_body("a", ready=False), pod_body("b")])
+    there = read_pods([pod_body("a", ready=False), pod_body("b")], now=0.0)
     assert names(choose(there, 1)) == ["a"]
 
 
 def test_of_equal_pods_the_newest_goes_first() -> None:
-    there = read_pods([pod_body("a", created="2026-01-01T00:00:01Z"), pod_body("b"), pod_body("c")])
+    there = read_pods([pod_body("a", created="2026-01-01T00:00:01Z"), pod_body("b"), pod_body("c")], now=0.0)
     assert names(choose(there, 2)) == ["a", "c"]
 
 
 def test_a_terminating_pod_is_not_chosen_again() -> None:
-    there = read_pods([pod_body("a", ending=True), pod_body("b")])
+    there = read_pods([pod_body("a", ending=True), pod_body("b")], now=0.0)
     assert names(choose(there, 2)) == ["b"]
 
 
 def test_an_evicted_pod_whose_object_stays_is_no_worker_any_more() -> None:
     evicted = pod_body("a")
     evicted["status"]["phase"] = "Failed"
-    assert names(read_pods([evicted, pod_body("b")])) == ["b"]
+    assert names(read_pods([evicted, pod_body("b")], now=0.0)) == ["b"]
 
 
 def test_victims_are_marked_before_the_number_is_lowered() -> None:
@@ -71,7 +71,7 @@ def test_the_number_is_lowered_once_the_marks_have_settled() -> None:
 def starting(*, is_victim_ready: bool, is_busy_ready: bool, busy: int = 1) -> tuple[WorkerState, ...]:
     """A marked victim "a", and "b" that has so many items."""
     there = [pod_body("a", cost=VICTIM_COST, ready=is_victim_ready), pod_body("b", ready=is_busy_ready)]
-    return read_pods(there, [WorkerInfo(worker_name("b"), busy, 0.0)])
+    return read_pods(there, [WorkerInfo(worker_name("b"), busy, 0.0)], now=0.0)
 
 
 def test_a_scale_down_waits_until_a_busy_worker_is_ready() -> None:

@@ -18,7 +18,7 @@ from testkit.kubernetes.kubernetes_objects import (
 
 
 def only(body: Body, *workers: WorkerInfo) -> WorkerState:
-    (pod,) = read_pods([body], workers)
+    (pod,) = read_pods([body], workers, now=0.0)
     return pod
 
 
@@ -91,7 +91,7 @@ def test_pods_are_sorted_and_have_the_claims_of_all_runs_of_their_sidecars() -> 
         WorkerInfo(worker_name("b", 2), 3, 0.0),
         WorkerInfo(worker_name("c", 1), 4, 0.0),
     ]
-    pods = read_pods([pod_body("b"), pod_body("a")], workers)
+    pods = read_pods([pod_body("b"), pod_body("a")], workers, now=0.0)
     assert [(pod.name, pod.busy) for pod in pods] == [("a", 0), ("b", 5)]
 
 
@@ -99,7 +99,7 @@ def test_pods_are_sorted_and_have_the_claims_of_all_runs_of_their_sidecars() -> 
 def test_a_finished_pod_is_left_out(phase: str) -> None:
     body = pod_body("a")
     body["status"]["phase"] = phase
-    assert read_pods([body]) == ()
+    assert read_pods([body], now=0.0) == ()
 
 
 def test_the_fields_of_a_worker_pod() -> None:

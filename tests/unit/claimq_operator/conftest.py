@@ -76,7 +76,7 @@ def observed(queue: Callable[..., QueueResource], settings: OperatorSettings) ->
         objects = objects_of(resource, None if replicas is None else deployment_body(replicas), settings)
         return Observed(
             resource=resource,
-            workers=workers_state(objects, read_pods(pods or [], workers or [])),
+            workers=workers_state(objects, read_pods(pods or [], workers or [], now=0.0)),
             snapshot=None if unknown else seen or snapshot(main, busy, age=age),
             claims=tuple(workers or ()),
         )

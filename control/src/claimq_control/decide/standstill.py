@@ -14,7 +14,8 @@ from claimq_process.names import pod_of_worker
 LEAST_SECONDS = 60.0
 """A queue stands still after this time, or after the longest that an item took lately."""
 FIRST_SECONDS = 600.0
-"""The same while no item has ended and one is held: how long items take is not known yet. A long item takes longer."""
+"""The same while no item has ended and one is held: how long items take is not known yet. An item that is in progress
+for less is never called long."""
 _MUCH_LONGER = 3.0
 """An item may hang if it takes this many times the longest that an item took lately."""
 _MOST_NAMED = 4
@@ -33,14 +34,9 @@ def still_since(snapshot: Snapshot) -> float | None:
 
 def limit_of(snapshot: Snapshot) -> float:
     """Seconds without a claim after which a queue whose items wait stands still."""
-    by_rate = 0.0 if snapshot.limits is None else snapshot.limits.longest_interval
-    return max(_least_of(snapshot), snapshot.longest) + by_rate
-
-
-def _least_of(snapshot: Snapshot) -> float:
-    """Seconds that an item may take in any case."""
     has_ended = snapshot.counters["done"] or snapshot.counters["fails"] or not snapshot.lengths[State.BUSY]
-    return LEAST_SECONDS if has_ended else FIRST_SECONDS
+    by_rate = 0.0 if snapshot.limits is None else snapshot.limits.longest_interval
+    return max(LEAST_SECONDS if has_ended else FIRST_SECONDS, snapshot.longest) + by_rate
 
 
 def standstill(snapshot: Snapshot, drain: str) -> str:

@@ -129,9 +129,8 @@ async def _snapshots(
         if size == 1:
             raise
         return await _snapshots(connection, names, words, most=1)
-    with BoundedRead(
-        "snapshot", connection.settings.read_bounds
-    ):  # a wrong number of replies is an odd reply
+    # A wrong number of replies is an odd reply.
+    with BoundedRead("snapshot", connection.settings.read_bounds):
         pairs = [
             pair
             for group, of_group in zip(groups, replies, strict=True)

@@ -187,11 +187,8 @@ def _oldest_check(name: str, snapshot: Snapshot, commands: Commands) -> Check:
 
 def _busy_check(name: str, queue: ObservedQueue, commands: Commands) -> Check:
     """The condition knows whether ``processingTimeout`` ends a long item, so it is asked where there is one."""
-    snapshot, check, drain = (
-        queue.snapshot,
-        f"queue {name}: items in progress",
-        f"{commands.claimq} drain {name}",
-    )
+    snapshot, check = queue.snapshot, f"queue {name}: items in progress"
+    drain = f"{commands.claimq} drain {name}"
     held_for = snapshot.ages[State.BUSY]
     if held_for is None:
         return ok(check, "none")

@@ -138,15 +138,13 @@ class FailedItems(QueuePart):
         ``failed_at``: of the item as it was read before. One that has failed again since then stays: it may be another
         item with the same id. O(log failed).
         """
-        name_in_failed = await self.failed_item(name)
+        item = await self.failed_item(name)
         until = "" if failed_at is None else round(failed_at * 1000)
         with self._reading("remove_failed"):
             (removed, *_), row = await self._run_on_names("remove_failed", [name], until, log_limit=1)
             if not int(removed):
                 return None
-            return (
-                _failed(*row) if row else name_in_failed
-            )  # no row: the first reply was lost, the item is the one just read
+            return _failed(*row) if row else item  # no row: the first reply was lost, with the item just read
 
     async def drain_failed(
         self,

@@ -108,11 +108,11 @@ def _hold(queue: QueueOnCluster) -> tuple[dict[str, Any], str]:
     queue.enqueue(1)
     held: list[tuple[str, str]] = []
 
-    def in_hand() -> bool:
+    def in_flight() -> bool:
         held[:] = [(one.worker or "", one.name or "") for one in queue.items.items(State.BUSY)]
         return bool(held)
 
-    queue.wait("the item is claimed", in_hand, timeout=LONGEST, every=0.05)
+    queue.wait("the item is claimed", in_flight, timeout=LONGEST, every=0.05)
     worker, name = held[0]
     return queue.pods()[worker.partition(".")[0]], name
 

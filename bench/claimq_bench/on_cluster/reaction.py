@@ -76,14 +76,14 @@ def _one(queue: QueueOnCluster, watch: Watch, found: Found) -> None:
     enqueued = time.monotonic()
     found.to_scale.append(max(watch.when(queue.name, is_awake=True) - enqueued, 0.0))
 
-    def in_hand() -> bool:
+    def in_flight() -> bool:
         for located in queue.items.items(State.BUSY):
             must(located.claimed_at is not None, "an item is busy without the time of its claim")
             found.to_claim.append((located.claimed_at or 0.0) - located.item.enqueued_at)
             return True
         return False
 
-    queue.wait("the item is claimed", in_hand, timeout=LONGEST, every=0.1)
+    queue.wait("the item is claimed", in_flight, timeout=LONGEST, every=0.1)
     queue.wait("it is done", lambda: queue.counters()["done"] > done, timeout=LONGEST, every=0.1)
 
 

@@ -24,7 +24,7 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     queue.enqueue(10, "first")
     queue.wait("it has an item", lambda: any(one.pod == cut_off for one in queue.ledger().of("began")))
     # It has one until the end of the lease and longer, and who gets it then will have it until the gate is open.
-    (held,) = (claim for claim in in_hand(queue) if is_of(claim, cut_off))
+    (held,) = (claim for claim in in_flight(queue) if is_of(claim, cut_off))
     queue.open(*{f"first-{number}" for number in range(10)} - {held.item.text})
 
     release.cluster.cut_node(far)
@@ -32,7 +32,7 @@ def test_a_node_that_is_cut_off_keeps_its_item_until_the_lease_ends(
     seen = [held]
 
     def another_has_it() -> bool:
-        seen.extend(claim for claim in in_hand(queue) if claim.item.id == held.item.id)
+        seen.extend(claim for claim in in_flight(queue) if claim.item.id == held.item.id)
         return not is_of(seen[-1], cut_off)
 
     queue.wait("another has it", another_has_it, every=0.02)
@@ -98,7 +98,7 @@ def lives(queue: QueueOnCluster) -> list[str]:
     return [since for _, since in queue.lives().values()]
 
 
-def in_hand(queue: QueueOnCluster) -> list[Located]:
+def in_flight(queue: QueueOnCluster) -> list[Located]:
     return queue.items.items(State.BUSY)
 
 

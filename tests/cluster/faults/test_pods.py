@@ -59,7 +59,7 @@ def test_a_pod_deleted_by_force_gives_back_what_it_held(queue: QueueOnCluster) -
     queue.apply(program=ledger.GATED, chunk=3, busyExpiry=LEASE, scaling=ONE)
     queue.enqueue(5)
     pod = queue.wait_for_a_holder(3)
-    held = queue.in_hand(pod)
+    held = queue.in_flight(pod)
     with queue.timed_return(held.values(), "the pod is deleted by force", LEASE):
         queue.force_delete(pod)
     queue.open(*TEXTS)
@@ -84,15 +84,15 @@ def test_claims_of_a_pod_that_outlives_its_deletion_stay_its_own(queue: QueueOnC
         queue.apply(program=ledger.GATED, busyExpiry=LEASE, scaling=ONE)
         (first,) = queue.enqueue(1)
         pod = queue.wait_for_a_holder()
-    held = queue.in_hand(pod)
+    held = queue.in_flight(pod)
     with cordoned(queue.cluster, far):
         queue.cluster.stop_kubelet(far)
         try:
             queue.force_delete(pod)
             (second,) = queue.enqueue(1)
             queue.wait("another pod has come and works", lambda: len(queue.holders()) == 2)
-            assert queue.in_hand(pod).keys() == held.keys() == {first}
-            assert queue.in_hand(pod)[first].name == held[first].name
+            assert queue.in_flight(pod).keys() == held.keys() == {first}
+            assert queue.in_flight(pod)[first].name == held[first].name
             queue.open(*TEXTS)
             queue.wait_until_done()
         finally:
@@ -109,7 +109,7 @@ def test_an_item_for_which_its_pod_is_evicted_counts_and_ends_in_failed(queue: Q
     bad = queue.enqueue(1, "bad")
     queue.enqueue(2, "good")
     pod = queue.wait_for_a_holder()
-    held = queue.in_hand(pod)
+    held = queue.in_flight(pod)
     # It goes back before the cause is known: no other worker may claim it in between, as it would be evicted too.
     with cordoned(queue.cluster, *queue.cluster.nodes):
         with queue.timed_return(held.values(), "the pod is evicted for what it used", LEASE):
@@ -130,7 +130,7 @@ def test_a_pod_that_is_evicted_finishes_what_it_holds(queue: QueueOnCluster) -> 
     queue.apply(program=ledger.GATED, busyExpiry=LEASE, scaling=ONE, worker={"drainTimeout": "5m"})
     queue.enqueue(3)
     pod = queue.wait_for_a_holder()
-    (held,) = queue.in_hand(pod)
+    (held,) = queue.in_flight(pod)
     queue.evict(pod)
     queue.wait("the pod is asked to end", lambda: "deletionTimestamp" in queue.pods()[pod]["metadata"])
     queue.wait("another one works", lambda: len(queue.holders()) == 2)
@@ -147,7 +147,7 @@ def test_an_eviction_that_an_item_outlasts_is_an_interruption(queue: QueueOnClus
     )
     queue.enqueue(1)
     pod = queue.wait_for_a_holder()
-    held = queue.in_hand(pod)
+    held = queue.in_flight(pod)
     with queue.timed_return(held.values(), "the pod is evicted by the API", LEASE):
         queue.evict(pod)
     (item,) = (queue.item(one) for one in held)
@@ -185,7 +185,7 @@ def test_a_shell_loop_that_ignores_sigterm_drains_without_a_repeat(
     )
     numbers = queue.enqueue(3)
     pod = queue.wait_for_a_holder()
-    (held,) = queue.in_hand(pod)
+    (held,) = queue.in_flight(pod)
     grace = queue.pods()[pod]["spec"]["terminationGracePeriodSeconds"]
     queue.cluster.kubectl("delete", "pod", pod, f"--namespace={queue.namespace}", "--wait=false")
     queue.wait("it drains", lambda: queue.claims_no_more(pod))

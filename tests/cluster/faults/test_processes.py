@@ -49,7 +49,7 @@ def test_an_app_that_is_killed_costs_one_repeat_of_what_it_held(queue: QueueOnCl
     queue.apply(program=ledger.GATED, chunk=3, busyExpiry=LEASE, scaling=ONE)
     queue.enqueue(5)
     pod = queue.wait_for_a_holder(3)
-    held = queue.in_hand(pod)
+    held = queue.in_flight(pod)
     with queue.timed_return(held.values(), "the app is killed", LEASE):
         queue.kill_container(pod)
     cause = f"{APP} ended: exit code 137 (signal 9); pod {pod}, node {queue.pods()[pod]['spec']['nodeName']}, image "
@@ -73,7 +73,7 @@ def test_a_sidecar_that_is_killed_costs_one_repeat_of_what_its_app_held(queue: Q
     queue.apply(program=ledger.GATED, chunk=3, busyExpiry=LEASE, scaling=ONE)
     queue.enqueue(5)
     pod = queue.wait_for_a_holder(3)
-    held = queue.in_hand(pod)
+    held = queue.in_flight(pod)
     with queue.timed_return(held.values(), "the sidecar is killed", LEASE):
         queue.kill_container(pod, SIDECAR)
     cause = f"{SIDECAR} ended: exit code 137 (signal 9); pod {pod},"
@@ -133,7 +133,7 @@ def test_an_item_over_its_processing_time_restarts_the_app_and_is_one_crash(queu
     )
     (number,) = queue.enqueue(1)
     pod = queue.wait_for_a_holder()
-    held = queue.in_hand(pod)
+    held = queue.in_flight(pod)
     with queue.timed_return(held.values(), "the app is stuck", f"{RENEWED} after its processing time of 20s"):
         pass
     queue.wait("the app is started again", lambda: restarts(queue, pod) == 1)
@@ -148,7 +148,7 @@ def test_an_app_that_hangs_with_an_item_that_was_requeued_is_started_again(queue
     queue.apply(program=STUCK, busyExpiry=RENEWED, processingTimeout="20s", scaling=ONE)
     (number,) = queue.enqueue(1)
     pod = queue.wait_for_a_holder()
-    queue.items.requeue([one.name for one in queue.in_hand(pod).values()])
+    queue.items.requeue([one.name for one in queue.in_flight(pod).values()])
     queue.wait("the app is started again", lambda: restarts(queue, pod) == 1)
     queue.wait_until_done()
     seen, written = queue.counters(), queue.ledger()

@@ -48,7 +48,7 @@ def left(cluster: Cluster, where: str) -> list[str]:
     return [name for name in names if name != "configmap/kube-root-ca.crt"]
 
 
-def test_each_policy_does_with_items_in_hand_and_waiting_what_the_docs_say(
+def test_each_policy_does_with_items_in_flight_and_waiting_what_the_docs_say(
     release: Release, team: str
 ) -> None:
     made = {"retain": ("Retain", 3), "kept": ("DeleteIfEmpty", 3), "empty": ("DeleteIfEmpty", 1)}

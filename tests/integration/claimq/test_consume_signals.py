@@ -80,7 +80,7 @@ async def has_waiting(queue: ReliableQueue, count: int) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_signal_finishes_what_is_in_hand_and_gives_back_the_rest(
+async def test_a_signal_finishes_what_is_in_flight_and_gives_back_the_rest(
     queue: ReliableQueue, valkey: Server, log: Path, way: str, number: signal.Signals
 ) -> None:
     await queue.enqueue_many(list("0123"))

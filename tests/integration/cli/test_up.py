@@ -140,7 +140,7 @@ def test_no_local_user_without_the_key_ends_the_claims_of_a_worker(
     assert done(tmp_path) == ["hold-1"], "claimq up itself has the key: its drain waited for the item"
 
 
-def test_a_second_signal_gives_back_what_is_in_hand(
+def test_a_second_signal_gives_back_what_is_in_flight(
     start_up: StartUp, claimq: Claimq, worker: list[str], tmp_path: Path
 ) -> None:
     up = start_up(spec(worker, maxReplicas=1))

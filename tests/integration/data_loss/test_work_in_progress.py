@@ -44,19 +44,19 @@ class Ledger:
     begun: Counter[str] = field(default_factory=Counter[str])
     finished: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     charged: list[str] = field(default_factory=list[str])
-    in_hand: dict[str, str] = field(default_factory=dict[str, str])
+    in_flight: dict[str, str] = field(default_factory=dict[str, str])
 
     def gate(self, kind: str, text: str, counts: tuple[int, ...]) -> threading.Event | None:
         """Notes the beginning of a piece of work; returns what it waits for."""
         self.begun[kind] += 1
-        self.in_hand[kind] = text
+        self.in_flight[kind] = text
         if any(counts):
             self.charged.append(text)
         return {1: self.first_gate, 2: self.second_gate}.get(self.begun[kind])
 
     def finish(self, kind: str, text: str) -> None:
         """Notes its end."""
-        self.in_hand.pop(kind, None)
+        self.in_flight.pop(kind, None)
         self.finished.append((kind, text))
 
 
@@ -175,7 +175,7 @@ async def every_worker_recovers(
         workers.start(queue, sidecars)
         try:
             await eventually(
-                lambda: len(ledger.in_hand) == len(KINDS), why="each worker has an item in progress"
+                lambda: len(ledger.in_flight) == len(KINDS), why="each worker has an item in progress"
             )
             await asyncio.to_thread(loss.mark)
             ledger.first_gate.set()

@@ -20,7 +20,7 @@ def test_sigterm_without_work_ends_at_once(sidecar: Sidecar) -> None:
     assert not sidecar.socket.exists()
 
 
-def test_sigterm_waits_for_what_is_in_hand(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_sigterm_waits_for_what_is_in_flight(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue_many(["a", "b"])
     (claim,) = sidecar.claim()
     sidecar.running.send(signal.SIGTERM)

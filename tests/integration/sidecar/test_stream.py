@@ -25,7 +25,7 @@ def end(sidecar: Sidecar, *items: Any) -> list[str]:
     return [one["outcome"] for one in reply["outcomes"]]
 
 
-def in_hand(sidecar: Sidecar) -> int:
+def in_flight(sidecar: Sidecar) -> int:
     count: int = sidecar.info["in_flight"]
     return count
 
@@ -56,7 +56,7 @@ def test_a_window_is_at_most_the_concurrency_and_as_large_by_default(
     assert sidecar.open_stream(window=7).first["window"] == 3
     stream = sidecar.open_stream()
     assert stream.first["window"] == 3
-    eventually_sync(lambda: in_hand(sidecar) == 3)
+    eventually_sync(lambda: in_flight(sidecar) == 3)
     assert queue.lengths()[State.BUSY] == 3
 
 
@@ -80,7 +80,7 @@ def test_a_window_of_0_ends_the_delivery_and_lists_what_can_go_back(
     stream = sidecar.open_stream(window=2)
     a, _ = stream.items(2)
     end(sidecar, a)
-    eventually_sync(lambda: in_hand(sidecar) == 2)  # this side has not read the line with c
+    eventually_sync(lambda: in_flight(sidecar) == 2)  # this side has not read the line with c
     reply = sidecar.post("/v1/window", session=stream.id, window=0)
     assert (reply["window"], len(reply["tokens"])) == (0, 2)
     assert sidecar.outcomes("unclaim", *reply["tokens"]) == ["unclaimed"] * 2
@@ -122,7 +122,7 @@ def test_what_was_sent_counts_as_a_crash_when_the_app_dies_and_the_rest_does_not
     stream = sidecar.open_stream(window=2)
     assert texts(stream.items(1)) == ["small"]
     queue.enqueue("x" * LARGE)
-    eventually_sync(lambda: in_hand(sidecar) == 2)  # the line does not fit into the socket
+    eventually_sync(lambda: in_flight(sidecar) == 2)  # the line does not fit into the socket
     stream.close()
     eventually_sync(lambda: queue.length(State.MAIN) == 2)
     assert [(item.text[:5], item.crash_count) for item in queue.peek(2)] == [("xxxxx", 0), ("small", 1)]
@@ -132,9 +132,9 @@ def unread_lines(sidecar: Sidecar, queue: BlockingQueue) -> Any:
     """A stream with a line that its client has not read, and the item of the next one claimed."""
     queue.enqueue("x" * LARGE)
     stream = sidecar.open_stream(window=3)
-    eventually_sync(lambda: in_hand(sidecar) == 1)  # the line does not fit into the socket
+    eventually_sync(lambda: in_flight(sidecar) == 1)  # the line does not fit into the socket
     queue.enqueue("next")
-    eventually_sync(lambda: in_hand(sidecar) == 2)
+    eventually_sync(lambda: in_flight(sidecar) == 2)
     return stream
 
 
@@ -176,18 +176,18 @@ def test_a_client_that_does_not_read_gets_one_line_and_holds_up_no_other(
     queue.enqueue_many(["x" * LARGE] * 60)
     end(sidecar, *sidecar.claim(1))  # the size of the payloads is known from now on
     slow = [sidecar.open_stream(window=100) for _ in range(2)]
-    eventually_sync(lambda: in_hand(sidecar) >= 2)
+    eventually_sync(lambda: in_flight(sidecar) >= 2)
     other = sidecar.open_stream(window=1)
     (item,) = other.items(1)
     assert end(sidecar, item) == ["done"]
     assert len(sidecar.claim(1)) == 1
     # A line grows by calls of 4 items (2 MiB) until it has 4 MiB: 12 at most.
-    assert in_hand(sidecar) <= 2 * 12 + 2
+    assert in_flight(sidecar) <= 2 * 12 + 2
     assert sidecar.rss_mb < 100
     for stream in slow:
         stream.close()
     eventually_sync(lambda: sidecar.info["sessions"] == 1)
-    eventually_sync(lambda: in_hand(sidecar) <= 2)
+    eventually_sync(lambda: in_flight(sidecar) <= 2)
     assert {item.crash_count for item in queue.peek(20)} == {0}
 
 
@@ -198,10 +198,10 @@ def test_unread_streams_leave_memory_for_claims(
     queue.enqueue_many(["x" * LARGE] * 30)
     for _ in range(12):
         sidecar.open_stream(window=1)
-    eventually_sync(lambda: in_hand(sidecar) >= 4)
+    eventually_sync(lambda: in_flight(sidecar) >= 4)
     claims = eventually_sync(lambda: sidecar.claim(1))
     assert end(sidecar, *claims) == ["done"]
-    assert in_hand(sidecar) < 12, "unread lines have a budget"
+    assert in_flight(sidecar) < 12, "unread lines have a budget"
 
 
 def test_a_drain_ends_the_delivery_and_is_announced(sidecar: Sidecar, queue: BlockingQueue) -> None:
@@ -247,7 +247,7 @@ def test_a_stream_takes_over_the_items_of_a_killed_sidecar(sidecar: Sidecar, que
     tokens = [a["token"], b["token"], "w/999.aaaaaaaa"]
     stream = sidecar.open_stream(window=2, tokens=tokens)
     assert stream.first["lost"] == ["w/999.aaaaaaaa"]
-    assert in_hand(sidecar) == 2
+    assert in_flight(sidecar) == 2
     assert end(sidecar, b) == ["done"]
     assert texts(stream.items(1)) == ["c"]
     stream.close()

@@ -168,7 +168,7 @@ def test_an_exit_in_a_drain_is_no_failure(sidecar: Sidecar, worker: Worker, queu
     assert counts(queue) == (0, 0, 1)
 
 
-def test_an_exit_outside_a_block_counts_what_is_in_hand(sidecar: Sidecar, queue: BlockingQueue) -> None:
+def test_an_exit_outside_a_block_counts_what_is_in_flight(sidecar: Sidecar, queue: BlockingQueue) -> None:
     queue.enqueue("a")
 
     def work() -> None:
@@ -252,4 +252,4 @@ def test_an_item_that_a_renewal_found_lost_needs_no_verdict(sidecar: Sidecar, qu
             sidecar.kill9()
         assert item.outcome is not None
         assert item.outcome.is_lost
-        assert worker.in_hand == []
+        assert worker.in_flight == []

@@ -53,7 +53,7 @@ def test_an_interrupt_of_a_thread_that_waits_for_its_verdict_stops_no_other(
     thread.join()
     eventually_sync(lambda: is_empty(queue))
     crew.end(worker)
-    assert worker.in_hand == []
+    assert worker.in_flight == []
     assert crew.outcomes() == {Verdict.DONE}
 
 
@@ -73,7 +73,7 @@ def test_a_task_that_is_cancelled_in_a_shared_request_leaves_the_others_alone(
             gate.open()
             await eventually(lambda: is_empty(queue))
             await crew.end()
-            assert worker.in_hand == []
+            assert worker.in_flight == []
             return crew.seen
 
     assert sorted(asyncio.run(main())) == list(range(20))

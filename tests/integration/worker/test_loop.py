@@ -86,7 +86,7 @@ def test_what_a_loop_that_ends_has_claimed_goes_back_uncounted(worker: Worker, q
             seen += 1
         if seen == 5:
             break
-    assert worker.in_hand == []
+    assert worker.in_flight == []
     waiting = queue.peek(9)
     assert [item.payload for item in waiting] == [b"5", b"6", b"7"]
     assert [(item.requeue_count, item.crash_count) for item in waiting] == [(0, 0)] * 3
@@ -191,7 +191,7 @@ def app(sidecar: Sidecar, queue: BlockingQueue, tmp_path: Path) -> Process:
     return app
 
 
-def test_sigterm_in_a_quick_loop_ends_it_after_the_item_in_hand(
+def test_sigterm_in_a_quick_loop_ends_it_after_the_item_in_flight(
     app: Process, queue: BlockingQueue, tmp_path: Path
 ) -> None:
     app.send(signal.SIGTERM)
@@ -202,7 +202,9 @@ def test_sigterm_in_a_quick_loop_ends_it_after_the_item_in_hand(
     assert queue.length(State.BUSY) == 0
 
 
-def test_a_kill_in_a_quick_loop_counts_for_the_item_in_hand_alone(app: Process, queue: BlockingQueue) -> None:
+def test_a_kill_in_a_quick_loop_counts_for_the_item_in_flight_alone(
+    app: Process, queue: BlockingQueue
+) -> None:
     app.kill9()
     eventually_sync(lambda: queue.lengths()[State.MAIN] == 4)
     assert {item.payload: item.crash_count for item in queue.peek(9)} == {b"5": 1, b"6": 0, b"7": 0, b"8": 0}
@@ -245,7 +247,7 @@ def test_a_loop_outlives_a_killed_sidecar(sidecar: Sidecar, queue: BlockingQueue
                     sidecar.start()
             if item.text == "39":
                 break
-        assert worker.in_hand == []
+        assert worker.in_flight == []
     assert sorted(set(seen), key=int) == [str(number) for number in range(40)]
     assert len(seen) == 40
     assert is_empty(queue)

@@ -42,7 +42,7 @@ def all_are_done(crew: Crew, worker: Worker, queue: BlockingQueue) -> None:
     crew.end(worker)
     assert crew.texts() == list(range(40))
     assert crew.outcomes() == {Verdict.DONE}
-    assert worker.in_hand == []
+    assert worker.in_flight == []
 
 
 def test_verdicts_that_come_while_a_request_is_in_flight_share_the_next(
@@ -170,7 +170,7 @@ def test_a_drain_in_a_shared_request_records_its_verdicts_and_claims_nothing(
     draining.join()
     sharing.end(worker)
     assert sharing.outcomes() == {Verdict.DONE}
-    assert (sidecar.info["in_flight"], worker.in_hand) == (0, [])
+    assert (sidecar.info["in_flight"], worker.in_flight) == (0, [])
     assert queue.lengths()[State.MAIN] == 40 - len(sharing.items)
     assert {item.crash_count for item in queue.peek(40)} == {0}
 
@@ -205,7 +205,7 @@ def test_loops_that_wait_claim_with_one_request(worker: Worker, gate: Gate, queu
             release.set()
     assert [loop.result() for loop in running] == [None] * LOOPS
     assert (sorted(item.text for item in items), claims) == (["0", "1", "2", "3"], [1, LOOPS - 1])
-    assert (worker.in_hand, queue.stats()["done"]) == ([], LOOPS)
+    assert (worker.in_flight, queue.stats()["done"]) == ([], LOOPS)
 
 
 APP = """

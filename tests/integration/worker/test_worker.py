@@ -154,7 +154,7 @@ def test_patience_has_an_end_and_no_call_gives_up_before_it(sidecar: Sidecar, qu
         with pytest.raises(SidecarUnavailable, match="no process answers on the socket"):
             call()
         assert time.monotonic() - began >= 0.3
-    assert worker.in_hand == [item]
+    assert worker.in_flight == [item]
     worker.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from claimq.worker.in_hand import InHand
+from claimq.worker.in_flight import InFlight
 from claimq.worker.item import Item
 from claimq.worker.loops.ahead import Ahead, Room
 
@@ -118,13 +118,13 @@ def test_the_end_of_a_session_gives_back_what_no_loop_has_begun(ahead: Ahead[Ite
 
 def test_a_new_session_takes_over_an_item_whose_permit_was_read(ahead: Ahead[Item], fifo: Fifo) -> None:
     fifo.permit(1, 2)
-    both, in_hand = items("a", "b"), InHand[Item]()
+    both, in_flight = items("a", "b"), InFlight[Item]()
     for item in both:
         item.is_begun = False  # until the loop has it, which may wait for verdicts
-    in_hand.add(both)
+    in_flight.add(both)
     ahead.add(both, Room("session", 2, 1, time.monotonic()), 1, 1)
     assert ahead.take() is both[0]
-    assert in_hand.tokens() == ["a"]
+    assert in_flight.tokens() == ["a"]
 
 
 def test_an_item_that_has_crashed_a_worker_is_seen_before_its_permit(ahead: Ahead[Item], fifo: Fifo) -> None:

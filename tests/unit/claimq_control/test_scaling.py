@@ -57,7 +57,7 @@ def test_items_per_replica_asks_for_enough_workers_at_once() -> None:
     assert decision.reason == "41 items waiting, 0 in progress at 10 per worker need 5 workers"
 
 
-def test_items_in_hand_count_as_work() -> None:
+def test_items_in_flight_count_as_work() -> None:
     assert decide(SPEC, seen(main=5, busy=16, replicas=2, busy_workers=2), EMPTY, 0.0).replicas == 3
 
 
@@ -128,7 +128,7 @@ def test_idle_after_beats_window_and_step_limit() -> None:
     assert run(spec, seen(replicas=4), until=5.0).replicas == 0
 
 
-def test_a_claim_in_hand_keeps_its_worker_however_long() -> None:
+def test_a_claim_in_flight_keeps_its_worker_however_long() -> None:
     decision = run(SPEC, seen(busy=1, replicas=4, busy_workers=1), until=3600.0)
     assert decision.replicas == 1
 

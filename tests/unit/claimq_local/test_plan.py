@@ -122,7 +122,7 @@ def test_the_end_begins_with_the_sidecars_drain() -> None:
     assert next_step(draining(is_asked=True), PATIENCE, NOW) is None
 
 
-def test_the_app_is_stopped_when_nothing_is_in_hand_or_the_time_is_over() -> None:
+def test_the_app_is_stopped_when_nothing_is_in_flight_or_the_time_is_over() -> None:
     assert next_step(draining(is_asked=True, is_finished=True), PATIENCE, NOW) is Step.STOP_APP
     assert next_step(draining(is_asked=True), PATIENCE, NOW + 25) is Step.STOP_APP
 
@@ -151,7 +151,7 @@ def test_a_worker_that_never_started_is_forgotten_at_once() -> None:
     assert next_step(WorkerSeen(1, drain=Drain(NOW)), PATIENCE, NOW) is Step.REMOVE
 
 
-def test_in_a_hurry_no_client_waits_for_what_is_in_hand() -> None:
+def test_in_a_hurry_no_client_waits_for_what_is_in_flight() -> None:
     accepted = draining(is_asked=True, is_accepted=True)
     assert next_step(accepted, PATIENCE.hurried(), NOW) is Step.STOP_APP
 

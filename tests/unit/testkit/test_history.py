@@ -218,10 +218,10 @@ def test_a_run_that_hit_nothing_proves_nothing() -> None:
     assert judged(story(*GOOD), ONE_DONE, in_a_call, {"producer": 1}).verdict == "valid"
 
 
-def test_a_worker_is_hit_too_when_it_has_claims_in_hand() -> None:
-    in_hand = [Kill("worker", "w1", 3.5)]
+def test_a_worker_is_hit_too_when_it_has_claims_in_flight() -> None:
+    in_flight = [Kill("worker", "w1", 3.5)]
     assert judged(
-        story(*GOOD[:4]), Audit(remaining=["a"], counters={"enqueued": 1, "done": 0}), in_hand
+        story(*GOOD[:4]), Audit(remaining=["a"], counters={"enqueued": 1, "done": 0}), in_flight
     ).hits == {"worker": 1}
 
 

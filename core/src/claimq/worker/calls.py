@@ -13,7 +13,7 @@ from claimq.worker import wire
 from claimq.worker.backends import Backend
 from claimq.worker.connection import Connections
 from claimq.worker.errors import Refused, SidecarUnavailable
-from claimq.worker.in_hand import InHand
+from claimq.worker.in_flight import InFlight
 from claimq.worker.item import AnyItem, ClaimedItem, listed, tokens_of
 from claimq.worker.session import Session
 from claimq.worker.stopping import Stopping
@@ -32,7 +32,7 @@ class Calls(Generic[AnyItem]):
         self.backend = backend
         self.patience = patience
         self.connections = Connections(path, backend)
-        self.in_hand: InHand[AnyItem] = InHand()
+        self.in_flight: InFlight[AnyItem] = InFlight()
         self.stopping = Stopping()
         self.end_block: Callable[[Any, BaseException | None], Coroutine[Any, Any, bool]]
         """The verdict at the end of an item's block, see :meth:`Loops.end_block`."""
@@ -100,7 +100,7 @@ class Calls(Generic[AnyItem]):
         items = [self._item(self, **values) for values in wire.read_claims(reply)]
         for item in items:
             item.is_begun = are_begun
-        self.in_hand.add(items)
+        self.in_flight.add(items)
         return items
 
     async def _unclaim_late(self, reply: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ class Calls(Generic[AnyItem]):
         at the end of its block: a sidecar that drains does not wait for it."""
         every = listed(items)
         outcomes = await self._verdict("renew", tokens_of(every), {})
-        self.in_hand.note_lost(outcome.token for outcome in outcomes if outcome.is_lost)
+        self.in_flight.note_lost(outcome.token for outcome in outcomes if outcome.is_lost)
         for item, outcome in zip(every, outcomes, strict=True):
             if isinstance(item, ClaimedItem) and outcome.lease_until is not None:
                 item.lease_until = outcome.lease_until
@@ -126,8 +126,8 @@ class Calls(Generic[AnyItem]):
         Raises SidecarUnavailable, StoreUnavailable.
         """
         tokens = tokens_of(listed(items))
-        with self.in_hand.ending(tokens):
-            return self.in_hand.note_outcomes(await self._verdict(verb, tokens, words))
+        with self.in_flight.ending(tokens):
+            return self.in_flight.note_outcomes(await self._verdict(verb, tokens, words))
 
     async def _verdict(self, verb: str, tokens: list[str], words: dict[str, object]) -> list[Outcome]:
         self.check_process()

@@ -42,12 +42,12 @@ class Client(Generic[AnyItem]):
         self._loops = loops = Loops(calls, block)
         calls.end_block = loops.end_block
         if session:
-            in_hand = calls.in_hand
+            in_flight = calls.in_flight
             calls.session = Session(
                 self.path,
                 backend,
-                in_hand.tokens,
-                in_hand.note_lost,
+                in_flight.tokens,
+                in_flight.note_lost,
                 loops.session_opened,
                 loops.session_ended,
             )
@@ -58,9 +58,9 @@ class Client(Generic[AnyItem]):
         return self._calls.draining
 
     @property
-    def in_hand(self) -> list[AnyItem]:
+    def in_flight(self) -> list[AnyItem]:
         """Items that were claimed here and have no verdict yet."""
-        return self._calls.in_hand.items()
+        return self._calls.in_flight.items()
 
     def stop(self) -> None:
         """Ends :meth:`items` after the item in progress. Safe in a signal handler and in any thread."""
@@ -101,7 +101,7 @@ class Client(Generic[AnyItem]):
         counts = endings.counts_at_the_end(error, is_over=self._calls.is_over())
         try:
             await self._loops.flush()
-            back = [one for one in self.in_hand if not (counts and one.is_begun)]
+            back = [one for one in self.in_flight if not (counts and one.is_begun)]
             await self._calls.settle_quietly("unclaim", back, {})
         finally:
             await self.close()

@@ -32,7 +32,7 @@ class Session:
     """One session after another, in the background.
 
     When the connection breaks (the sidecar restarted) it is opened again, and the new session takes over the claims
-    that ``in_hand`` names, so that their leases are renewed further; ``lost`` is called with those that it cannot
+    that ``in_flight`` names, so that their leases are renewed further; ``lost`` is called with those that it cannot
     take over.
     """
 
@@ -40,7 +40,7 @@ class Session:
         self,
         path: str,
         backend: Backend,
-        in_hand: Callable[[], Iterable[str]],
+        in_flight: Callable[[], Iterable[str]],
         lost: Callable[[Iterable[str]], None],
         opened: Callable[[str, str | None], None],
         ended: Callable[[], None],
@@ -48,7 +48,7 @@ class Session:
         """``opened``: called with each session's id and its FIFO, if it has one. ``ended``: called at its end."""
         self._path = path
         self._backend = backend
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._lost = lost
         self._opened = opened
         self._ended = ended
@@ -135,7 +135,7 @@ class Session:
         try:
             if self._is_closing.is_set():
                 return
-            await stream.send(request("/v1/session", session_body(self._in_hand())), timeout_at)
+            await stream.send(request("/v1/session", session_body(self._in_flight())), timeout_at)
             head, data = await read_head(stream, timeout_at)
             if head.status != 200 or head.length is not None:
                 raise BrokenReply(f"the sidecar refused a session with status {head.status}")

@@ -48,9 +48,9 @@ class Worker:
         return self.client.draining
 
     @property
-    def in_hand(self) -> list[Item]:
+    def in_flight(self) -> list[Item]:
         """Items that were claimed here and have no verdict yet."""
-        return self.client.in_hand
+        return self.client.in_flight
 
     def stop(self) -> None:
         """Ends :meth:`items` after the item in progress. Safe in a signal handler and in any thread."""

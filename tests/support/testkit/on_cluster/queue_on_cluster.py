@@ -235,7 +235,7 @@ class QueueOnCluster:
         with ledger.reached(self.notes.outside) as server:
             server.sadd(ledger.gate(self.on_server), *texts)
 
-    def in_hand(self, pod: str) -> dict[str, Located]:
+    def in_flight(self, pod: str) -> dict[str, Located]:
         """Item to the claim of it that the pod holds."""
         busy = self.items.items(State.BUSY, 1000)
         return {one.item.id: one for one in busy if (one.worker or "").startswith(f"{pod}.")}

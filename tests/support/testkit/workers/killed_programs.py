@@ -160,7 +160,7 @@ def use_sidecar(socket: str, path: Path, name: str, seed: int) -> None:
         with suppress(claimq.ClaimqError), claimq.worker.connect(socket) as worker:
             while not worker.draining:
                 use_worker(worker, log, chance)
-            log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
+            log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_flight])
 
 
 def use_worker(worker: claimq.worker.Worker, log: Log, chance: random.Random) -> None:
@@ -178,9 +178,9 @@ def use_worker(worker: claimq.worker.Worker, log: Log, chance: random.Random) ->
             end_over_sidecar(worker, log, kind, chosen)
     except claimq.ClaimqError:
         # What is in progress would be renewed as long as this process lives.
-        log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_hand])
+        log.write("unclaim", "begin", [(item.text, item.token) for item in worker.in_flight])
         with suppress(claimq.ClaimqError):
-            worker.unclaim(worker.in_hand)
+            worker.unclaim(worker.in_flight)
 
 
 def loop_over_sidecar(worker: claimq.worker.Worker, log: Log, chance: random.Random) -> None:

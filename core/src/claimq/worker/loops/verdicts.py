@@ -18,7 +18,7 @@ from claimq.worker import wire
 from claimq.worker.backends import Backend, Waiter, is_ending, refuse_if_ending
 from claimq.worker.connection import CLOSED, Connections
 from claimq.worker.errors import Refused, SidecarUnavailable
-from claimq.worker.in_hand import InHand
+from claimq.worker.in_flight import InFlight
 from claimq.worker.item import AnyItem, ClaimedItem
 from claimq.worker.loops.ahead import Room
 
@@ -57,7 +57,7 @@ class Verdicts(Generic[AnyItem]):
         connections: Connections,
         backend: Backend,
         patience: float,
-        in_hand: InHand[AnyItem],
+        in_flight: InFlight[AnyItem],
         room: Callable[[int], Room | None],
         received: Callable[[dict[str, Any], Room], Sequence[AnyItem]],
     ) -> None:
@@ -67,7 +67,7 @@ class Verdicts(Generic[AnyItem]):
         self._connections = connections
         self._backend = backend
         self._patience = patience
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._room = room
         self._received = received
         self._lock = threading.Lock()
@@ -156,7 +156,7 @@ class Verdicts(Generic[AnyItem]):
         loops = sum(one.claims for one in batch)
         room = self._room(loops) if loops else None
         try:
-            with self._in_hand.ending([one.item.token for one in batch]):
+            with self._in_flight.ending([one.item.token for one in batch]):
                 reply = await self._request(batch, room)
         except Refused as error:
             if room is not None and error.status == _NO_SESSION:
@@ -187,7 +187,7 @@ class Verdicts(Generic[AnyItem]):
         outcomes = {outcome.token: outcome for outcome in wire.read_outcomes(reply, repeated=is_repeated)}
         for one in batch:
             log_outcome(one.verb, one.item, outcomes[one.item.token])
-        self._in_hand.note_outcomes(list(outcomes.values()))
+        self._in_flight.note_outcomes(list(outcomes.values()))
         return reply
 
     def _settle(self, batch: Sequence[PendingVerdict[AnyItem]], error: ClaimqError | None) -> None:

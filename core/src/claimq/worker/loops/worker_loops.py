@@ -34,12 +34,12 @@ class Loops(Generic[AnyItem]):
         self._calls = calls
         self._block = block
         self._running: set[Loop[AnyItem]] = set()
-        self._ahead: Ahead[AnyItem] = Ahead(calls.in_hand.discard, self._unclaim)
+        self._ahead: Ahead[AnyItem] = Ahead(calls.in_flight.discard, self._unclaim)
         self._shared: SharedClaims[AnyItem] = SharedClaims(
             calls.backend, self._claim_through_outages, self._unclaim
         )
         self._verdicts = Verdicts(
-            calls.connections, calls.backend, calls.patience, calls.in_hand, self._room, self._received
+            calls.connections, calls.backend, calls.patience, calls.in_flight, self._room, self._received
         )
 
     async def flush(self) -> None:
@@ -83,7 +83,7 @@ class Loops(Generic[AnyItem]):
             item.claimed_by = me
         if items or wait == 0:
             return items
-        held = [one for one in self._calls.in_hand.items() if one.claimed_by == me and not one.in_block]
+        held = [one for one in self._calls.in_flight.items() if one.claimed_by == me and not one.in_block]
         if held:
             _log.warning("%s", endings.waits_for_itself(held, block=self._block))
             for item in held:

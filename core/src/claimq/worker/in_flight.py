@@ -13,7 +13,7 @@ from claimq.worker.item import AnyItem
 _log = logging.getLogger("claimq.worker")
 
 
-class InHand(Generic[AnyItem]):
+class InFlight(Generic[AnyItem]):
     """By token, in the order of claiming. Any thread may call its methods.
 
     Without a lock: each change of a dictionary is atomic, and copies are made by one call.

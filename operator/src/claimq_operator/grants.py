@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+FIELDS = {
+    "Priority": ("priorityClassName", "priority", "preemptionPolicy"),
+    "Placement": ("nodeName", "schedulerName", "runtimeClassName", "overhead"),
+}
+"""By word of RESTRICTIONS: fields of a pod that need it whatever their value is."""
+_NAMES = {word: "`, `".join(fields) for word, fields in FIELDS.items()}
 RESTRICTIONS = {
     "HostNetwork": "`hostNetwork`",
     "HostPID": "`hostPID`",
@@ -15,9 +21,8 @@ RESTRICTIONS = {
     "Unconfined": "seccomp or AppArmor `Unconfined`, `procMount`, `seLinuxOptions`, `sysctls`",
     "ProbeHost": "`host` in probes and lifecycle hooks, to which the kubelet would connect",
     "Volumes": "volumes of types that Pod Security `restricted` does not allow, such as `nfs` or `image`",
-    "Priority": "`priorityClassName`, `priority`, `preemptionPolicy`",
-    "Placement": "`nodeName`, `schedulerName`, `runtimeClassName`, `overhead`, and `tolerations` whose key does not "
-    "begin with `node.kubernetes.io/`",
+    "Priority": f"`{_NAMES['Priority']}`",
+    "Placement": f"`{_NAMES['Placement']}`, and `tolerations` whose key does not begin with `node.kubernetes.io/`",
     "OtherFields": "fields of pods, containers and security contexts that this release does not have, such as those "
     "of later releases of Kubernetes",
 }

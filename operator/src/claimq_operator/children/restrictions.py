@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from claimq_control.manifest import TemplateSpec
 from claimq_control.manifest.pod_template import POD_PATH
+from claimq_operator.grants import FIELDS
 
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _SECURITY: tuple[tuple[str, str, Callable[[object], bool]], ...] = (
@@ -46,16 +47,6 @@ VOLUME_TYPES = frozenset(
     ]
 )
 """The types of volumes that the Pod Security level restricted allows."""
-_WORD_OF_FIELD = {
-    "priorityClassName": "Priority",
-    "priority": "Priority",
-    "preemptionPolicy": "Priority",
-    "nodeName": "Placement",
-    "schedulerName": "Placement",
-    "runtimeClassName": "Placement",
-    "overhead": "Placement",
-}
-"""Fields of a pod that need a word whatever their value is."""
 _CONDITION = "node.kubernetes.io/"
 """Taints whose keys begin so stand for a condition of the node. Other taints keep a node for some users."""
 POD_FIELDS = frozenset(
@@ -172,7 +163,7 @@ def _pod(pod: Mapping[str, object]) -> Iterator[Found]:
     for name in ("serviceAccountName", "serviceAccount"):
         if pod.get(name) not in (None, "", "default"):
             yield "ServiceAccount", f"{POD_PATH}.{name}"
-    yield from _others(pod, POD_FIELDS | set(_WORD_OF_FIELD), POD_PATH)
+    yield from _others(pod, POD_FIELDS.union(*FIELDS.values()), POD_PATH)
     yield from _placement(pod)
     yield from _security(_map(pod.get("securityContext")), f"{POD_PATH}.securityContext")
     yield from _volumes(pod)
@@ -183,9 +174,8 @@ def _pod(pod: Mapping[str, object]) -> Iterator[Found]:
 
 def _placement(pod: Mapping[str, object]) -> Iterator[Found]:
     """The fields that choose nodes and priorities."""
-    for name, word in _WORD_OF_FIELD.items():
-        if pod.get(name) is not None:
-            yield word, f"{POD_PATH}.{name}"
+    for word, names in FIELDS.items():
+        yield from ((word, f"{POD_PATH}.{name}") for name in names if pod.get(name) is not None)
     for index, toleration in enumerate(_list(pod.get("tolerations"))):
         if not str(toleration.get("key") or "").startswith(_CONDITION):
             yield "Placement", f"{POD_PATH}.tolerations[{index}]"

@@ -4,16 +4,14 @@ import io
 import json
 import runpy
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import Request
 
 import pytest
 
+from claimq_kubernetes.port import Json
 from testkit.repository.chart import FOLDER
-
-Json = dict[str, Any]
 
 
 class Api:

@@ -2,17 +2,16 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 import yaml
 
 from claimq_kubernetes.labels import selector_labels
+from claimq_kubernetes.port import Json
 from claimq_process.names import HEALTH_PORT_NAME
 from testkit.repository.chart import FOLDER, Chart, of_kind, pods
 from testkit.repository.tree import ROOT
 
-Json = dict[str, Any]
 KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
 PARTS = ("serviceMonitor", "podMonitor", "prometheusRule", "dashboard")
 ALL = tuple(f"monitoring.{part}.enabled=true" for part in PARTS)

@@ -2,7 +2,8 @@
 
 import json
 
-from testkit.repository.chart import Chart, Json, of_kind, pods
+from claimq_kubernetes.port import Json
+from testkit.repository.chart import Chart, of_kind, pods
 
 ON = "producers.enabled=true"
 NAME = "release-claimq-producers"

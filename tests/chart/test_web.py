@@ -1,6 +1,7 @@
 """The web page of a cluster in the chart."""
 
-from testkit.repository.chart import Chart, Json, of_kind, pods
+from claimq_kubernetes.port import Json
+from testkit.repository.chart import Chart, of_kind, pods
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 PROXY = 'web.proxy.containers=[{"name":"login","image":"example/login:1"}]'

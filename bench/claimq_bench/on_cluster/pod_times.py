@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-Json = dict[str, Any]
+from claimq_kubernetes.port import Json
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from testkit.kubernetes.operator_world import Json, World
+from claimq_kubernetes.port import Json
+from testkit.kubernetes.operator_world import World
 from testkit.waiting import eventually_sync
 
 OURS = "thumbs-worker"

@@ -8,7 +8,8 @@ from typing import cast
 import pytest
 
 from claimq.blocking import BlockingQueue
-from testkit.kubernetes.operator_world import Json, Operator, World
+from claimq_kubernetes.port import Json
+from testkit.kubernetes.operator_world import Operator, World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]

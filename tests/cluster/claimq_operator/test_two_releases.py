@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 
 from claimq.blocking import BlockingQueue
-from testkit.kubernetes.operator_world import Json, Operator, World
+from claimq_kubernetes.port import Json
+from testkit.kubernetes.operator_world import Operator, World
 from testkit.waiting import eventually_sync
 
 Items = Callable[..., BlockingQueue]

@@ -4,20 +4,16 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from claimq.errors import InvalidSpec
 from claimq_control.manifest import parse_manifest
 from testkit.kubernetes.api_server import ApiServer, Refused
-from testkit.repository.tree import ROOT
+from testkit.kubernetes.bad_manifests import MISTAKES, with_changes, with_mistake
 
 PATH = "/apis/claimq.dev/v1alpha1/namespaces/media/reliablequeues?dryRun=All&fieldValidation=Strict"
-TABLE = Path(ROOT / "tests" / "unit" / "claimq_control" / "bad_manifests.yaml")
-MISTAKES: dict[str, dict[str, Any]] = {entry["mistake"]: entry for entry in yaml.safe_load(TABLE.read_text())}
 
 # What the API server names where the parser names more: a rule on a list or map has no index, and a path has [key].
 NAMES_INSTEAD = {
@@ -67,29 +63,6 @@ CONSEQUENCE = re.compile(
 FIX = re.compile(r"\b(give|remove|keep|write|raise|lower|choose|shorten|correct|set)\b")
 
 
-def with_changes(changes: dict[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A good manifest with values put in and fields taken away."""
-    document: dict[str, Any] = {
-        "apiVersion": "claimq.dev/v1alpha1",
-        "kind": "ReliableQueue",
-        "metadata": {"name": "thumbnails", "namespace": "media"},
-        "spec": {
-            "redis": {"url": "redis://redis:6379/0"},
-            "worker": {"image": "registry.example/thumbnailer:1.4"},
-        },
-    }
-    for path, value in {**changes, **dict.fromkeys(without)}.items():
-        *parents, last = path.split(".")
-        place = document
-        for parent in parents:
-            place = place[parent]
-        if path in without:
-            del place[last]
-        else:
-            place[last] = value
-    return document
-
-
 def refusal(server: ApiServer, document: dict[str, Any]) -> tuple[str, list[dict[str, str]]]:
     """The message and the causes; empty when it is accepted."""
     # kubectl makes a text of a number that JSON has no word for.
@@ -111,16 +84,14 @@ def test_the_manifest_without_a_mistake_is_accepted(api_server: ApiServer) -> No
 
 @pytest.mark.parametrize("mistake", BY_KUBECTL)
 def test_what_is_no_reliable_queue_is_refused_by_kubectl(api_server: ApiServer, mistake: str) -> None:
-    entry = MISTAKES[mistake]
-    document = with_changes(entry.get("set", {}), tuple(entry.get("without", ())))
     with pytest.raises(Refused, match=re.escape(BY_KUBECTL[mistake])):
-        api_server.create(document)
+        api_server.create(with_mistake(mistake))
 
 
 @pytest.mark.parametrize("mistake", [mistake for mistake in MISTAKES if mistake not in BY_KUBECTL])
 def test_a_mistake_is_refused_with_its_field_and_what_to_do(api_server: ApiServer, mistake: str) -> None:
     entry = MISTAKES[mistake]
-    document = with_changes(entry.get("set", {}), tuple(entry.get("without", ())))
+    document = with_mistake(mistake)
     message, causes = refusal(api_server, document)
     if BY_THE_PARSER.search(_fault(document)):
         assert not message

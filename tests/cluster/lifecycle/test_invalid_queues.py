@@ -3,24 +3,22 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import redis
-import yaml
 
 import claimq.blocking
+from claimq_kubernetes.port import Json
 from clusterkit import Cluster
 from clusterkit.commands import WAIT
+from testkit.kubernetes import bad_manifests
 from testkit.kubernetes.invalid_queues import MISTAKES, READER, TEAM, WORKERS, Mistake, secret_of
-from testkit.on_cluster.queue_on_cluster import Json, QueueOnCluster
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
 from testkit.on_cluster.release import Release, namespace
 from testkit.on_cluster.servers_on_cluster import on_release
-from testkit.repository.tree import ROOT
 
 pytestmark = pytest.mark.cluster
-TABLE = Path(ROOT / "tests" / "unit" / "claimq_control" / "bad_manifests.yaml")
 WHERE, SCARCE = "mistakes", "mistakes-scarce"
 
 
@@ -158,7 +156,7 @@ def test_what_the_message_names_mends_it(mistaken: Mistaken, name: str) -> None:
 
 
 def test_the_mistakes_that_are_shown_to_be_answered_are_many_more_than_forty() -> None:
-    refused = len(yaml.safe_load(TABLE.read_text()))
+    refused = len(bad_manifests.MISTAKES)
     print(f"{refused} refused by the API server (tests/cluster/crd), {len(MISTAKES)} answered by a condition")
     assert refused + len(MISTAKES) >= 40
 

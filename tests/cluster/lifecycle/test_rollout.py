@@ -6,7 +6,8 @@ from uuid import uuid4
 import pytest
 
 import claimq
-from testkit.on_cluster.queue_on_cluster import APP, Json, QueueOnCluster
+from claimq_kubernetes.port import Json
+from testkit.on_cluster.queue_on_cluster import APP, QueueOnCluster
 
 pytestmark = pytest.mark.cluster
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from claimq_kubernetes.port import Json
 from testkit.kubernetes.watching import watched
 from testkit.on_cluster import ledger
-from testkit.on_cluster.queue_on_cluster import Json, QueueOnCluster
+from testkit.on_cluster.queue_on_cluster import QueueOnCluster
 
 pytestmark = pytest.mark.cluster
 AT_ONCE = {"stabilizationWindow": "0s"}

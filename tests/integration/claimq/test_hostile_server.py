@@ -18,10 +18,11 @@ from claimq.model import Item, Located, Reason, State
 from claimq.redis_store.bounded_read import BoundedRead
 from claimq.tokens import make_token
 from claimq_admin.changes.queue_admin import admin_of
+from claimq_admin.reads.documents import Json
 from claimq_admin.reads.queue_reads import first_matching
 from claimq_admin.selection.item_filter import ItemFilter
 from claimq_admin.selection.selected_items import SelectedItems
-from claimq_web.queues.queues import Json, QueuesWithoutObjects
+from claimq_web.queues.queues import QueuesWithoutObjects
 from claimq_web.website import Site
 from testkit.faults.hostile_server import PAGE, Answer, endless, hostile_server, snapshot_reply
 from testkit.kubernetes.operator_in_memory import MemoryApi, add_queue, conditions, operator

@@ -9,8 +9,9 @@ from starlette.types import ASGIApp, Message
 
 import claimq
 from claimq.errors import StoreUnavailable
+from claimq_admin.reads.documents import Json
 from claimq_web.queues import limited_reads, sampler
-from claimq_web.queues.queues import Json, QueuesWithoutObjects
+from claimq_web.queues.queues import QueuesWithoutObjects
 from claimq_web.users.login import Logins, by_tokens
 from claimq_web.website import Site
 from testkit.faults.foreign_port import foreign_port

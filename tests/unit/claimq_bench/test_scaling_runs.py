@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -16,10 +15,10 @@ from claimq_bench.simulation.scalers import Keda, KedaSettings
 from claimq_bench.simulation.simulate import simulate
 from claimq_bench.simulation.traces import Trace
 from claimq_bench.simulation.world import PodSettings
+from claimq_kubernetes.port import Json
 from testkit.repository.tree import ROOT
 
 T0 = 1_700_000_000
-Json = dict[str, Any]
 
 
 def at(seconds: int) -> str:

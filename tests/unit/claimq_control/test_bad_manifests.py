@@ -5,7 +5,6 @@ The mistakes are in ``bad_manifests.yaml``, a table that an API server with the 
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +15,7 @@ from claimq.errors import InvalidSpec
 from claimq_control.manifest import RULES, QueueSpec, parse_manifest
 from claimq_control.manifest.reading import Reading
 from claimq_control.manifest.rules import apply_rules
-
-GOOD: dict[str, Any] = {
-    "apiVersion": "claimq.dev/v1alpha1",
-    "kind": "ReliableQueue",
-    "metadata": {"name": "thumbnails", "namespace": "media"},
-    "spec": {
-        "redis": {"url": "redis://redis:6379/0"},
-        "worker": {"image": "registry.example/thumbnailer:1.4"},
-    },
-}
-MISTAKES: dict[str, dict[str, Any]] = {
-    entry["mistake"]: entry
-    for entry in yaml.safe_load(Path(__file__).with_name("bad_manifests.yaml").read_text())
-}
-
-
-def changed(set: dict[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:  # noqa: A002 - the table's word
-    """The good manifest with values put in and fields taken away."""
-    document = copy.deepcopy(GOOD)
-    for path, value in {**set, **dict.fromkeys(without)}.items():
-        *parents, last = path.split(".")
-        place = document
-        for parent in parents:
-            place = place[parent]
-        if path in without:
-            del place[last]
-        else:
-            place[last] = value
-    return document
-
-
-def with_mistake(mistake: str) -> dict[str, Any]:
-    """The good manifest with one mistake of the table."""
-    entry = MISTAKES[mistake]
-    return changed(entry.get("set", {}), tuple(entry.get("without", ())))
+from testkit.kubernetes.bad_manifests import GOOD, MISTAKES, with_changes, with_mistake
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -68,7 +33,7 @@ def test_the_table_is_long_and_has_no_entry_twice() -> None:
 
 
 def test_the_manifest_without_a_mistake_is_good() -> None:
-    assert parse_manifest(changed({})).name == "thumbnails"
+    assert parse_manifest(with_changes({})).name == "thumbnails"
 
 
 def test_every_rule_between_fields_has_a_mistake_in_the_table() -> None:
@@ -90,7 +55,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         "spec.worker": {"image": 3, "env": [{"name": "1"}, {"nam": "A"}]},
     }
     with pytest.raises(InvalidSpec) as raised:
-        parse_manifest(changed(changes))
+        parse_manifest(with_changes(changes))
     assert {problem.field for problem in raised.value.problems} == {
         "kind",
         "metadata.name",
@@ -107,7 +72,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
 
 def test_a_wrong_field_is_not_blamed_a_second_time_by_a_rule_that_needs_it() -> None:
     with pytest.raises(InvalidSpec) as raised:
-        parse_manifest(changed({"spec.busyExpiry": "1y", "spec.processingTimeout": "10s"}))
+        parse_manifest(with_changes({"spec.busyExpiry": "1y", "spec.processingTimeout": "10s"}))
     assert [problem.field for problem in raised.value.problems] == ["spec.busyExpiry"]
 
 

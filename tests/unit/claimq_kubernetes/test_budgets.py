@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from claimq_kubernetes.budgets import BUDGET_SECONDS, Budgets, selects
-from claimq_kubernetes.port import Cluster, ClusterUnavailable, Kind
+from claimq_kubernetes.port import Cluster, ClusterUnavailable, Json, Kind
 
-Json = dict[str, Any]
 LABELS = {"claimq.dev/queue": "thumbs", "team": "a"}
 
 

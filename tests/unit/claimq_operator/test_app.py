@@ -4,16 +4,13 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
-from claimq_kubernetes.port import LEASES, Kind
+from claimq_kubernetes.port import LEASES, Json, Kind
 from claimq_operator import app
 from claimq_operator.settings import OperatorSettings
 from testkit.waiting import eventually, eventually_sync
-
-Json = dict[str, Any]
 
 
 class Connections:

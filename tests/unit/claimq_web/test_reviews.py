@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from claimq_admin.reads.documents import Json
 from claimq_kubernetes.port import ClusterUnavailable, Kind
 from claimq_web.users.access import Right, SameForAll
 from claimq_web.users.login import Session, User
 from claimq_web.users.reviews import ReviewedAccess, TokenLogin
 
-Json = dict[str, Any]
 ANN = Session(User("ann", ("dev",), "7", (("scopes", ("a", "b")),)))
 NAMES = ["shop.orders", "shop.mails", "media.thumbs"]
 

@@ -15,8 +15,9 @@ import pytest
 import claimq
 from claimq.concurrency.background_work import in_background
 from claimq.errors import StoreUnavailable
+from claimq_admin.reads.documents import Json
 from claimq_web.curves.samples import Samples
-from claimq_web.queues.queues import Json, QueuesWithoutObjects
+from claimq_web.queues.queues import QueuesWithoutObjects
 from claimq_web.queues.sampler import Sampler
 from testkit.skipping_loop import run_skipping
 

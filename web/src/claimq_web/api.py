@@ -18,10 +18,10 @@ from claimq.model import State
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.reads import documents
 from claimq_admin.reads.decisions import waits_text
+from claimq_admin.reads.documents import Json
 from claimq_admin.reads.queue_reads import items_within_bytes, status_of, workers_and_live
 from claimq_admin.selection.selected_items import SelectedItems
 from claimq_web.changes.runs import Run
-from claimq_web.queues.queues import Json
 from claimq_web.rendering import answer
 from claimq_web.users.access import Right
 from claimq_web.users.security import API

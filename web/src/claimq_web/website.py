@@ -22,6 +22,7 @@ from claimq.model import WorkerInfo
 from claimq_admin.changes.item_actions import CHANGEABLE
 from claimq_admin.changes.queue_admin import admin_of
 from claimq_admin.reads.decisions import waits_text
+from claimq_admin.reads.documents import Json
 from claimq_admin.reads.queue_reads import live_workers, workers_of
 from claimq_admin.selection.item_filter import fields_of
 from claimq_admin.selection.selected_items import SelectedItems
@@ -44,7 +45,7 @@ from claimq_web.pages_of_users import STATIC_FILES, VERSION, PagesOfUsers
 from claimq_web.payload import shown_payload
 from claimq_web.queues import queue_pages
 from claimq_web.queues.limited_reads import LimitedReads
-from claimq_web.queues.queues import Json, Queues
+from claimq_web.queues.queues import Queues
 from claimq_web.queues.sampler import Sampler
 from claimq_web.rendering import HEALTHY, answer, no_queue
 from claimq_web.users.access import Access, Right, SameForAll

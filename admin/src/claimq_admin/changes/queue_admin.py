@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import claimq
 from claimq.codec import check_name, part_of_queue
@@ -20,9 +20,9 @@ from claimq.waiting.texts import read_limits
 from claimq_admin.changes.policy_fields import fields_of, read_changes
 from claimq_admin.errors import USAGE, CommandError
 from claimq_admin.instants import parse_end
+from claimq_admin.reads.documents import Json
 from claimq_control.large_reads import Turn, in_turn
 
-Json = dict[str, Any]
 WORKER_DIED = "its worker died"
 """The error on items that are given back, unless the user gives another."""
 _RECORDED = 400

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from claimq.errors import InvalidSpec
 from claimq_admin.cluster.server_settings import ClusterQueue, queue_of, secrets_of
@@ -11,9 +10,8 @@ from claimq_admin.errors import NOT_DONE, CommandError, lines_of
 from claimq_cli.cluster.kubectl import KIND, Kubectl
 from claimq_control.grants import Grants
 from claimq_control.manifest import parse_manifest
+from claimq_kubernetes.port import Json
 from claimq_process.certificates import Certificates
-
-Json = dict[str, Any]
 
 
 class ReliableQueues:

@@ -13,11 +13,11 @@ from claimq.waiting.reasons import waiting_counts
 from claimq_control.decide.conditions import View, all_conditions, with_transition_times
 from claimq_control.manifest.declaring import camel
 from claimq_control.scaling import Decision, Observation, document
+from claimq_control.scaling.explanation import Json
 from claimq_control.worker_counts import ready_summary
 from claimq_process.timestamps import format_time
 
 _AGES = (State.MAIN, State.BUSY, State.FAILED)
-Json = dict[str, Any]
 
 
 def build(view: View, inputs: Observation | None, *, now: float) -> Json:

@@ -7,7 +7,8 @@ from typing import Any
 
 import redis
 
-from testkit.on_cluster.queue_on_cluster import APP, Json, QueueOnCluster
+from claimq_kubernetes.port import Json
+from testkit.on_cluster.queue_on_cluster import APP, QueueOnCluster
 
 TEAM, READER = "mistaken-team", "mistaken-reader"
 NOWHERE = "registry.example/missing:1"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, cast
 
+from claimq_kubernetes.port import Json
 from testkit.kubernetes.api_server import ApiServer
 from testkit.kubernetes.kubernetes_objects import replica_set
 from testkit.programs.forked import ForkedProcess
@@ -16,7 +17,6 @@ from testkit.programs.ports import free_port
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
 
-Json = dict[str, Any]
 _KINDS = {
     "rq": ("apis/claimq.dev/v1alpha1", "reliablequeues"),
     "deployment": ("apis/apps/v1", "deployments"),

@@ -5,12 +5,11 @@ import json
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any
 
+from claimq_kubernetes.port import Json
 from clusterkit import Cluster
 from clusterkit.rest import UnixConnection
 
-Json = dict[str, Any]
 _LONGEST_SECONDS = 1200
 
 

@@ -5,13 +5,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+from claimq_kubernetes.port import Json
 from clusterkit import Cluster
 from clusterkit.commands import eventually
 from clusterkit.own_cluster import OwnCluster
 
-Json = dict[str, Any]
 _ESTABLISHED = "01"
 
 

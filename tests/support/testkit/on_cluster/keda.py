@@ -5,11 +5,12 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import yaml
 
 from claimq_bench.simulation.scalers import KedaSettings
+from claimq_kubernetes.port import Json
 from clusterkit import Cluster
 from clusterkit.build import keda
 from clusterkit.commands import WAIT, eventually
@@ -17,7 +18,6 @@ from clusterkit.images import image_of
 from testkit.on_cluster.queue_on_cluster import QueueOnCluster
 from testkit.on_cluster.release import is_rolled_out
 
-Json = dict[str, Any]
 NAMESPACE = "keda"
 PAUSED = "autoscaling.keda.sh/paused-replicas"
 _PROGRAMS = {"keda-operator": "operator", "keda-metrics-apiserver": "adapter"}

@@ -1,9 +1,8 @@
 """What the API says of pods and other objects, in short."""
 
 from collections.abc import Mapping
-from typing import Any
 
-Json = dict[str, Any]
+from claimq_kubernetes.port import Json
 
 
 def is_ready(condition: Json) -> bool:

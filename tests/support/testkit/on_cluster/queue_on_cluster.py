@@ -12,6 +12,7 @@ import claimq.blocking
 from claimq.blocking import BlockingQueue
 from claimq.errors import StoreUnavailable
 from claimq.model import Item, Located, State
+from claimq_kubernetes.port import Json
 from clusterkit import Cluster, HarnessError
 from clusterkit.commands import PATIENCE, eventually
 from testkit.on_cluster import ledger
@@ -21,7 +22,6 @@ from testkit.on_cluster.pod_status import containers, is_ready, messages, status
 from testkit.on_cluster.release import Release, listed, the_row
 from testkit.on_cluster.servers_on_cluster import Address, on_release
 
-Json = dict[str, Any]
 APP, SIDECAR = "worker", "claimq-sidecar"
 _OUT_OF_REACH = (StoreUnavailable, redis.ConnectionError, redis.TimeoutError)
 

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import redis
 
+from claimq_kubernetes.port import Json
 from clusterkit import Cluster, CommandFailed, HarnessError
 from clusterkit.commands import WAIT, eventually
 from clusterkit.own_cluster import OwnCluster
 from testkit.on_cluster.cluster_images import ClusterImages
 from testkit.repository.chart import FOLDER
 
-Json = dict[str, Any]
 CRD = "reliablequeues.claimq.dev"
 USUAL = "--set=valkey.enabled=true"
 

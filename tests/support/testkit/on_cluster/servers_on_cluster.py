@@ -3,12 +3,10 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
+from claimq_kubernetes.port import Json
 from clusterkit.commands import WAIT
 from testkit.on_cluster.release import Release, wait_until_answering
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

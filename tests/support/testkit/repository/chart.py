@@ -3,16 +3,15 @@
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from claimq_kubernetes.port import Json
 from clusterkit import toolchain
 from testkit.repository.tree import ROOT
 from testkit.waiting import PATIENCE
 
 FOLDER = ROOT / "charts" / "claimq"
-Json = dict[str, Any]
 
 
 class Chart:

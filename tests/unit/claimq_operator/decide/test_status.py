@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import yaml
@@ -13,12 +13,12 @@ from claimq_control.decide.observed import Observed
 from claimq_control.decide.plan import seen_for_scaling
 from claimq_control.decide.status import age_text, build
 from claimq_control.scaling import Decision, ScalingRule, ScalingState
+from claimq_kubernetes.port import Json
 from claimq_operator.decide.status_writes import has_changed, is_urgent
 from testkit.kubernetes.kubernetes_objects import pod_body, snapshot, worker_name
 from testkit.repository.tree import ROOT
 
 Look = Callable[..., Observed]
-Json = dict[str, Any]
 
 
 def status_of(look: Observed, wanted: int = 1, now: float = 1_767_225_600.0) -> Json:

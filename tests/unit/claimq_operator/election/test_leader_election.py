@@ -2,18 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
-from claimq_kubernetes.port import Conflict, Kind, NotFound
+from claimq_kubernetes.port import Conflict, Json, Kind, NotFound
 from claimq_operator.election.leader_election import LeaderElection, ObservedLease, Step
 from claimq_operator.settings import OperatorSettings
 from claimq_process.timestamps import format_micro_time
 from testkit.skipping_loop import run_skipping
 from testkit.waiting import eventually
-
-Json = dict[str, Any]
 
 
 def test_a_free_lease_is_taken() -> None:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from claimq_kubernetes.port import (
     ClusterError,
     ClusterUnavailable,
     Conflict,
+    Json,
     Kind,
     NotFound,
     Refused,
@@ -30,7 +31,6 @@ from claimq_operator.watch.cache import Cache
 from testkit.kubernetes.kubernetes_objects import deployment_body
 from testkit.kubernetes.observations import objects_seen
 
-Json = dict[str, Any]
 Look = Callable[..., Observed]
 AQueue = Callable[..., QueueResource]
 

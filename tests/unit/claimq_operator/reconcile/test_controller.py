@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from claimq_kubernetes.budgets import Budgets
-from claimq_kubernetes.port import Cluster, ClusterUnavailable, Kind
+from claimq_kubernetes.port import Cluster, ClusterUnavailable, Json, Kind
 from claimq_operator.election.namespace_leases import NamespaceLeases
 from claimq_operator.reconcile.context import Context
 from claimq_operator.reconcile.controller import Controller
@@ -19,8 +19,6 @@ from claimq_operator.telemetry.liveness import Liveness
 from claimq_operator.telemetry.metrics import Metrics
 from claimq_operator.watch.cache import Cache
 from testkit.waiting import eventually
-
-Json = dict[str, Any]
 
 
 class Silent:

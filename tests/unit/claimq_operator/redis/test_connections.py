@@ -3,18 +3,17 @@
 import asyncio
 import base64
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from claimq_control.manifest import CaSecretRef, RedisSpec, TlsSpec
 from claimq_control.passes.worker_platform import ServerAccessError
-from claimq_kubernetes.port import Cluster, ClusterError, ClusterUnavailable, Kind, NotFound, Refused
+from claimq_kubernetes.port import Cluster, ClusterError, ClusterUnavailable, Json, Kind, NotFound, Refused
 from claimq_operator.redis.connections import API_SECONDS, RedisConnections
 from claimq_process.certificates import MAX_BYTES, NAMESPACE_BYTES
 from testkit.skipping_loop import run_skipping
 
-Json = dict[str, Any]
 THUMBS, VIDEOS = ("media", "thumbs"), ("media", "videos")
 BY_TLS = RedisSpec(url="rediss://redis:6379/0", tls=TlsSpec(ca_secret_ref=CaSecretRef(name="redis")))
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 
-from claimq_admin.changes.queue_admin import Json, QueueAdmin
+from claimq_admin.changes.queue_admin import QueueAdmin
+from claimq_admin.reads.documents import Json
 from claimq_admin.text import count
 from claimq_web.changes.filter_forms import LONGEST_FILTER, LONGEST_TEXT, check_known
 from claimq_web.users.access import Right

@@ -29,6 +29,7 @@ from claimq_admin.cluster.server_settings import (
 )
 from claimq_admin.errors import CommandError, ForeignQueue, lines_of
 from claimq_admin.reads.decisions import decision_of
+from claimq_admin.reads.documents import Json
 from claimq_admin.text import count as counted
 from claimq_control.grants import NO_QUEUE_GRANTS, QueueGrants
 from claimq_control.manifest import Manifest, parse_manifest
@@ -46,7 +47,7 @@ from claimq_kubernetes.secret_entries import InvalidSecretEntry, check_room, kep
 from claimq_process.certificates import Certificates
 from claimq_web.queues.change_events import ChangeEvents
 from claimq_web.queues.limited_reads import SMALL_READ, SMALL_REPLY
-from claimq_web.queues.queues import MOST_EVENTS, Group, Json
+from claimq_web.queues.queues import MOST_EVENTS, Group
 from claimq_web.users.limits import TooManyRequests
 
 _PERIOD = 10.0

@@ -11,6 +11,7 @@ from claimq.model import Located, State
 from claimq.waiting.reasons import waiting_counts
 from claimq.waiting.texts import pause_text
 from claimq_admin.reads.decisions import decision_rows
+from claimq_admin.reads.documents import Json
 from claimq_admin.reads.queue_reads import SHOWN_PAYLOAD, attention, status_of
 from claimq_admin.text import count
 from claimq_control.worker_counts import ready_text
@@ -18,7 +19,7 @@ from claimq_kubernetes.port import part
 from claimq_web.curves.curves import curves_of, latest_rates, plots_of
 from claimq_web.curves.overview import PAGE, Page, notes_of, positive, warnings_of
 from claimq_web.curves.samples import Ring, Sample, mean_seconds
-from claimq_web.queues.queues import Json, Queues
+from claimq_web.queues.queues import Queues
 
 _MOST_SEARCHED = 1000
 _MOST_CLIENTS = 50

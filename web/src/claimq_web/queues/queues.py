@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import claimq
 from claimq.errors import ClaimqError
 from claimq.model import Snapshot
 from claimq_admin.by_hand import name_by_hand
 from claimq_admin.changes.queue_admin import QueueAdmin, admin_of
+from claimq_admin.reads.documents import Json
 from claimq_admin.reads.queue_reads import snapshots_together
 
-Json = dict[str, Any]
 Group = tuple[Sequence[str], Callable[[], Awaitable[Mapping[str, Snapshot | None]]]]
 """Names of queues, and what reads their snapshots."""
 _TOGETHER = 1000

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import click
 
@@ -19,6 +18,7 @@ from claimq.internals.operations import internals
 from claimq.model import State
 from claimq_admin.cluster.server_settings import ClusterQueue
 from claimq_admin.errors import EXPECTED, NOT_DONE, CommandError, ForeignQueue, advice_for, text_of
+from claimq_admin.reads.documents import Json
 from claimq_admin.reads.queue_reads import workers_of
 from claimq_admin.server_choice import Chosen
 from claimq_admin.text import count
@@ -43,7 +43,6 @@ from claimq_cli.commands.options.queue_names import check_exists
 from claimq_process.names import COMPONENT_LABEL, QUEUE_LABEL, WORKER_COMPONENT
 from claimq_process.release import RELEASE
 
-Json = dict[str, Any]
 _Look = Callable[[str, claimq.ReliableQueue], Awaitable[list[Check]]]
 _MOST_QUEUES = 100
 _PERMISSIONS = "docs/acl.md lists the permissions"

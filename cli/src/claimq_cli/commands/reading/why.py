@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from claimq.arguments import did_you_mean
 from claimq_admin.errors import NOT_DONE, UNAVAILABLE, CommandError
 from claimq_admin.reads.decisions import decision_of, decision_rows
+from claimq_admin.reads.documents import Json
 from claimq_admin.reads.queue_reads import local_decisions
 from claimq_admin.text import count, instant
 from claimq_cli.cluster.kubectl import KIND, Kubectl, selected
@@ -20,7 +20,6 @@ from claimq_cli.output import terminal
 from claimq_cli.output.answers import Answers
 from claimq_process.timestamps import format_time, parse_time
 
-Json = dict[str, Any]
 _NO_DECISION = "no decision was made yet"
 
 

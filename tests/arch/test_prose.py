@@ -1,12 +1,16 @@
-"""Pages are wrapped, begin with a short sentence, have short paragraphs, and are not many words in all."""
+"""Pages are wrapped, begin with a short sentence, have short paragraphs, and are not many words in all.
 
+A docstring begins with a short sentence too.
+"""
+
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from testkit.repository.tree import script, shown, tracked_files
+from testkit.repository.tree import parsed, script, shown, sources, tracked_files
 
 WRAPPING = script("wrap_markdown")
 
@@ -41,6 +45,15 @@ def test_a_page_begins_with_a_sentence_of_at_most_20_words() -> None:
     sentences = {shown(page): _first_sentence(page) for page in pages()}
     limit = MOST_WORDS_OF_A_FIRST_SENTENCE
     assert {name: text for name, text in sentences.items() if len(text.split()) > limit} == {}
+
+
+def test_a_docstring_begins_with_a_sentence_of_at_most_20_words() -> None:
+    texts = [(path, text) for path in sources() for text in _docstrings(path)]
+    assert len(texts) > 3000
+    long = [
+        (path, text) for path, text in texts if len(_sentence(text).split()) > MOST_WORDS_OF_A_FIRST_SENTENCE
+    ]
+    assert [f"{shown(path)}: {text}" for path, text in long] == []
 
 
 def test_a_paragraph_has_at_most_80_words() -> None:
@@ -80,7 +93,17 @@ def _word_count(text: str) -> int:
 def _first_sentence(page: Path) -> str:
     """Of the first paragraph after the title, or after the status of a decision."""
     texts = [text for text in _paragraphs(page) if not text.startswith("Status: ")]
-    return re.split(r"(?<=[.:!?]) ", texts[0])[0] if texts else ""
+    return _sentence(texts[0]) if texts else ""
+
+
+def _docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def _sentence(text: str) -> str:
+    return re.split(r"(?<=[.:!?])\s", text)[0]
 
 
 def _long_paragraphs(page: Path) -> Iterator[str]:

@@ -109,7 +109,7 @@ def lines_of(error: Exception) -> list[str]:
 
 
 def advice_for(error: Exception) -> str:
-    """What to do if a call got no answer, by the cause that the message names; empty for all other errors, whose
+    """What to do if a call got no answer, by the cause that the message names. Empty for all other errors, whose
     messages have their advice."""
     line = text_of(error)
     if not isinstance(error, StoreUnavailable) or isinstance(error, NotReplicated) or _NO_ANSWER not in line:

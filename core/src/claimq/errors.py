@@ -28,13 +28,12 @@ class StoreUnavailable(ClaimqError):
 
 
 class NotReplicated(StoreUnavailable):
-    """The primary has carried out the call, but no replica confirmed it in time, as the queue's ``durability``
-    requires, or the server refused to wait for one.
+    """The primary has carried out the call, but no replica confirmed it, as the queue's ``durability`` requires. It
+    took too long, or the server refused to wait.
 
-    It may be lost in a failover. Repeating an enqueue that carried ids of the producer's own is
-    harmless, and waits for a replica again. ``result`` is what the call would have returned; for several items
-    that go in several calls, the result up to the call that was not confirmed.
-    """
+    The call may be lost in a failover. Repeating an enqueue that carried ids of the producer's own is harmless, and
+    waits for a replica again. ``result`` is what the call would have returned; for several items that go in several
+    calls, the result up to the call that was not confirmed."""
 
     def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)

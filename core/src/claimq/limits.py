@@ -50,7 +50,7 @@ class Per(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most so many items of the queue start in a time, or are in progress at once; give ``rate`` or ``busy``.
+    """At most so many items of the queue start in a time, or are in progress at once. Give ``rate`` or ``busy``.
 
     ``per``: ``"client"`` or ``"key"`` if it holds for each client or key; without a limit ``busy`` per key, which may
     be up to 100, it is 1. ``rate``: items and unit, ``"100/s"`` (s, m, h or d). In
@@ -162,7 +162,7 @@ class LimitsNow:
         return limit.interval * (self.cost if limit.is_by_cost else 1.0)
 
     def useful_slots(self, service: float, busy: int) -> float:
-        """On how many items workers can work at the same time, if an item takes so many seconds and so many are in
+        """On how many items workers can work at the same time. An item takes so many seconds, and so many are in
         progress."""
         most, by_rate = list[float](), list[float]()
         for limit in (limit for limit in self.limits if limit.per is not Per.KEY):
@@ -269,7 +269,7 @@ def check_limits(name: str, given: object) -> Limits:
 
 
 def limit_below(limits: Limits, cost: int, client: str | None, key: str | None) -> Limit | None:
-    """A limit under which an item of this cost could never start, since that is above the burst or the bound."""
+    """A limit under which an item of this cost could never start: the cost is above its burst or bound."""
     scopes = {Per.QUEUE: True, Per.CLIENT: client is not None, Per.KEY: key is not None}
     by_cost = (limit for limit in limits if limit.is_by_cost and scopes[Per(limit.per)])
     return next((limit for limit in by_cost if cost > limit.at_once), None)

@@ -44,8 +44,8 @@ def common_worker(texts: Sequence[str]) -> str | None:
 
 
 def calls_of(tokens: Iterable[str]) -> list[tuple[int, int]]:
-    """The number of the first token of each call that claimed, and how many of the tokens are of that call. The claims
-    of a call have consecutive numbers."""
+    """For each call that claimed: the number of its first token, and how many tokens are of it. The claims of a call
+    have consecutive numbers."""
     by_nonce: dict[str, list[str]] = {}
     for token in tokens:
         by_nonce.setdefault(token[-_NONCE_LENGTH:], []).append(token)

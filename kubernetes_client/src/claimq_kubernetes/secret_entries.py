@@ -41,8 +41,8 @@ def kept_entries(entries: Mapping[str, Any], keys: Collection[str]) -> dict[str,
 def check_room(
     secret: str, namespace: str, entries: Mapping[str, Any], other_secrets: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Raises InvalidSecretEntry if these entries do not fit into the namespace's limit beside ``other_secrets``, the
-    entries of other Secrets that the program keeps."""
+    """Raises InvalidSecretEntry if these entries do not fit into the namespace's limit. ``other_secrets``: the entries
+    of other Secrets that the program keeps."""
     total = sum(
         len(encoded or "")
         for secret_entries in (entries, *other_secrets)

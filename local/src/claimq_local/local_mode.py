@@ -213,8 +213,8 @@ class LocalMode:
             return (await queue.snapshot()).now
 
     async def _becomes_empty(self, since: float) -> bool:
-        """Waits until main, busy and delayed are empty in all queues, in snapshots of ``since`` (server time) or later;
-        false if this is stopped before. Failed items stay and do not count."""
+        """Waits until main, busy and delayed are empty in all queues, in snapshots of ``since`` (server time) or later.
+        False if this is stopped before. Failed items stay and do not count."""
         waiting = (State.MAIN, State.BUSY, State.DELAYED)
         while not self._stop.is_set():
             snapshots = [runner.platform.snapshot for runner in self.runners]

@@ -101,7 +101,7 @@ class WorkerSeen:
         return (self.sidecar_retry_at if self.sidecar is Part.ABSENT else self.app_retry_at) > now
 
     def waits_for_app(self, now: float) -> bool:
-        """Whether its app runs and does not listen for the items that are sent to it, for longer than it may take."""
+        """Whether its app runs and does not listen for pushed items, for longer than it may take."""
         longest = LISTEN_SECONDS if self.has_listened else FIRST_LISTEN_SECONDS
         return self.app is Part.STARTING and now >= max(self.app_since, self.sidecar_since) + longest
 

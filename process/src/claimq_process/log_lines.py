@@ -142,5 +142,5 @@ def _value(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    """A character inside quotes; escaped if it is a control character or could be read as the end of a line."""
+    """A character inside quotes. Escaped if it is a control character or could be read as the end of a line."""
     return character if character.isprintable() and character not in '"\\' else json.dumps(character)[1:-1]

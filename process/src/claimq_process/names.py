@@ -50,11 +50,11 @@ _WORKER_OF_A_POD: Final = re.compile(r"([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)\
 
 
 def pod_of_worker(worker: str) -> tuple[str, str] | None:
-    """Name and uid of the pod in which a worker of this name runs; None if the name has another form."""
+    """Name and uid of the pod in which a worker of this name runs. None if the name has another form."""
     match = _WORKER_OF_A_POD.fullmatch(worker)
     return (match[1], match[2]) if match else None
 
 
 def worker_prefix(pod: str, uid: str) -> str:
-    """The common prefix of the worker names of a pod; each run of its sidecar appends the time of its start."""
+    """The common prefix of the worker names of a pod. Each run of its sidecar appends the time of its start."""
     return f"{pod}.{uid}."

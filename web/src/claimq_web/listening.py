@@ -42,7 +42,7 @@ def parse_address(text: str, *, allow_remote: bool = False) -> Address:
 
 
 def opened(text: str | None, *, default: str, allow_remote: bool = False) -> tuple[socket.socket, str]:
-    """A socket that listens on the address, or on the default one or a free port beside it, and the host.
+    """A socket that listens, and its host. Without an address: the default one, or a free port beside it.
 
     CommandError if it cannot listen there.
     """

@@ -96,7 +96,7 @@ class Store:
 
     @property
     def durable_done(self) -> bool:
-        """Whether a verdict waits until the server's copies have it, by the policy when last read or by the last call
+        """Whether a verdict waits until the server's copies have it. By the policy when last read, or by the last call
         that also claimed.
         """
         return self._durable_done or next_claims(self.queue).waits_for_copies

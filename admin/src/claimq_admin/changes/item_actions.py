@@ -64,8 +64,8 @@ class ActionRecord:
 
     @asynccontextmanager
     async def selection(self, selector: str, count: Callable[[], int]) -> AsyncGenerator[None]:
-        """Records the beginning of the action on all items that match ``selector``, which the block takes, and its end
-        with ``count``: the number of changed items."""
+        """Records the beginning of the action on the items that match ``selector``, and its end. The block takes these
+        items, and sets ``count``, the number of changed items."""
         await self._add("", None, selector=selector)
         try:
             yield

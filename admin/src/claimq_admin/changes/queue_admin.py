@@ -97,8 +97,7 @@ class QueueAdmin:
     async def pause(
         self, until: str = "", within: str = "", reason: str = "", client: str = "", key: str = ""
     ) -> None:
-        """Stops claims, or those of one client or key, until an instant or for a duration if one is given
-        (:func:`parse_end`)."""
+        """Stops claims, or those of one client or key. ``until``: an instant or a duration (:func:`parse_end`)."""
         part = _part(client, key)
         end = parse_end(until, within, (await self.queue.snapshot()).now)
         words = f"{part} {_span(until, within)}".strip()
@@ -172,7 +171,7 @@ class QueueAdmin:
         return {"removed": {state.value: number for state, number in removed.items()}}
 
     async def update_policy(self, changes: str) -> Json:
-        """Changes the fields of the policy that the words FIELD=VALUE name; returns the whole policy, see
+        """Changes the fields of the policy that the words FIELD=VALUE name. Returns the whole policy, see
         :meth:`policy`, and the names of the changed fields."""
         read = read_changes(changes.split())
         changed_fields(read)

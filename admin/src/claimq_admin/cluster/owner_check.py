@@ -69,8 +69,8 @@ class OwnerChecks:
     async def snapshots(
         self, server: claimq.Server, queues: Mapping[str, ClusterQueue]
     ) -> Mapping[str, Snapshot | None]:
-        """The snapshots of queues of a server with few round trips, None for one that does not exist, after checks as
-        by :meth:`check`."""
+        """The snapshots of queues of a server, with few round trips. None for a queue that does not exist. Checks as
+        :meth:`check` does."""
         unread = [name for name, named in queues.items() if self._must_read(name, named)]
         owners = await owners_of_each(server.connection, [queues[name].queue_name for name in unread])
         for name, owner in zip(unread, owners, strict=True):

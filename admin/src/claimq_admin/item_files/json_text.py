@@ -1,4 +1,4 @@
-"""The fields of a JSON object together with the text of each value, so that a value can be kept as it was written."""
+"""The fields of a JSON object with the text of each value. So a value can be kept as it was written."""
 
 from __future__ import annotations
 

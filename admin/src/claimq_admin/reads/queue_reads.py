@@ -175,8 +175,8 @@ async def first_matching(
 
 
 def local_decisions(directory: Path | None, url: str = "") -> dict[str, dict[str, Any]]:
-    """The last scaling decisions of the running local modes by queue, each with the ``source`` that it was read from
-    and with its conditions (:func:`with_conditions`).
+    """The last scaling decisions of the running local modes, by queue. Each has its ``source`` and its conditions
+    (:func:`with_conditions`).
 
     With ``directory`` only of the one with this state directory, with ``url`` only of queues on this server. If several
     run a queue, the nearest one counts.

@@ -181,7 +181,7 @@ class SelectedItems:
         stop: asyncio.Event,
         most: int = 1,
     ) -> None:
-        """Calls ``stays`` with groups of up to ``most`` items that pass; it returns how many of them are still in the
+        """Calls ``stays`` with groups of up to ``most`` items that pass. It returns how many of them are still in the
         state, before the next ones.
         """
         begin = await self.admin.queue.snapshot()

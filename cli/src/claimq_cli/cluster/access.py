@@ -84,8 +84,8 @@ class ClusterAccess:
         return None
 
     async def usable_queues(self) -> tuple[list[ClusterQueue], list[str]]:
-        """As :meth:`queue`, for all ReliableQueues of the namespace that can be used, and a line with the error of each
-        other one. CommandError if kubectl fails or there is none."""
+        """As :meth:`queue`, for all ReliableQueues of the namespace that can be used. Also a line with the error of
+        each other one. CommandError if kubectl fails or there is none."""
         queues, problems = await asyncio.to_thread(self._queues.read_all)
         usable: list[ClusterQueue] = []
         for queue in queues:

@@ -28,7 +28,7 @@ class PortForwards:
         self._lock = asyncio.Lock()
 
     async def local_port(self, host: str, port: int, namespace: str) -> int | None:
-        """The port on 127.0.0.1 that leads to ``host``, a name that pods of the namespace use; None for a host outside
+        """The port on 127.0.0.1 that leads to ``host``, a name that pods of the namespace use. None for a host outside
         the cluster. CommandError with kubectl's message if the port cannot be opened."""
         async with self._lock:
             running = self._running.get((host, port))

@@ -61,8 +61,8 @@ class Tail:
 
 
 class Sink:
-    """Writes to a file descriptor in a thread of its own, so that a slow reader of it never blocks the event loop,
-    which renews leases. On a terminal unprintable characters are escaped. Without a reader the output is discarded.
+    """Writes to a file descriptor in a thread of its own. So a slow reader never blocks the event loop, which renews
+    leases. On a terminal unprintable characters are escaped. Without a reader the output is discarded.
     """
 
     def __init__(self, fd: int, name: str) -> None:

@@ -82,8 +82,8 @@ class EntryItems:
         return check_name("id", f"{name}@{hashlib.sha256(source).hexdigest()[:12]}")
 
     def _copied_id(self, entry: Entry, position: int) -> str:
-        """The id of an entry that stays, made of its place, its position and its value, so that a repeated copy adds
-        nothing while the source is unchanged."""
+        """The id of an entry that stays, made of its place, its position and its value. So a repeated copy adds nothing
+        while the source is unchanged."""
         where = f"{self.mark} {self.layout.places[entry.place].key} {position} ".encode()
         return f"copy-{hashlib.sha256(where + entry.value).hexdigest()[:32]}"
 

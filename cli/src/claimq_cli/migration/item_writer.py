@@ -115,8 +115,8 @@ def fields_of(located: Located) -> dict[str, Any]:
 
 
 def _escape(fields: dict[str, Any]) -> None:
-    """Puts an apostrophe before texts that would be formulas in a spreadsheet, and names them in the field `escaped`,
-    by which `claimq import` takes it away."""
+    """Puts an apostrophe before texts that would be formulas in a spreadsheet. The field `escaped` names them, so that
+    `claimq import` takes it away."""
     odd = [name for name, text in fields.items() if isinstance(text, str) and text.startswith(_FORMULA)]
     for name in odd:
         fields[name] = f"'{fields[name]}"

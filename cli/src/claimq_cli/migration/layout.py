@@ -113,7 +113,7 @@ class Layout(ABC):
         Raises Kept or OfAnotherQueue."""
 
     def created_at(self, entry: Entry, job: Job) -> bytes:
-        """When the job of an entry was created, as the system writes it; jobs with the same id differ in it."""
+        """When the job of an entry was created, as the system writes it. Jobs with the same id differ in it."""
         del entry, job
         return b""
 

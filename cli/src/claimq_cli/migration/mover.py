@@ -216,8 +216,8 @@ class Mover:
         return pairs, back
 
     async def _give_back(self, batch: Batch, pairs: Sequence[tuple[Entry, NewItem]]) -> None:
-        """Puts the entries of a batch that was refused back to where they were, but for those that an earlier run had
-        enqueued."""
+        """Puts the entries of a refused batch back to where they were. Those that an earlier run had enqueued stay
+        away."""
         known_ids = await self._known_ids([item for _, item in pairs])
         stored = {entry for entry, item in pairs if item.id in known_ids}
         await self.source.finish(batch, [entry for entry in batch.entries if entry not in stored])

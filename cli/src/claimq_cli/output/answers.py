@@ -86,7 +86,7 @@ class Answers:
 
 
 def _names(document: Any) -> list[str] | None:
-    """The ids of the items that a command has enqueued or changed, or the name of its queue; None without these."""
+    """The ids of the items that a command has enqueued or changed, or the name of its queue. None without these."""
     for field in ("ids", "changed"):
         if field in document:
             return list(document[field])

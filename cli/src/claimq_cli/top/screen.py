@@ -100,7 +100,7 @@ _Table = tuple[Sequence[str], Sequence[Sequence[Text]]]
 def _screen(
     view: View, console: Console, title: Sequence[Sequence[Text]], table: _Table, *, keys: str, at: int = -1
 ) -> RenderableType:
-    """The title, as many rows as there is room for, the selected one (``at``) among them, and an error or the keys."""
+    """The title, as many rows as there is room for, and an error or the keys. The selected row (``at``) is shown."""
     error = view.note or next((row.problem for row in view.rows.values() if row.problem), "")
     last = _filled([_text(error, "red") if error else Text(keys, "dim")], console)
     head, rows = _laid_out(table, console)

@@ -14,7 +14,7 @@ CLOSED = "ClosedByApp"
 
 
 def pause_note(snapshot: Snapshot, resume: str) -> str:
-    """Who paused the queue or a client, when, why and until when, with the command that ends the pause; empty if
+    """Who paused the queue or a client, when, why and until when, with the command that ends the pause. Empty if
     nothing is paused by hand."""
     if not snapshot.pauses:
         return ""

@@ -40,7 +40,7 @@ def limit_of(snapshot: Snapshot) -> float:
 
 
 def standstill(snapshot: Snapshot, drain: str) -> str:
-    """A sentence with the workers, the oldest item and the commands that help; empty unless the queue stands still and
+    """A sentence with the workers, the oldest item and the commands that help. Empty unless the queue stands still and
     claims are held. ``drain``: the command that replaces a worker, without the worker. The sentence has instants, not
     ages, so that it stays the same."""
     since, held_for = still_since(snapshot), snapshot.ages[State.BUSY] or 0.0
@@ -60,7 +60,7 @@ def standstill(snapshot: Snapshot, drain: str) -> str:
 
 
 def long_item(snapshot: Snapshot, drain: str) -> str:
-    """A sentence with the oldest item in progress, if it takes ten minutes and much longer than items took lately; else
+    """A sentence with the oldest item in progress, if it takes ten minutes and much longer than items took lately. Else
     empty. No other item has to wait for that. The sentence has an instant, as that of :func:`standstill`."""
     held_for = snapshot.ages[State.BUSY] or 0.0
     if not snapshot.oldest_claim or held_for <= max(FIRST_SECONDS, _MUCH_LONGER * snapshot.longest):

@@ -98,7 +98,7 @@ def _external(replicas: int | None, observation: Observation | None) -> tuple[in
 
 
 def _remembered(spec: ScalingSpec, observation: Observation, state: ScalingState, now: float) -> ScalingState:
-    """The state with this observation; after a gap or a step back of the clock it begins with what is there
+    """The state with this observation. After a gap or a step back of the clock it begins with what is there
     now."""
     last = state.seen_at
     if last is not None and now < last:
@@ -209,8 +209,8 @@ def _for_target(spec: ScalingSpec, observation: Observation, estimates: Estimate
 
 
 def _needs_spare(spec: ScalingSpec, observation: Observation, estimates: Estimates) -> bool:
-    """Whether the oldest item waits for the only worker to start, and one start in a hundred takes longer than they may
-    wait."""
+    """Whether the oldest item waits for the only worker to start, whose start may take too long. It does in one start
+    of a hundred."""
     is_old = (observation.oldest_age or 0.0) >= _SPARE_AGE * spec.target_age
     is_single = observation.ready == 0 and 1 <= observation.replicas <= 2
     return is_old and is_single and estimates.may_start_late(spec.target_age)

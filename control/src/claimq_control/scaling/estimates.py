@@ -182,8 +182,8 @@ def _usable(stored: Mapping[str, Any], name: str, absent: float, largest: float 
 
 
 def _starts(before: Estimates, ready: int, passed: float) -> dict[str, float]:
-    """Workers that have become ready had been starting for as long as the oldest of the last observation,
-    and half of the time since."""
+    """The starts of workers that have become ready. Each took as long as the oldest of the last observation, and half
+    of the time since."""
     start, variance, starts = before.start, before.start_variance, before.starts
     for waited in before.starting_for[: max(0, ready - before.ready)]:
         weight = max(0.1, 1 / (starts + 2))

@@ -86,6 +86,6 @@ def _demand(explanation: Explanation) -> Json:
 
 
 def _rounded(number: float) -> float:
-    """Three significant digits, more only of a whole number, and at most six decimals, for people; the estimates that
+    """Three significant digits, more only of a whole number, and at most six decimals, for people. The estimates that
     the next process reads have more."""
     return round(number) if number >= 999.5 else float(f"{round(number, 6):.3g}")

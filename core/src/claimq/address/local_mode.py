@@ -93,7 +93,7 @@ def read_state(directory: Path) -> Mapping[str, Any] | None:
 
 
 def queues_of(directory: Path) -> dict[str, str]:
-    """The queues of the local mode there, and the URL of the server of each; empty while it is only starting."""
+    """The queues of the local mode there, and the URL of the server of each. Empty while it is only starting."""
     queues = (read_state(directory) or {}).get("queues")
     if not isinstance(queues, dict):
         return {}
@@ -134,7 +134,7 @@ def _is_trusted(directory: Path) -> bool:
 
 
 def place_of_links(*, make: bool = False) -> Path | None:
-    """The directory in which each local mode of this user has a link to its state directory; None where no safe one is
+    """The directory in which each local mode of this user has a link to its state directory. None where no safe one is
     there.
     """
     if not hasattr(os, "getuid"):

@@ -189,8 +189,8 @@ class ClaimsAhead:
             self._timer = self._loop.call_later(LONGEST_WAIT, self._look, self._added_count)
 
     def _look(self, added_before: int) -> None:
-        """Ends the present claim, and has the claims that wait given back, if some of them waited at the last look too:
-        they were added to ``waiting`` before. The handlers have become slow, and other workers may be free."""
+        """If claims that wait waited at the last look too, ends the present claim and returns those. The handlers have
+        become slow, and other workers may be free."""
         self._timer = None
         if self._added_count - len(self.waiting) >= added_before:
             self._look_again()

@@ -59,7 +59,7 @@ class ThreadTurn:
             claim = self._following() if goes_on else None
 
     def take_finished(self) -> list[FinishedCall]:
-        """The calls whose items are done, up to the first of another kind; if that is the first of all, it alone."""
+        """The calls whose items are done, up to the first of another kind. If that is the first of all, it alone."""
         calls: list[FinishedCall] = []
         while self.finished and (self.finished[0].is_done or not calls):
             calls.append(self.finished.popleft())

@@ -39,8 +39,8 @@ class NextClaims(Claiming, Settling):
         return await self._claim(count, wait, after=last)
 
     async def done_and_claim(self, claims: Claims, count: int = 1) -> tuple[list[Outcome], list[Claim]]:
-        """Ends claims as :meth:`done` does, and in the same atomic step claims up to ``count`` items as :meth:`claim`
-        does without waiting. Lost claims do not keep it from claiming.
+        """Ends claims as :meth:`done` does, and claims up to ``count`` items without waiting. Both are one atomic step.
+        Lost claims do not keep it from claiming.
 
         Retried as a verdict. Raises StoreUnavailable (the outcome is unknown, and what it claimed goes back to the
         head of main once the server answers), StoreMisused, NotReplicated (its ``result`` is what this returns).

@@ -120,7 +120,7 @@ def raise_refusal(reply: Sequence[Any], main_keys: Sequence[str] = ()) -> None:
 
 
 def queue_words(batch: Batch, queue: int, guard: int = 0) -> Iterator[Arg]:
-    """A batch's words with the position of its queue in KEYS, from 1, and that of the claim that guards them."""
+    """A batch's words. The positions in KEYS count from 1: that of its queue, and of the claim that guards it."""
     at = 0
     while at < len(batch.words):
         count = int(batch.words[at + 6])

@@ -25,7 +25,7 @@ class ClaimingItems(Claiming, Finding):
         located: Located | None = None,
         position: int = 0,
     ) -> Claim | None:
-        """Claims the item of this id, wherever it waits in main or delayed, also while the queue is paused; None if it
+        """Claims the item of this id, wherever it waits in main or delayed, also while the queue is paused. None if it
         is in neither.
 
         What happens to the item is then up to the verdict: ``drop`` removes it, ``fail(permanent=True)`` moves it to

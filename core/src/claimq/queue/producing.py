@@ -29,8 +29,7 @@ class Producing(QueuePart):
         payload: object,
         **options: Unpack[ItemOptions],
     ) -> EnqueuedItem:
-        """Adds one item at the tail of main, or to delayed until ``delay`` seconds have passed or the instant
-        ``at`` has come.
+        """Adds one item at the tail of main, or to delayed, for ``delay`` seconds or until the instant ``at``.
 
         ``payload``: bytes as they are, text as UTF-8, a dict or list as JSON. ``options``: those of :class:`NewItem`,
         ``id``, ``client``, ``delay`` and the others. An ``id`` of the producer's own is enqueued once
@@ -116,7 +115,7 @@ class Producing(QueuePart):
 async def run_enqueue(
     connection: Connection, batches: Mapping[Keys, Batch]
 ) -> tuple[dict[str, Enqueued], str]:
-    """Enqueues a batch for each of several queues in one atomic call; returns the results by queue, and what is missing
+    """Enqueues a batch for each of several queues in one atomic call. Returns the results by queue, and what is missing
     where a queue's ``durability`` asks for more than the primary ("" for nothing)."""
     words: list[Arg] = []
     for number, batch in enumerate(batches.values(), start=1):

@@ -191,7 +191,7 @@ class Connection:
         return await self.retry(lambda client: at_node(client, key, *words), doing=words[0], use="calls")
 
     async def wait_for_wake(self, keys: Sequence[str], seconds: float) -> str | None:
-        """Blocks until one of these keys has a wake token, at most ``seconds`` and :data:`LONGEST_BLOCK`; takes the
+        """Blocks until one of these keys has a wake token, at most ``seconds`` and :data:`LONGEST_BLOCK`. Takes the
         token and returns its key. Moves no item. In a cluster, all keys must be of one queue."""
         seconds = min(max(seconds, 0.001), LONGEST_BLOCK)
         client = self.client("waiting")

@@ -63,7 +63,7 @@ async def exchange(stream: Stream, raw: bytes, timeout_at: float) -> tuple[int, 
 
 
 class Connections:
-    """Calls from any number of threads or tasks, each over a connection of its own for as long as it lasts.
+    """Calls from any number of threads or tasks. Each has a connection of its own for as long as it lasts.
 
     Without a lock: adding to a list and taking from it are atomic, and a signal handler may not wait for a lock.
     """
@@ -87,7 +87,7 @@ class Connections:
         abandon: Callable[[], bool] = lambda: False,
         if_late: Callable[[dict[str, Any]], Coroutine[Any, Any, None]] | None = None,
     ) -> tuple[dict[str, Any], bool]:
-        """Makes a call (a GET if there is no body); returns the reply and whether an earlier try of it may have had its
+        """Makes a call (a GET if there is no body). Returns the reply and whether an earlier try of it may have had its
         effect.
 
         ``answer_in``: seconds for one try. A try that fails is repeated for ``try_for`` seconds where that is

@@ -1,4 +1,4 @@
-"""Ends the app of a worker of a running `claimq up`; local mode gives its items back and starts it again."""
+"""Ends the app of a worker of a running `claimq up`. Local mode gives its items back and starts it again."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _GRACE = 10.0
 
 
 def end_app(worker: str, queue: str, directory: Path | None) -> int | None:
-    """Sends SIGTERM to the app of a worker, which is named as it claims or as its log, and SIGKILL ten seconds later;
-    returns the process id.
+    """Sends SIGTERM to the app of a worker, and SIGKILL ten seconds later. Returns the process id.
 
-    None if no running local mode has this worker of the queue. ``directory``: of the only local mode that counts.
-    """
+    ``worker``: its name in claims, or that of its log. None if no running local mode has this worker of the queue.
+    ``directory``: of the only local mode that counts."""
     for place in local_mode.running(directory):
         state = StateDirectory(place).read()
         if state is None or queue not in state.claim_names:

@@ -209,7 +209,7 @@ class Worker:
         return self.drain
 
     async def check_for_stuck_item(self) -> None:
-        """Kills the app, as a kubelet does, if the sidecar reports that it has worked on an item for too long."""
+        """Kills the app, as a kubelet does, if the sidecar reports that an item takes too long."""
         if not self._is_sidecar_ready or self.app is None:
             return
         child = self.app

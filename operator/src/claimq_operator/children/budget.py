@@ -9,7 +9,7 @@ from claimq_process.names import QUEUE_LABEL
 
 
 def budget(resource: QueueResource, *, is_on: bool = True) -> Json:
-    """A budget of a quarter of the workers, at least one, so that it never blocks the drain of a node.
+    """A budget of a quarter of the workers, at least one. So it never blocks the drain of a node.
 
     A budget that is not on selects no pod, since the operator may delete nothing.
     """

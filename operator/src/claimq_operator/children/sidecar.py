@@ -91,7 +91,7 @@ def sidecar(spec: QueueSpec, settings: OperatorSettings, key: str, namespace: st
 
 
 def push_address(pushes: PushSpec) -> Json:
-    """The variable with the port or socket of an app that listens for items, for the app and for the sidecar."""
+    """The variable with the port or socket of a push app, for the app and for the sidecar."""
     if pushes.port is None:
         return {"name": variables.PUSH_SOCKET, "value": APP_SOCKET}
     return {"name": variables.PUSH_PORT, "value": str(pushes.port)}

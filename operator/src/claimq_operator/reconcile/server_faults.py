@@ -30,8 +30,8 @@ class ServerFaults:
         self._logged = ""
 
     def of(self, resource: QueueResource, redis: RedisSpec, error: ClaimqError | TimeoutError) -> Fault:
-        """The fault to report for an error of the server, with the field of the address and whether TLS was used: wrong
-        TLS looks like an outage. A cause that is not shown is logged when it changes."""
+        """The fault to report for an error of the server. It names the field of the address and whether TLS was used:
+        wrong TLS looks like an outage. A cause that is not shown is logged when it changes."""
         fault = described(error)
         if not (shows_login(error) or self._connections.are_hosts_allowed(resource.key)):
             fault = self._hidden(resource, fault)

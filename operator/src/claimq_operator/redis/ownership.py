@@ -62,7 +62,7 @@ class Ownership:
 
 
 def name_fault(resource: QueueResource, spec: QueueSpec, settings: OperatorSettings) -> Fault | None:
-    """The fault of a name that does not begin with the namespace and a dot, unless a setting allows it; else None."""
+    """The fault of a name that does not begin with the namespace and a dot, unless a setting allows it. Else None."""
     prefix, name = f"{resource.namespace}.", spec.queue_name
     if settings.grants.allows_name(resource.namespace, name):
         return None

@@ -188,8 +188,8 @@ class Actions:
         return replace(admin, turn=partial(self._large_reads.turn, name.partition(".")[0]))
 
     async def _may_change(self, session: Session, name: str, target: str | None) -> bool:
-        """Whether the user may change the items of a queue, and add some to the one that they are moved to. Both must
-        still be the queues of their objects."""
+        """Whether the user may change the items of a queue and, to move them, add some to another. Both must still be
+        the queues of their objects."""
         try:
             for queue_name in (name,) if target is None else (name, target):
                 await self._queues.check(queue_name)

@@ -53,7 +53,7 @@ def right_of(form: Form) -> Right:
 
 
 async def change_queue(name: str, admin: QueueAdmin, form: Form) -> tuple[str, Json]:
-    """Carries out the action of a form; returns what was done, in words, and the fields of the answer to a program.
+    """Carries out the action of a form. Returns what was done, in words, and the fields of the answer to a program.
 
     CommandError if it cannot be done; ValueError and TypeError for a form with wrong values.
     """

@@ -152,7 +152,7 @@ class Samples:
 
 
 def recent(samples: Sequence[Sample]) -> tuple[Sample, Sample] | None:
-    """The latest sample and the last one before it by at least a minute, or the first; None for one alone."""
+    """The latest sample and the last one before it by at least a minute, or the first. None for one alone."""
     if len(samples) < 2:
         return None
     latest = samples[-1]

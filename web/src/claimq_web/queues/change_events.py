@@ -1,4 +1,4 @@
-"""Writes an Event of Kubernetes about each change by hand, as far as the rate of a user and of a namespace allows."""
+"""Writes an Event of Kubernetes about each change by hand. Rates of a user and of a namespace bound them."""
 
 from __future__ import annotations
 

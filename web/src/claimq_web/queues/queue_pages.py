@@ -173,8 +173,8 @@ def _page(query: Mapping[str, str], total: int) -> Page:
 
 
 def _rows(items: Sequence[Located], page: Page, **fields: str) -> Json:
-    """The rows of a page, and the queries of links to other pages and to the ``rest`` of one that ends early because
-    its items are large (empty if all is shown). ``fields``: of these queries."""
+    """The rows of a page, and the queries of links to other pages. ``rest`` is that of a page that ends early because
+    its items are large, else empty. ``fields`` : of these queries."""
     link, shown = _link(**fields), page.begin + len(items)
     is_cut = shown < min(page.end, page.total) and any(row.payload_size is not None for row in items)
     rest = f"{link(page.number)}&skip={PAGE - (page.end - shown)}" if is_cut else ""

@@ -132,7 +132,7 @@ class Logins:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
     async def log_in(self, token: str, peer: str = "") -> tuple[SessionAddress, str] | None:
-        """Begins a session for the user with this token; returns its address and the value of its cookie, None for an
+        """Begins a session for the user with this token. Returns its address and the value of its cookie, None for an
         unknown token.
 
         ``peer``: the address of the client. Raises TooManyChecks.
@@ -154,7 +154,7 @@ class Logins:
         return self._find(key) or self._begin(key, user)
 
     async def session_of_token(self, token: str, peer: str) -> Session | None:
-        """The session of a request with the token of a user, which is checked every minute; None for an unknown one.
+        """The session of a request with the token of a user, which is checked every minute. None for an unknown one.
 
         ``peer``: the address of the client. Raises TooManyChecks.
         """

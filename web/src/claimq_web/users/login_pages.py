@@ -29,7 +29,7 @@ class LoginPages:
         ]
 
     async def _log_in(self, request: Request) -> Response:
-        """The login page; a form with a known token begins a session and goes on to the page that was asked for."""
+        """The login page. A form with a known token begins a session and goes on to the page that was asked for."""
         fields = request.query_params if request.method != "POST" else await read_form(request)
         path = own_path(fields.get("next", ""))
         if request.method != "POST":

@@ -159,8 +159,8 @@ class PermittedClaims:
         return NextAnswer(answers, claims, first, ahead.slots, self.limit)
 
     def _slots(self, ahead: Permits, ended: int, plain: int, request: ClaimRequest) -> int:
-        """On how many claims the session's app may work at the same time from now on, once ``ended`` claims with
-        permits and ``plain`` ones without have ended."""
+        """On how many claims the session's app may work at the same time from now on. ``ended`` claims with permits and
+        ``plain`` ones without have ended then."""
         free = self._concurrency.free_of(request.most)
         return max(
             min(ahead.count - ended, ahead.slots), min(request.most, ahead.slots_in_use + plain + free)

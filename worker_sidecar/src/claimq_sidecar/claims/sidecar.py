@@ -149,7 +149,7 @@ class Sidecar:
     async def _wait_for_slots(
         self, slots: SlotRequest, request: ClaimRequest, *stops: asyncio.Event
     ) -> ClaimRequest | None:
-        """The part of the request that may be claimed now, with the rest of its wait; None if the wait is over."""
+        """The part of the request that may be claimed now, with the rest of its wait. None if the wait is over."""
         if not slots.granted.is_set():
             wait = default_wait(self.store.claim_wait) if request.wait is None else request.wait
             timeout_at = self.now + wait

@@ -95,7 +95,7 @@ class Changes:
         self._ahead.append(asyncio.ensure_future(self._prepare(expected, waits=not self._ahead)))
 
     async def _prepare(self, expected: int, *, waits: bool) -> Line | None:
-        """The next line with items; None when there are none, and when other lines use all the memory for unread lines:
+        """The next line with items. None when there are none, and when other lines use all the memory for unread lines:
         then the items go back to the head of the queue, uncounted.
 
         ``expected``: bytes of memory, those of the line that is sent now. Nothing is claimed unless as many are free.
@@ -276,7 +276,7 @@ class OpenSessions:
             await exchange.stream(b"", more=False)
 
     async def _send_items(self, exchange: Exchange, changes: Changes, line: Line) -> None:
-        """Sends a line and waits until the client has read it, or all but the end of it, which is in the kernel.
+        """Sends a line and waits until the client has read it. Its end may still be in the kernel.
 
         In a drain its items go back instead, and so do those of the lines after it. A line is left out if the client
         has returned all its items (see :meth:`window`).

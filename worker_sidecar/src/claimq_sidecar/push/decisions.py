@@ -118,8 +118,8 @@ def _failure(response: Response, delay: float | None, also: str = "", *, permane
 
 
 def _retry_after(response: Response, now: datetime) -> float | None:
-    """Seconds, from a number or from a date, which is compared with the response's own, or with ``now`` if it has none;
-    None without a valid one."""
+    """Seconds, from a number or from a date. A date is compared with the response's own, or with ``now``. None without
+    a valid one."""
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:9]), LONGEST_DELAY)

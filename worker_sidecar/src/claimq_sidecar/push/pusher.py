@@ -259,7 +259,7 @@ class Pusher:
         self._sidecar.changed.notify()
 
     def _note_no_response(self, reason: NoResponse, request: _Request, why: str) -> None:
-        """After a broken connection the app is not ready until it can be reached again; with a probe path also when it
+        """After a broken connection the app is not ready until it can be reached again. With a probe path also when it
         is silent."""
         if reason is NoResponse.BROKEN:
             self._pace.note_broken(request.sent)

@@ -242,7 +242,7 @@ async def _checked(check: str, checks: Awaitable[list[Check]]) -> list[Check]:
 
 
 async def _report(subject: str, server: claimq.Server) -> list[Check]:
-    """The server's settings; also those that the policy of a queue in the server's list needs, if the user may read
+    """The server's settings. Also those that the policy of a queue in the server's list needs, if the user may read
     it."""
     report = await server.report()
     with suppress(ClaimqError):

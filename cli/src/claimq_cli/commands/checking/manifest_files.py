@@ -108,7 +108,7 @@ def _words(command: str | None) -> list[str] | None:
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that rejects duplicate keys instead of using the last one, and names the place of a bad value."""
+    """A YAML loader that rejects duplicate keys, and names the place of a bad value."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

@@ -113,7 +113,7 @@ async def _enqueue_lines(context: Context, name: str, lines: LineOptions, templa
 
 
 async def _delay(queue: claimq.ReliableQueue, template: Wanted) -> tuple[float | None, str]:
-    """When delayed items are due by the server's clock, and a text with it; None and an empty text without a delay."""
+    """When delayed items are due by the server's clock, and a text with it. None and an empty text without a delay."""
     at, delay = _due(template.options)
     if delay is None and at is None:
         return None, ""

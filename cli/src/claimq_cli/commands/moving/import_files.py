@@ -102,7 +102,7 @@ class ItemFile:
         return await load(queue, self._lines, b"\n", self._wanted, stop, pace)
 
     async def tally(self, queue: claimq.ReliableQueue, stop: asyncio.Event) -> Tally:
-        """Counts the items that a load would enqueue, those that the queue knows already, and the problems; keeps the
+        """Counts the items that a load would enqueue, those that the queue knows already, and the problems. Keeps the
         first three of each."""
         tally = Tally(problems=Counter())
         largest = (await queue.policy()).max_payload

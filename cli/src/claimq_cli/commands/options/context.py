@@ -63,7 +63,7 @@ class Context:
         return lambda verb: f"{self.command} {verb} {queue}"
 
     async def servers(self, queue: str | None) -> list[Chosen]:
-        """The server of a queue; for None the server of no particular queue, or those of all ReliableQueues of the
+        """The server of a queue. For None the server of no particular queue, or those of all ReliableQueues of the
         namespace (for each that cannot be used it prints an error). CommandError if none can be found."""
         if queue is not None:
             check_name("queue", queue)
@@ -167,7 +167,7 @@ class Context:
     async def filled_admin(
         self, name: str, *, is_dry: bool = False
     ) -> AsyncGenerator[tuple[QueueAdmin, NewQueue | None]]:
-        """A queue that may be new, for changes by the user of this process, and what to report of that; None if it
+        """A queue that may be new, for changes by the user of this process, and what to report of that. None if it
         existed before. With ``is_dry`` it is not added to the list of `claimq queues`, nor if it was not created.
         """
         chosen = await self.chosen(name)

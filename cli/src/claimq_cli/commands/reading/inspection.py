@@ -80,8 +80,8 @@ async def status(context: Context, name: str | None) -> None:
 
 
 def _texts(sentence: str, pauses: list[str], conditions: list[dict[str, Any]]) -> list[str]:
-    """What needs attention now, the pauses that this does not name, and what needs attention by the last pass of
-    `claimq up`, which may not have seen the end of a pause."""
+    """What needs attention now, other pauses, and what needs attention by the last pass of `claimq up`. That pass may
+    not have seen the end of a pause."""
     reported = [condition for condition in conditions if condition["reason"] not in (PAUSED, CLOSED)]
     others = [pause for pause in pauses if pause not in sentence]
     return [*dict.fromkeys(filter(None, [sentence, *others, *needs_attention(reported)]))]

@@ -33,7 +33,7 @@ class Users:
         return self.may_act or self.file is not None or self.proxy is not None
 
     def logins(self) -> tuple[Logins | None, str | None]:
-        """The logins of a page of one server, and a new token where one was made; None for a page without a login."""
+        """The logins of a page of one server, and a new token where one was made. None for a page without a login."""
         from claimq_web.users.login import Logins, by_tokens, of_local_user, read_users
 
         if self.file is not None:

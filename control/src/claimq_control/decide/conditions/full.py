@@ -13,7 +13,7 @@ _UNTIL = 0.8
 
 
 def full(view: View) -> Condition | None:
-    """True from 90 % of a bound on, until less than 80 % of it waits; None, so that the status has no such condition,
+    """True from 90 % of a bound on, until less than 80 % of it waits. None, so that the status has no such condition,
     otherwise and without a bound."""
     spec, snapshot = view.observed.resource.spec, view.observed.snapshot
     if spec is None or snapshot is None:

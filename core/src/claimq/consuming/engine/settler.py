@@ -33,8 +33,8 @@ class Settler:
         call_failed: Callable[[ClaimqError], bool] = lambda _: False,
         end_timeout: float = math.inf,
     ) -> None:
-        """``call_failed`` is called with the error of a call that is to be repeated or is not confirmed, and returns
-        whether no later call can succeed. ``end_timeout``: seconds without an answer."""
+        """``call_failed`` gets the error of each call that is to be repeated or is not confirmed. It returns whether no
+        later call can succeed. ``end_timeout``: seconds without an answer."""
         self.stop = asyncio.Event()
         """Set when the consumer ends."""
         self.in_progress: set[str] = set()

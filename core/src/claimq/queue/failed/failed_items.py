@@ -155,8 +155,8 @@ class FailedItems(QueuePart):
         limit: int | None = None,
         chunk: int = 100,
     ) -> AsyncGenerator[Located]:
-        """Yields failed items, oldest failure first, at most ``limit``, and removes each chunk when the caller asks for
-        the item after it. The filters are those of :meth:`remove_failed`.
+        """Yields failed items, oldest failure first, at most ``limit``. Removes each chunk when the caller asks for the
+        item after it. The filters are those of :meth:`remove_failed`.
 
         After a crash in the middle of a chunk the next drain repeats that chunk, so no item is lost; one that has
         failed again since it was read stays. Items that fail while this runs are drained too, unless there is a filter.

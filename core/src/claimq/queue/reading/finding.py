@@ -77,7 +77,7 @@ class Finding(Inspecting):
         enqueued_at: Instant | None = None,
         everywhere: bool = True,
     ) -> Where | None:
-        """Where the item is, why it waits and how many others come before it; None if it is not in the queue.
+        """Where the item is, why it waits and how many others come before it. None if it is not in the queue.
 
         The reason, the numbers and the item are those of one instant. ``client`` and ``enqueued_at``, as the item has
         them, save the search of an item that waits in main: it then takes one call of O(log n). An item whose id its

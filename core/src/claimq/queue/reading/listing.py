@@ -99,7 +99,7 @@ class Listing(FailedItems):
             ]
 
     async def peek(self, count: int = 1, *, offset: int = 0, client: str | None = None) -> list[Item]:
-        """The next items in the order in which they would be claimed now, but for the turns of lower priorities; with
+        """The next items in the order in which they would be claimed now, but for the turns of lower priorities. With
         ``client`` only that client's.
 
         Raises InvalidName. Costs as :meth:`items`.
@@ -161,8 +161,8 @@ class Listing(FailedItems):
         return list(lengths.items())
 
     async def _ring(self) -> tuple[int, list[tuple[bytes, int]]]:
-        """How many items in main have no client, and the ring of clients, the next one last, with the numbers of their
-        items. A client whose turn comes while more than 1,000 clients are read may be missing."""
+        """How many items in main have no client, and the clients with the numbers of their items. The next one is the
+        last. A client whose turn comes while more than 1,000 clients are read may be missing."""
         ring: list[tuple[bytes, int]] = []
         with self._reading("clients") as read:
             while True:
@@ -198,7 +198,7 @@ class Listing(FailedItems):
     async def _page(
         self, state: str, offset: int, count: int, bounds: _Bounds
     ) -> list[tuple[bytes, bytes, Stored | None]]:
-        """Name, score and item of rows of a state, or of the newest in failed, in calls that are bounded by bytes."""
+        """Name, score and item of rows of a state, or of the newest in failed. The bytes of a call are bounded."""
         rows: list[tuple[bytes, bytes, Stored | None]] = []
         with self._reading("items") as read:
             while len(rows) < count and not bounds.is_over:

@@ -180,7 +180,7 @@ async def read_each(
     commands_of: Callable[[Sequence[int]], Sequence[Words]],
     note: Callable[[object], None],
 ) -> list[Any]:
-    """Runs commands that only read, one for each key, those of a server together, if it is the primary; see
+    """Runs commands that only read, one for each key, those of a server together, if it is the primary. See
     :func:`read`. ``commands_of``: the commands for the keys with these positions. ``note`` is called with each reply.
     Raises the first error. Not for a caller's client of a Redis Cluster."""
     if isinstance(client, ClusterClient):

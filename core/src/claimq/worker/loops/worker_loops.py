@@ -191,7 +191,7 @@ class Loops(Generic[AnyItem]):
             return []
 
     async def end_block(self, item: AnyItem, error: BaseException | None) -> bool:
-        """The verdict at the end of an item's block, by the exception that leaves it; returns whether that is not
+        """The verdict at the end of an item's block, by the exception that leaves it. Returns whether that is not
         raised further.
         """
         item.in_block = False

@@ -146,7 +146,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.connection.gone.set()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Closes the connection if it has been idle for as long as it may; else looks again when it may have been."""
+        """Closes the connection if it has been idle for as long as it may. Else looks again when it may have been."""
         remaining = self.waits_since + self.timeout_keep_alive - self.loop.time()
         if self.backlog.is_busy or remaining > 0:
             self.timeout_keep_alive_task = self.loop.call_later(
@@ -268,7 +268,7 @@ def _response(refusal: Refusal) -> bytes:
 
 
 def _peer(transport: asyncio.Transport) -> int:
-    """The process id at the other end of a Unix socket; 0 where it is not known (another PID namespace, TCP)."""
+    """The process id at the other end of a Unix socket. 0 where it is not known (another PID namespace, TCP)."""
     sock = transport.get_extra_info("socket")
     if sock is None or sock.family != socket.AF_UNIX:
         return 0

@@ -27,7 +27,7 @@ _STREAMED: Final = (b"/v1/session", b"/v1/stream")
 
 
 def plain_request(request: bytes) -> tuple[str, bytes] | None:
-    """The path and the body if these bytes are exactly one request in that form, of a path whose response has a length.
+    """The path and the body if these bytes are exactly one request in that form. The response of its path has a length.
 
     The general parser reads all others: it is the only one that refuses anything.
     """

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import claimq
 import claimq.redis_store.embedded_valkey
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.errors import ClaimqError, NoServer
 from claimq_admin.errors import LocalModeError
 from claimq_local.processes.child import Child, Program
@@ -63,7 +63,7 @@ class EmbeddedValkey:
         except BaseException:
             await child.end(_STOP_SECONDS)
             raise
-        self._keeping = in_background(self._keep(), name="restarting Valkey")
+        self._keeping = spawn(self._keep(), name="restarting Valkey")
 
     async def stop(self) -> None:
         """Stops the server, after the workers have ended."""

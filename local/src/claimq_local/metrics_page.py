@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq_control.queue_metrics import CONTENT_TYPE, QUEUE_LABELS, QueueMetrics
 from claimq_local.queue_runner import QueueRunner
 from claimq_local.workers.sidecar_metrics import merged
@@ -24,7 +24,7 @@ class MetricsPage:
     async def render(self) -> tuple[bytes, str]:
         """The page and its content type. A sidecar that does not answer within two seconds is reported as missing."""
         if self._asking is None or self._asking.done():
-            self._asking = in_background(self._of_sidecars(), name="metrics of sidecars")
+            self._asking = spawn(self._of_sidecars(), name="metrics of sidecars")
         # Requests at the same time share the answers, so that one sidecar that hangs delays none by more than that.
         of_sidecars = await asyncio.shield(self._asking)
         return self._metrics.render() + of_sidecars.encode(), CONTENT_TYPE

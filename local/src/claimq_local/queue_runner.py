@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from claimq.concurrency.background_work import in_background, run_every
+from claimq.concurrency.background_work import run_every, spawn
 from claimq.errors import ClaimqError
 from claimq_control.decide.observed import DeclaredQueue
 from claimq_control.manifest import Manifest
@@ -127,8 +127,8 @@ class QueueRunner:
         has_ended = asyncio.Event()
         checks = run_every(_STUCK_SECONDS, self._check_for_stuck_items, name="stuck items", stop=has_ended)
         keepers = [
-            in_background(checks, name="stuck items"),
-            in_background(self._wake_at(stop), name="stop"),
+            spawn(checks, name="stuck items"),
+            spawn(self._wake_at(stop), name="stop"),
         ]
         try:
             await self._work(stop)

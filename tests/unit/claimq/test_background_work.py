@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from claimq.concurrency.background_work import in_background, run_every
+from claimq.concurrency.background_work import run_every, spawn
 from testkit.waiting import PATIENCE
 
 
@@ -30,7 +30,7 @@ async def test_a_task_that_a_defect_ends_says_so_at_once(caplog: pytest.LogCaptu
     async def work() -> None:
         raise KeyError("a defect")
 
-    task = in_background(work(), name="keeper")
+    task = spawn(work(), name="keeper")
     await asyncio.wait({task})
     await asyncio.sleep(0)
     assert "keeper: ended by an unexpected error" in caplog.text
@@ -38,7 +38,7 @@ async def test_a_task_that_a_defect_ends_says_so_at_once(caplog: pytest.LogCaptu
 
 
 async def test_a_task_that_is_cancelled_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    task = in_background(asyncio.sleep(60), name="keeper")
+    task = spawn(asyncio.sleep(60), name="keeper")
     task.cancel()
     await asyncio.wait({task})
     await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 import claimq
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.errors import StoreUnavailable
 from claimq_admin.reads.documents import Json
 from claimq_web.curves.samples import Samples
@@ -46,7 +46,7 @@ async def test_connections_that_the_program_closes_at_its_end_are_no_error(
 ) -> None:
     queues = Closed() if is_stopping else Closed(claimq.connect("redis://127.0.0.1:1"))
     with caplog.at_level(logging.WARNING):
-        sampling = in_background(Sampler(queues, Samples()).run(), name="samples")
+        sampling = spawn(Sampler(queues, Samples()).run(), name="samples")
         await queues.was_asked.wait()
     sampling.cancel()
     await asyncio.gather(sampling, return_exceptions=True)

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 import claimq
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.errors import ClaimqError
 from claimq.model import WorkerInfo
 from claimq_admin.changes.item_actions import CHANGEABLE
@@ -92,7 +92,7 @@ class Site:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Takes samples inside the block."""
-        sampling = in_background(self.sampler.run(), name="samples for the web page")
+        sampling = spawn(self.sampler.run(), name="samples for the web page")
         try:
             yield
         finally:

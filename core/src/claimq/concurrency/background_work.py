@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 _running: set[asyncio.Task[Any]] = set()
-"""The tasks of :func:`in_background`: an event loop holds its tasks weakly."""
+"""The tasks of :func:`spawn`: an event loop holds its tasks weakly."""
 
 
-def in_background(work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+def spawn(work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
     """Starts a task that logs the exception that ends it, with its traceback."""
     task = asyncio.create_task(work, name=name)
     _running.add(task)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from claimq.concurrency.background_work import in_background, run_every
+from claimq.concurrency.background_work import run_every, spawn
 from claimq.concurrency.backoff import RANDOM
 from claimq.errors import ClaimqError
 from claimq.internals.several_queues import marks_of_each
@@ -44,7 +44,7 @@ class IdleQueues:
         have changed between the caller's own read and that look."""
         watch = self._watches[queue] = partial(on_change)
         if self._looking is None:
-            self._looking = in_background(self._run(), name=_NAME)
+            self._looking = spawn(self._run(), name=_NAME)
         try:
             yield
         finally:

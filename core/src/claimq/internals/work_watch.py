@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.errors import ClaimqError, StoreUnavailable
 from claimq.internals.operations import internals
 from claimq.queue.queue_part import QueuePart
@@ -78,7 +78,7 @@ class WorkWatch:
             self._start(self._wait(queues[first : first + most]))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = in_background(work, name="watch for work")
+        task = spawn(work, name="watch for work")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

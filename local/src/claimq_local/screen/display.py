@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.model import State
 from claimq_admin.escaping import safe
 from claimq_admin.text import age
@@ -42,7 +42,7 @@ _STAGES = {"ready": "green", "starting": "yellow", "draining": "cyan", "waiting"
 async def shown(board: Board, console: Console) -> AsyncGenerator[None]:
     """Shows the board inside the block: live if the console is a terminal, else as lines."""
     show = _live if console.is_terminal and not console.is_dumb_terminal else _lines
-    task = in_background(show(board, console), name="display")
+    task = spawn(show(board, console), name="display")
     await asyncio.sleep(0)
     try:
         yield

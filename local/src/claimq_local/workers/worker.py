@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.model import Reason
 from claimq_control.decide.conditions.workers_available import APP_NOT_READY
 from claimq_control.manifest import Manifest
@@ -188,7 +188,7 @@ class Worker:
                 await self._start_or_wait(self._start_app)
             case Step.ASK_DRAIN:
                 self.drain = replace(self.begin_drain(), is_asked=True)
-                in_background(self._drain_sidecar(), name=self.name)
+                spawn(self._drain_sidecar(), name=self.name)
             case Step.STOP_APP:
                 self.drain = replace(self.begin_drain(), app_stopped_at=now)
                 _send(self.app, signal.SIGTERM)
@@ -260,7 +260,7 @@ class Worker:
             environment.for_sidecar(os.environ, self.manifest, instance),
             self._sidecar_ended,
         )
-        in_background(self._watch_readiness(self.sidecar, self._health_port), name=self.name)
+        spawn(self._watch_readiness(self.sidecar, self._health_port), name=self.name)
 
     async def _start_app(self) -> None:
         self.is_stuck = self._has_app_listened = False

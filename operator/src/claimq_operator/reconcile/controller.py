@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from claimq.concurrency.background_work import in_background, run_every
+from claimq.concurrency.background_work import run_every, spawn
 from claimq_kubernetes.labels import SELECTOR
 from claimq_kubernetes.port import DEPLOYMENTS, PODS, QUEUES, ClusterError, Json, Kind, NotFound, Refused
 from claimq_kubernetes.queue_resource import Key
@@ -78,7 +78,7 @@ class Controller:
     def _start(self, key: Key) -> None:
         reconciler = Reconciler(key, self.context)
         work = _run_after(self._stopping.get(key), reconciler)
-        self._reconcilers[key] = (reconciler, in_background(work, name=f"queue {key[0]}/{key[1]}"))
+        self._reconcilers[key] = (reconciler, spawn(work, name=f"queue {key[0]}/{key[1]}"))
 
     def _stop(self, key: Key) -> None:
         """Stops a reconciler. The next one of the same name waits for it: it releases resources that both use."""
@@ -96,7 +96,7 @@ class Controller:
         """Reconciles all queues until it is cancelled; returns after all reconcilers have stopped."""
         await self.listed.wait()
         self._is_leading = True
-        leases = in_background(self.context.namespaces.run(self._namespaces), name="namespace leases")
+        leases = spawn(self.context.namespaces.run(self._namespaces), name="namespace leases")
         try:
             for number, key in enumerate(self.context.cache.queues(), start=1):
                 self.changed(key)

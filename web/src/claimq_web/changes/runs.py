@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from claimq.concurrency.background_work import in_background, run_every
+from claimq.concurrency.background_work import run_every, spawn
 from claimq.errors import ClaimqError
 from claimq_admin.selection.selected_items import Change, SelectedItems
 from claimq_kubernetes.port import ClusterError
@@ -54,7 +54,7 @@ class Run:
 
     async def carry_out(self) -> None:
         """Runs to the end, to an error or until ``stop`` is set."""
-        checking = in_background(
+        checking = spawn(
             run_every(_CHECK_EVERY, self._check, name="permission of a run", stop=self.stop),
             name="permission of a run",
         )
@@ -99,7 +99,7 @@ class Runs:
         run_id = secrets.token_urlsafe(9)
         self._runs[run_id] = run
         self._forget_ended()
-        task = in_background(run.carry_out(), name="changing items")
+        task = spawn(run.carry_out(), name="changing items")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return run_id

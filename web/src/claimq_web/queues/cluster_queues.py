@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import claimq
-from claimq.concurrency.background_work import in_background, run_every
+from claimq.concurrency.background_work import run_every, spawn
 from claimq.errors import ClaimqError, InvalidSpec, StoreMisused, StoreUnavailable
 from claimq.redis_store.faults import NOT_DESCRIBED, shows_login
 from claimq_admin.by_hand import name_by_hand
@@ -129,7 +129,7 @@ class ClusterQueues:
     async def running(self) -> AsyncGenerator[None]:
         """Reads periodically inside the block. An API server that does not answer leaves what is known."""
         name = "ReliableQueues for the web page"
-        reading = in_background(run_every(_PERIOD, self._step, name=name, stop=asyncio.Event()), name=name)
+        reading = spawn(run_every(_PERIOD, self._step, name=name, stop=asyncio.Event()), name=name)
         try:
             yield
         finally:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.concurrency.notify import unless
 from claimq.consuming.engine.slots import Slots
 from claimq.errors import ClaimqError, NotReplicated, StoreUnavailable
@@ -168,7 +168,7 @@ class Claimer:
             if not isinstance(error, NotReplicated):  # which has a reply
                 self._concurrency.take(count)
                 settling = self._until_settled(queue, count, generation)
-                task = in_background(settling, name="settle a claim without a reply")
+                task = spawn(settling, name="settle a claim without a reply")
                 self._unknown.add(task)
                 task.add_done_callback(partial(self._end_unknown, count))
             raise

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
 from claimq.consuming.engine.renewer import Renewer
 from claimq.consuming.engine.settler import Settler
@@ -44,7 +44,7 @@ class Verdicts:
         self._in_flight = in_flight
         self._metrics = metrics
         self._take_back = take_back
-        self.settler = Settler(in_flight, partial(in_background, name="give back claims"))
+        self.settler = Settler(in_flight, partial(spawn, name="give back claims"))
         self.renewer = Renewer(in_flight, self._renew, lease=store.lease, lost=self._note_lost)
         self._recent = RecentVerdicts()
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.concurrency.notify import unless
 from claimq.consuming.engine.endings import Ending
 from claimq.consuming.engine.settler import RETRY_SECONDS
@@ -298,7 +298,7 @@ class Pusher:
                 self._note_closing(-1)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = in_background(work, name="push")
+        task = spawn(work, name="push")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import claimq
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq_admin.changes.queue_admin import QueueAdmin, admin_of
 from claimq_admin.errors import CommandError
 from claimq_cli.commands.running.web import DEFAULT_ADDRESS
@@ -99,7 +99,7 @@ async def web_page(mode: LocalMode, address: str | None, *, may_act: bool = Fals
     listening, host = opened(address, default=DEFAULT_ADDRESS)
     with listening:
         why = instead_of(address, default=DEFAULT_ADDRESS, listening=listening)
-        serving = in_background(_serve(mode, listening, host, why, may_act=may_act), name="web page")
+        serving = spawn(_serve(mode, listening, host, why, may_act=may_act), name="web page")
         try:
             yield
         finally:

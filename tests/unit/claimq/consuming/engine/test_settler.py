@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from claimq.concurrency.background_work import in_background
+from claimq.concurrency.background_work import spawn
 from claimq.consuming.engine.claims_in_flight import ClaimsInFlight
 from claimq.consuming.engine.settler import Settler
 from claimq.consuming.engine.slots import Slots
@@ -40,7 +40,7 @@ def settler_of(slots: Slots, *tokens: str, end_timeout: float = 10.0) -> tuple[S
     in_flight = ClaimsInFlight(slots)
     for token in tokens:
         in_flight.adopt(token, "session", 0.0, 30.0)
-    return Settler(in_flight, partial(in_background, name="test"), end_timeout=end_timeout), in_flight
+    return Settler(in_flight, partial(spawn, name="test"), end_timeout=end_timeout), in_flight
 
 
 def test_a_verdict_is_repeated_until_the_server_answers() -> None:

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from claimq_bench import flow, limiters
+from claimq_bench.calls import flow, limiters
 from claimq_bench.meter import Bed
 from claimq_bench.rivals import Library, new_payloads
 from testkit.programs.make import command_of

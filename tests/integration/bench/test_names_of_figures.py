@@ -8,26 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from claimq_bench import (
-    consuming,
-    flow,
-    killing,
-    latency,
-    looking,
-    program,
-    pushing,
-    reaping,
-    scale,
-    streaming,
-    through_sidecar,
-)
+from claimq_bench import program
+from claimq_bench.calls import consuming, flow, killing, looking, reaping, scale
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread
+from claimq_bench.plan import FULL
+from claimq_bench.sidecar import latency, pushing, streaming, through_sidecar
 from testkit.repository.tree import ROOT
 
 PLAN = replace(
-    program.FULL,
-    settings=tuple(replace(one, items=one.batch, rounds=1) for one in program.FULL.settings),
+    FULL,
+    settings=tuple(replace(one, items=one.batch, rounds=1) for one in FULL.settings),
     single_items=50,
     consume_rounds=1,
     reap_runs=1,

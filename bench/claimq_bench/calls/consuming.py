@@ -13,6 +13,7 @@ import redis
 import claimq
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import Lists, new_payloads
 
 BATCH, SIZE = 100, 100
@@ -43,8 +44,9 @@ class Found:
         return ratios(self.lists_two, self.lists_one, float)
 
 
-async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
     """All figures of `consume`."""
+    items, rounds = plan.consume_items, plan.consume_rounds
     to.heading(f"consume(), a handler per item, chunks of 100: {rounds} rounds of {items:,}")
     found = await measure(bed, items=items, rounds=rounds)
     to.of_costs("lists_b100", found.lists)

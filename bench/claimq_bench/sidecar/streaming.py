@@ -5,12 +5,13 @@ import sys
 from operator import attrgetter
 from pathlib import Path
 
-from claimq_bench.consuming import of_lists
+from claimq_bench.calls.consuming import of_lists
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, Spread, ratios
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import Lists
-from claimq_bench.stream_app import WINDOW
-from claimq_bench.through_sidecar import HERE, Delivery, Sidecar, delivered, go_command
+from claimq_bench.sidecar.stream_app import WINDOW
+from claimq_bench.sidecar.through_sidecar import HERE, Delivery, Sidecar, delivered, go_command
 from testkit.programs.places import new_directory
 from testkit.programs.processes import Process
 
@@ -20,14 +21,14 @@ LISTS = 94_500
 """Items a second of lists in pipelines of 100 on the machine for which these targets were set."""
 
 
-async def report(report: Report, bed: Bed, *, items: int) -> None:
+async def report(report: Report, bed: Bed, plan: Plan) -> None:
     """Measures, and adds the figures. WrongResult when items do not add up."""
     report.heading(f"By a stream to a minimal app, which ends items in batches; a window of {WINDOW:,}")
     for language, least in LEAST.items():
         if language == "go" and not shutil.which("go"):
             report.note("Go is not installed")
             continue
-        rounds, lists_rates, rss_mb = await _rounds(bed, language, items)
+        rounds, lists_rates, rss_mb = await _rounds(bed, language, plan.stream_items)
         rates = [one.rate for one in rounds]
         report.of_rounds(
             f"stream_items_per_second_{language}",

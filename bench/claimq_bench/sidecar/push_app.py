@@ -1,4 +1,4 @@
-"""The same app in Python, for machines without Go: ``uvicorn --uds PATH claimq_bench.push_app:app``."""
+"""The same app in Python, for machines without Go: ``uvicorn --uds PATH claimq_bench.sidecar.push_app:app``."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

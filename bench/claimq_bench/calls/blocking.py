@@ -26,6 +26,7 @@ from claimq.internals.next_claims import next_claims
 from claimq.internals.operations import internals
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, must
+from claimq_bench.plan import Plan
 from testkit.queues.clock import move_clock
 
 LIMIT_MS = 20.0
@@ -253,8 +254,10 @@ async def measure(bed: Bed, content: Content) -> dict[str, list[float]]:
     return stage.times
 
 
-async def report(to: Report, bed: Bed, contents: Sequence[Content], rounds: int) -> None:
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
     """A table of each operation on each content, and the longest of each content as a figure."""
+    contents, rounds = (QUICK, 2) if plan.is_quick else (FULL, 3)
+    bed.control.config_set("appendonly", "no")  # gigabytes that need not be written
     to.heading(f"Longest call of an operation in ms, each call by the shortest of {rounds} rounds")
     for content in contents:
         runs = [await measure(bed, content) for _ in range(rounds)]

@@ -5,9 +5,10 @@ from typing import Any
 
 import claimq
 from claimq.tasks import App, Task
-from claimq_bench.consuming import of_default, of_lists
+from claimq_bench.calls.consuming import of_default, of_lists
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import Lists
 
 QUEUE = "tasks"
@@ -42,8 +43,9 @@ class _Tasks:
         self.function: Task[..., Any] = function
 
 
-async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
     """All figures of tasks."""
+    items, rounds = plan.consume_items, plan.consume_rounds
     to.heading(f"claimq.tasks, no option set, an app with both kinds of tasks: {rounds} rounds of {items:,}")
     costs = await _measure(bed, items=items, rounds=rounds)
     to.of_costs("task_async", costs.coroutine)

@@ -22,7 +22,8 @@ import claimq
 import claimq.worker
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, Spread, must, wait_until
-from claimq_bench.through_sidecar import Sidecar
+from claimq_bench.plan import Plan
+from claimq_bench.sidecar.through_sidecar import Sidecar
 
 LONGEST_WAIT = 60.0
 ROUNDS = 5
@@ -184,10 +185,12 @@ def _until_all_wait(bed: Bed, count: int) -> None:
     )
 
 
-async def report(report: Report, bed: Bed, *, samples: int) -> None:
+async def report(report: Report, bed: Bed, plan: Plan) -> None:
     """Measures, and adds the figures. WrongResult when an item does not arrive."""
-    report.heading(f"From the enqueue call to a worker that waits: {samples} items each way, in turns")
-    found = await measure(bed, samples=samples)
+    report.heading(
+        f"From the enqueue call to a worker that waits: {plan.latency_samples} items each way, in turns"
+    )
+    found = await measure(bed, samples=plan.latency_samples)
     limit = (
         "two round trips (wake, then claim by script) where BLMOVE needs one, and Python's time between them"
     )

@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass
 
 import claimq
+from claimq_bench.calls.scale import LONG, hold
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must
-from claimq_bench.scale import LONG, hold
+from claimq_bench.plan import Plan
 
 LIMIT = 100
 """Items that one call may handle: what a reaper asks for by default."""
@@ -65,10 +66,10 @@ def _move_clock(bed: Bed, stats: str, seconds: float) -> None:
     bed.control.hset(stats, mapping={"clock_offset": offset, "seen_at": now, "grace_until": 0})
 
 
-async def report(report: Report, bed: Bed, *, runs: int) -> None:
+async def report(report: Report, bed: Bed, plan: Plan) -> None:
     """Measures, and adds the figures."""
-    report.heading(f"Reaping 100,000 expired items, {LIMIT} in a call: {runs} runs")
-    found = [await measure(bed, 100_000) for _ in range(runs)]
+    report.heading(f"Reaping 100,000 expired items, {LIMIT} in a call: {plan.reap_runs} runs")
+    found = [await measure(bed, 100_000) for _ in range(plan.reap_runs)]
     script = Spread.of([run.server_longest_ms for run in found])
     server = f"the server's longest script took {script.median:.1f} ms"
     report.of_rounds("reap_100k_s", "all of them", Spread.of([run.cost.wall for run in found]), unit="s")

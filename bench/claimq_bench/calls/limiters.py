@@ -22,6 +22,7 @@ import claimq
 from claimq import Limit, Policy
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread, must
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import new_payloads
 
 WORKERS, RATE, SECONDS, TAKES = 10, 50, 10, 0.02
@@ -136,8 +137,9 @@ async def of_bullmq(bed: Bed, items: int, rate: int) -> Run:
 WAYS: dict[str, Way] = {"claimq": of_claimq, "bucket": in_app(_BUCKET, 1), "window": in_app(_WINDOW)}
 
 
-async def report(to: Report, bed: Bed, *, rounds: int) -> None:
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
     """All ways in turns; BullMQ if ``$BULLMQ`` is a directory with its package."""
+    rounds = plan.sidecar_starts
     to.heading(f"Limiters at {RATE} starts a second, {WORKERS} workers; at the capacity, {rounds} rounds")
     ways = WAYS | ({"bullmq": of_bullmq} if "BULLMQ" in os.environ else {})
     runs: dict[str, list[Run]] = {name: [] for name in ways}

@@ -6,16 +6,17 @@ import multiprocessing
 import claimq
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread, must
+from claimq_bench.plan import Plan
 
 LONGEST = 60.0
 """Seconds, for each step."""
 
 
-async def report_kills(report: Report, bed: Bed, runs: int) -> None:
-    """Adds the figure, of so many kills one after the other."""
-    report.heading(f"A process that consumes is killed while another one waits for items: {runs} runs")
-    took = Spread.of([await _measure(bed) for _ in range(runs)])
-    report.of_rounds(
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
+    """Adds the figure, of kills one after the other."""
+    to.heading(f"A process that consumes is killed while another one waits for items: {plan.reap_runs} runs")
+    took = Spread.of([await _measure(bed) for _ in range(plan.reap_runs)])
+    to.of_rounds(
         "library_kill_to_reclaim_s",
         "from the kill to the next claim",
         took,

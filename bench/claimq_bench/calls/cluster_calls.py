@@ -6,13 +6,17 @@ import claimq
 from claimq import NewItem, ReliableQueue
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must
+from claimq_bench.plan import Plan
 from testkit.servers.cluster import RedisCluster
 from testkit.servers.server import Server
 
+_ITEMS = 1_000
 
-async def report(to: Report, *, rounds: int, items: int = 1_000) -> None:
+
+async def report(to: Report, _: Bed, plan: Plan) -> None:
+    rounds = plan.consume_rounds
     to.heading(
-        f"A Redis Cluster of three beside a single server: {items:,} items one by one, {rounds} rounds"
+        f"A Redis Cluster of three beside a single server: {_ITEMS:,} items one by one, {rounds} rounds"
     )
     with Server("valkey", tcp=True) as single, RedisCluster() as cluster:
         costs: list[tuple[Cost, Cost]] = []
@@ -23,7 +27,7 @@ async def report(to: Report, *, rounds: int, items: int = 1_000) -> None:
             ]
             for number in range(rounds + 1):  # the first one connects and loads the scripts
                 pair = [
-                    await _cost(bed, queue, items) for bed, queue in (pairs if number % 2 else pairs[::-1])
+                    await _cost(bed, queue, _ITEMS) for bed, queue in (pairs if number % 2 else pairs[::-1])
                 ]
                 costs.append((pair[0], pair[1]) if number % 2 else (pair[1], pair[0]))
         for name, of, most in (("client", "client_us", 1.2), ("server", "server_main_us", 1.1)):

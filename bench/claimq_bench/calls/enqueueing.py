@@ -10,7 +10,9 @@ import claimq.blocking
 from claimq.redis_store.clients.direct_client import packed
 from claimq.redis_store.keys import Keys
 from claimq.redis_store.scripts import script
+from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import new_payloads
 
 SIZE = 100
@@ -28,6 +30,36 @@ class Found:
 
     def against_lpush(self, costs: list[Cost]) -> Spread:
         return ratios(costs, self.lpush, lambda cost: cost.rate)
+
+
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
+    """All figures of single enqueues."""
+    to.heading(f"Enqueueing one by one: {plan.consume_rounds} rounds of {plan.single_items:,} items each way")
+    found = await measure(bed, items=plan.single_items, rounds=plan.consume_rounds)
+    lpush = Spread.of([cost.rate for cost in found.lpush])
+    to.of_rounds("lpush_single_per_second", "items/s of a blocking LPUSH", lpush, unit="/s")
+    to.of_costs("lpush_single", found.lpush)
+    to.of_costs("enqueue_single_blocking", found.blocking)
+    to.of_costs("enqueue_50_concurrent", found.concurrent)
+    to.of_rounds(
+        "enqueue_single_blocking_vs_lpush",
+        "items/s of claimq.blocking against it",
+        found.against_lpush(found.blocking),
+        least=0.8,
+        limit="the script's fixed cost, and the client's checks",
+    )
+    to.of_rounds(
+        "enqueue_script_alone_vs_lpush",
+        "items/s of its script on a bare socket against it",
+        found.against_lpush(found.script_alone),
+    )
+    to.of_rounds(
+        "enqueue_50_concurrent_vs_lpush",
+        "items/s of 50 asyncio tasks against it",
+        found.against_lpush(found.concurrent),
+        least=4.0,
+        limit="Python's time for a task and a call",
+    )
 
 
 async def measure(bed: Bed, *, items: int, rounds: int) -> Found:

@@ -13,6 +13,7 @@ from claimq.internals.idle_queues import IdleQueue, IdleQueues
 from claimq.policy import PolicyFields
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, Cost, Spread, must
+from claimq_bench.plan import Plan
 from claimq_control.passes.maintenance import Maintenance
 from claimq_operator.reconcile.reconciler import QUIET_PERIODS
 
@@ -23,7 +24,8 @@ _SETTLING, _WATCHED = 25.0, 30.0
 _FIELDS: PolicyFields = {"busy_expiry": 60.0}
 
 
-async def report(to: Report, bed: Bed, *, rounds: int) -> None:
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
+    rounds = plan.scale_rounds
     to.heading(f"{_QUEUES:,} idle queues under an operator, {_WORKERS:,} idle workers")
     async with claimq.connect(bed.url) as server:
         queues = [server.queue(f"queue-{number}") for number in range(_QUEUES)]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread
-from claimq_bench.through_sidecar import Sidecar, delivered, go_command, uvicorn_command
+from claimq_bench.plan import Plan
+from claimq_bench.sidecar.through_sidecar import Sidecar, delivered, go_command, uvicorn_command
 from testkit.programs.places import new_directory
 from testkit.programs.processes import Process
 
@@ -34,7 +35,7 @@ class App:
         if self.language == "Go":
             command = [*go_command("push_app", folder), self.socket]
         else:
-            command = uvicorn_command(self.socket, "claimq_bench.push_app:app")
+            command = uvicorn_command(self.socket, "claimq_bench.sidecar.push_app:app")
         self.process = Process(command, log=folder / "log", cwd=folder)
 
     def close(self) -> None:
@@ -57,9 +58,9 @@ async def measure(bed: Bed, *, items: int) -> Found:
     return Found(app.language, Spread.of(rates), Spread.of(costs))
 
 
-async def report(report: Report, bed: Bed, *, items: int) -> None:
+async def report(report: Report, bed: Bed, plan: Plan) -> None:
     """Measures, and adds the figures."""
-    found = await measure(bed, items=items)
+    found = await measure(bed, items=plan.push_items)
     report.heading(f"Pushed by the sidecar to a minimal app in {found.language}, {CONCURRENCY} at a time")
     report.of_rounds(
         f"push_items_per_second_{CONCURRENCY}",

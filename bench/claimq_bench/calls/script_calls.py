@@ -7,14 +7,16 @@ import claimq.blocking
 from claimq import Claim
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import all_done, new_payloads
 
 SIZE = 100
 VERBS = ("enqueue", "claim", "done")
 
 
-async def report(to: Report, bed: Bed, *, items: int, rounds: int) -> None:
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
     """The ways in turns, after a round to warm up. Raises WrongResult when items do not add up."""
+    items, rounds = plan.single_items // 5, plan.consume_rounds
     to.heading(
         f"Calls of one item, one after the other: {rounds} rounds of {items:,}, the server's main thread"
     )

@@ -26,6 +26,7 @@ from claimq_admin.server_choice import choose
 from claimq_bench.counting_proxy import CountingProxy
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, must
+from claimq_bench.plan import Plan
 from claimq_cli.commands.options.sources import Source
 from claimq_cli.commands.reading.top import MOST_QUEUES, read_once
 from claimq_cli.top.view import View
@@ -186,9 +187,9 @@ async def fill(queue: ReliableQueue, sizes: Sizes, payload: bytes) -> None:
         )
 
 
-async def report(to: Report, bed: Bed, *, is_quick: bool, full: Sizes = FULL) -> None:
+async def report(to: Report, bed: Bed, plan: Plan, sizes: Sizes | None = None) -> None:
     """A table of all looks, and the worst of each kind as a figure. Without the log, which would be gigabytes."""
-    sizes = QUICK if is_quick else full
+    sizes = sizes or (QUICK if plan.is_quick else FULL)
     bed.control.config_set("appendonly", "no")
     costs: dict[str, Cost] = {}
     to.heading(
@@ -227,9 +228,9 @@ async def _fill_working(bed: Bed) -> None:
             await queue.add_to_index()
 
 
-async def report_where(to: Report, bed: Bed, *, is_quick: bool) -> None:
+async def report_where(to: Report, bed: Bed, plan: Plan) -> None:
     """What the answer costs where an item stands."""
-    waiting = (QUICK if is_quick else FULL).waiting
+    waiting = (QUICK if plan.is_quick else FULL).waiting
     to.heading(f"Where an item stands, among {waiting:,} waiting items of {_CLIENTS:,} clients")
     where = await where_us(bed, waiting)
     for place, microseconds in where.items():

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Spread, ratios
-from claimq_bench.through_sidecar import HERE, Sidecar, delivered
+from claimq_bench.plan import Plan
+from claimq_bench.sidecar.through_sidecar import HERE, Sidecar, delivered
 from testkit.programs.languages import Command, build_go, install_node
 from testkit.programs.places import new_directory
 from testkit.programs.processes import Process
@@ -17,14 +18,14 @@ ROUNDS = 5
 CONCURRENCY = "100"
 
 
-async def report(report: Report, bed: Bed, *, items: int) -> None:
+async def report(report: Report, bed: Bed, plan: Plan) -> None:
     """Measures, and adds the figures. WrongResult when items do not add up."""
     report.heading(f"Items to a program by hand and to one with a client, {CONCURRENCY} at once")
     for language in ("node", "go"):
         if not shutil.which(language):
             report.note(f"{language} is not installed")
             continue
-        rates = await _rates(bed, language, items)
+        rates = await _rates(bed, language, plan.stream_items // 5)
         for way, of_way in rates.items():
             name = f"{way}_items_per_second_{language}"
             report.of_rounds(name, f"{language}, {way.replace('_', ' ')}", Spread.of(of_way), unit="/s")

@@ -16,10 +16,11 @@ import redis.asyncio
 
 import claimq
 from claimq import Fairness, Limit, NewItem, Policy
+from claimq_bench.calls.scale import SIZE, Compared, Side, compare
 from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, must, ratios
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import new_payloads
-from claimq_bench.scale import SIZE, Compared, Side, compare
 from testkit.queues.frozen_clock import BEGIN_MS, FrozenClock
 from testkit.queues.slots import Slots
 
@@ -131,10 +132,10 @@ class Found:
     quiet: float = 0.0
 
 
-async def report(to: Report, bed: Bed, *, rounds: int, items: int) -> None:
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
     """All figures of limits and turns by time."""
     to.heading("Limits and turns by time, beside queues without them (batches of 100)")
-    found = await measure(bed, rounds=rounds, items=items)
+    found = await measure(bed, rounds=plan.scale_rounds, items=plan.single_items // 10)
     for pair in PAIRS:
         to.of_rounds(pair.name, pair.says, found.costs[pair.name].server, most=pair.most, limit=pair.limit)
     to.of_rounds(

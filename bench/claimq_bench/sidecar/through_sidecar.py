@@ -19,8 +19,10 @@ from typing import Literal
 import claimq
 import claimq.worker
 from claimq.redis_store.keys import Keys
-from claimq_bench.consuming import of_lists
+from claimq_bench.calls.consuming import of_lists
+from claimq_bench.figures import Figure, Report
 from claimq_bench.meter import Bed, Spread, cpu_seconds, must, ratios, rss_mb
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import Lists, new_payloads
 from testkit.programs.places import new_directory
 from testkit.programs.ports import free_port
@@ -112,7 +114,7 @@ class Sidecar:
 def uvicorn_command(socket: Path, app: str) -> list[str | Path]:
     """The command that serves an app of the benchmark on a socket, with asyncio and httptools as the sidecar."""
     how = ["--loop", "asyncio", "--http", "httptools", "--log-level", "warning"]
-    return [sys.executable, "-m", "uvicorn", *how, "--uds", socket, "--app-dir", HERE.parent, app]
+    return [sys.executable, "-m", "uvicorn", *how, "--uds", socket, "--app-dir", HERE.parents[1], app]
 
 
 def go_command(app: str, folder: Path) -> list[str | Path]:
@@ -185,6 +187,67 @@ def _in_batches(worker: claimq.worker.Worker, took: list[bytes], batch: int, cou
     while len(took) < count and (items := worker.claim(max=batch, wait=5)):
         worker.done(items)
         took += [item.payload for item in items]
+
+
+async def report(to: Report, bed: Bed, plan: Plan) -> None:
+    """All figures of requests through the sidecar."""
+    to.heading("Through the sidecar's socket, to one Python app with claimq.worker")
+    found = await measure(bed, items=plan.sidecar_items, starts=plan.sidecar_starts)
+    cpu = "Python's time in the sidecar and in the app: JSON, HTTP, and the library's call"
+    to.of_rounds(
+        "socket_items_per_second_b100", "batches of 100", found.batches, unit="/s", least=20_000, limit=cpu
+    )
+    to.of_rounds("worker_items_default_per_second", "one by one, in a loop", found.loop.items, unit="/s")
+    to.of_rounds(
+        "worker_items_default_vs_lists_b100",
+        "the same, to lists in pipelines of 100",
+        found.loop_vs_lists,
+        least=0.16,
+        limit=cpu,
+    )
+    to.of_rounds(
+        "worker_items_default_sidecar_us_per_item",
+        "processor time of the sidecar",
+        found.loop.cpu_us,
+        unit="us",
+    )
+    for name, says, rates, least in (
+        ("concurrent_50", "one by one in 50 threads", found.threads, 3.8),
+        ("concurrent_50_tasks", "one by one in 50 tasks", found.tasks, 3.8),
+    ):
+        to.of_rounds(f"socket_items_per_second_{name}", says, rates.items, unit="/s")
+        to.of_rounds(
+            f"socket_{name}_vs_library_round_trip",
+            "the same, to single calls of the library",
+            rates.vs_round_trips,
+            least=least,
+            limit=cpu,
+        )
+        to.of_rounds(
+            f"socket_sidecar_us_per_item_{name}",
+            "processor time of the sidecar",
+            rates.cpu_us,
+            unit="us",
+        )
+    to.add(
+        Figure(
+            "sidecar_idle_rss_mb",
+            "resident memory, idle",
+            found.idle_rss_mb,
+            "MB",
+            most=40,
+            limit="Python itself and its modules: bench/benchmarks.md",
+        )
+    )
+    to.add(Figure("sidecar_rss_after_load_mb", "resident memory, after this load", found.loaded_rss_mb, "MB"))
+    to.of_rounds(
+        "sidecar_ready_s",
+        "from start to ready",
+        found.ready,
+        unit="s",
+        most=0.5,
+        limit="starting Python and importing modules",
+    )
 
 
 async def measure(bed: Bed, *, items: int, starts: int) -> Found:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import claimq
 from claimq import NewItem, Policy
+from claimq_bench.figures import Report
 from claimq_bench.meter import Bed, Cost, Spread, must, ratios
+from claimq_bench.plan import Plan
 from claimq_bench.rivals import all_done, new_payloads
 
 BATCH = 100
@@ -110,6 +112,36 @@ async def clients(bed: Bed, *, many: int, rounds: int) -> Compared:
         compared = await compare(bed, sides, (2 * many, 2 * many), rounds, slice_of=1000)
     bed.empty()
     return compared
+
+
+async def report_waiting(to: Report, bed: Bed, plan: Plan) -> None:
+    to.heading("Claim + done, 1,000,000 items waiting against 1,000 (batches of 100)")
+    compared = await waiting(bed, many=1_000_000, few=1_000, rounds=plan.scale_rounds)
+    _add_compared(to, "claim_done_cost_1m_vs_1k_waiting", compared, 1.15, "memory further away: cache misses")
+
+
+async def report_busy(to: Report, bed: Bed, plan: Plan) -> None:
+    to.heading("Claim + done, 100,000 items busy against 100 (batches of 100)")
+    compared = await busy(bed, many=100_000, few=100, rounds=plan.scale_rounds)
+    _add_compared(
+        to, "claim_done_cost_100k_vs_100_busy", compared, 1.5, "the leases are a sorted set: O(log busy)"
+    )
+
+
+async def report_clients(to: Report, bed: Bed, plan: Plan) -> None:
+    to.heading("Claim + done, items of 10,000 clients in turn against items of one (batches of 100)")
+    compared = await clients(bed, many=10_000, rounds=plan.scale_rounds)
+    limit = "each item comes from a list of its own, where one client's come from one list with one command"
+    _add_compared(to, "claim_done_cost_10k_vs_1_clients", compared, 2.0, limit)
+
+
+def _add_compared(to: Report, name: str, compared: Compared, most: float, limit: str) -> None:
+    to.of_rounds(
+        name, "server time for an item, large against small", compared.server, most=most, limit=limit
+    )
+    to.of_rounds(f"{name}_wall", "wall time, large against small", compared.wall)
+    large = Spread.of([cost.server_main_us for cost in compared.large])
+    to.of_rounds(f"{name}_us", "server time for an item, large", large, unit="us")
 
 
 async def hold(server: claimq.Server, name: str, count: int) -> None:

@@ -1,0 +1,1 @@
+"""Calls of the library, beside raw lists and streams of the same server."""

@@ -29,7 +29,7 @@ ENDS_BY_ITSELF = {
 }
 
 
-PROGRAMS = ("admin", "cli", "web", "local", "operator", "worker_sidecar", "spec")
+PROGRAMS = ("admin", "cli", "web", "local", "operator", "worker_sidecar")
 READS = {
     *(
         name

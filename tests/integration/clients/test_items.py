@@ -112,6 +112,14 @@ def test_work_that_ends_is_done_and_an_error_fails_it(start: Start, queue: Block
     assert [one.item.last_error for one in queue.items(State.DELAYED)] == ["why"]
 
 
+def test_an_error_that_says_nothing_fails_its_item(start: Start, queue: BlockingQueue) -> None:
+    queue.set_policy(Policy(requeue_limit=0))
+    queue.enqueue_many([does("raise-nothing")])
+    start()
+    eventually_sync(lambda: list(queue.lengths().values()) == [0, 0, 0, 1])
+    assert queue.failed_items()[0].item.last_error
+
+
 def test_a_payload_that_cannot_be_read_fails_its_item(start: Start, queue: BlockingQueue) -> None:
     queue.set_policy(Policy(requeue_limit=0))
     queue.enqueue_many([does("json", b"\xff"), does("text", b"\xff"), does("done")])

@@ -47,6 +47,8 @@ func act(item *claimq.Item) (*claimq.Outcome, error) {
 	switch item.Headers["do"] {
 	case "raise":
 		return nil, errors.New("cannot")
+	case "raise-nothing":
+		return nil, errors.New("")
 	case "json":
 		var value any
 		return nil, item.JSON(&value)

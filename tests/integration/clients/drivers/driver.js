@@ -11,6 +11,7 @@ const nameOf = ({ name, message }) => ({ error: name, message })
 
 const ACTIONS = {
   raise: () => { throw new TypeError('cannot') },
+  'raise-nothing': () => { throw undefined },
   json: (item) => item.json(),
   text: (item) => item.text,
   'raise-fail': () => { throw new claimq.Fail('why', { permanent: true }) },

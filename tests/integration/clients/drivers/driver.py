@@ -35,6 +35,7 @@ async def read(item: AsyncItem, kind: str) -> None:
 
 ACTIONS: dict[str | None, Callable[[AsyncItem], Awaitable[Outcome | None]]] = {
     "raise": lambda _: throw(TypeError("cannot")),
+    "raise-nothing": lambda _: throw(Exception()),
     "json": lambda item: read(item, "json"),
     "text": lambda item: read(item, "text"),
     "raise-fail": lambda _: throw(claimq.Fail("why", permanent=True)),

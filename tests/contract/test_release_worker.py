@@ -3,6 +3,7 @@
 import pytest
 
 from claimq import InvalidName, NewItem, Reason, Released, ReliableQueue, State
+from testkit.queues.clock import move_clock
 from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
 
 
@@ -78,13 +79,15 @@ async def test_releasing_again_or_a_stranger_finds_nothing(queue: ReliableQueue)
     assert (await queue.peek())[0].interrupted_count == 1
 
 
+@pytest.mark.frozen_clock(True)
 async def test_clients_get_theirs_back(queue: ReliableQueue) -> None:
     await queue.enqueue_many(
         [NewItem(f"{client}{n}", client=client) for n in range(2) for client in ("ann", "bob")]
     )
     await queue.claim(3, wait=0)
+    await move_clock(queue, 1)
     await queue.release_worker("w1", Reason.INTERRUPTED)
-    assert await waiting(queue) == ["bob0", "ann0", "bob1", "ann1"]  # two items of ann had been claimed
+    assert await waiting(queue) == ["bob0", "ann0", "bob1", "ann1"]  # ann had two items for a second, bob one
 
 
 async def test_a_name_that_no_worker_can_have_is_refused(queue: ReliableQueue) -> None:

@@ -15,6 +15,7 @@ READ_AT_ONCE = 16 * 1024
 async def test_no_other_call_comes_between_the_clock_and_a_long_script(server: Server) -> None:
     """The first call of a script sends its text, which can be longer than what a server reads at once."""
     assert len(script("requeue_failed").text) > READ_AT_ONCE
+    server.call("SCRIPT", "FLUSH")
     async with redis.asyncio.Redis(unix_socket_path=str(server.unix_path)) as client:
         queue = claimq.connect(client=FrozenClock(client, q=BEGIN_MS)).queue("q")
         assert await queue.requeue_failed() == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from claimq.redis_store.scripts import script
 from testkit.plugin import ServerFactory
 from testkit.programs.processes import Process
 from testkit.servers.cluster import RedisCluster
@@ -18,22 +19,32 @@ from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
 
-def test_an_emptied_server_has_no_keys_and_no_scripts_left(server: Server) -> None:
+def test_an_emptied_server_has_no_keys_and_knows_the_scripts(server: Server) -> None:
     assert server.call("DBSIZE") == 0
     server.call("SET", "left", "behind")
-    script = server.call("SCRIPT", "LOAD", "return 1")
-    assert isinstance(script, bytes)
+    server.call("SCRIPT", "FLUSH")
     server.empty()
     assert server.call("DBSIZE") == 0
-    assert server.call("SCRIPT", "EXISTS", script) == [0]
+    assert server.call("SCRIPT", "EXISTS", script("claim").sha) == [1]
 
 
-def test_a_server_whose_settings_were_changed_restarts(valkey: Server) -> None:
-    first = valkey.process
-    valkey.call("CONFIG", "SET", "maxmemory", "5mb")
-    valkey.empty()
-    assert valkey.process is not first
-    assert valkey.call("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"0"]
+def test_only_a_server_whose_settings_were_changed_restarts(server: Server) -> None:
+    first = server.process
+    server.call("CONFIG", "SET", "maxmemory", "5mb")
+    server.empty()
+    second = server.process
+    assert second is not first
+    assert server.call("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"0"]
+    server.empty()
+    assert server.process is second
+
+
+def test_users_that_a_test_added_are_removed_without_a_restart(server: Server) -> None:
+    first = server.process
+    server.call("ACL", "SETUSER", "added", "on", "nopass")
+    server.empty()
+    assert server.call("ACL", "USERS") == [b"default"]
+    assert server.process is first
 
 
 def test_a_server_that_cannot_start_shows_its_log(start_server: ServerFactory) -> None:

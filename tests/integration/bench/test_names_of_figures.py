@@ -20,7 +20,9 @@ PLAN = replace(
     FULL,
     settings=tuple(replace(one, items=one.batch, rounds=1) for one in FULL.settings),
     single_items=50,
+    consume_items=200,
     consume_rounds=1,
+    stream_items=1000,
     reap_runs=1,
 )
 """The batches and sizes of the full benchmark, with next to no items."""

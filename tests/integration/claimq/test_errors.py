@@ -195,7 +195,7 @@ async def test_a_script_cache_flushed_again_and_again_under_load_fails_nothing(
     valkey: Server, store: claimq.Server
 ) -> None:
     done: list[str] = []
-    total = 600
+    total = 150
 
     async def produce() -> None:
         for number in range(total):

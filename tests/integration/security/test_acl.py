@@ -27,11 +27,13 @@ EVERYTHING = [
 
 
 async def run_as(server: Server, role: str, rights: list[str]) -> ClaimqError | None:
-    """Does all that a role does, with just these rights; what went wrong, in the reply or in the server's own log."""
+    """Does all that a role does, with just these rights, on a server without a script; what went wrong, in the reply
+    or in the server's own log."""
     roles.give(server, role, rights)
     async with open_server(server.url) as admin:
         await roles.seed(server, admin)
     server.call("ACL", "LOG", "RESET")
+    server.call("SCRIPT", "FLUSH")
     settings = patient(roles.url(server, role), retry_for=0.5)
     try:
         async with claimq.connect(settings=settings) as store:

@@ -1,7 +1,7 @@
 """docs/acl.md: what it gives a role is enough, all of it is needed, and it opens nothing else."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -13,7 +13,7 @@ from claimq.model import Reason
 from testkit.queues import roles
 from testkit.servers.contents import changes, contents
 from testkit.servers.patient import open_queue, open_server, patient
-from testkit.servers.resp import Connection, ReplyError
+from testkit.servers.resp import Connection, ReplyError, Words
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
 
@@ -107,15 +107,12 @@ def every_command(server: Server) -> list[tuple[str, ...]]:
     return found
 
 
-def reply_to(server: Server, role: str, words: tuple[str, ...]) -> str:
-    """The reply on a connection of its own, as text; also that of an error."""
+def replies_to(server: Server, role: str, commands: Sequence[Words]) -> str:
+    """The replies on a connection of its own, as text, errors among them."""
     client = Connection(server.unix_path, PATIENCE)
     try:
-        client.call("AUTH", role, roles.PASSWORD)
         # SUBSCRIBE has a reply for each channel, MONITOR one for each call.
-        return repr(client.calls([words]))
-    except ReplyError as error:
-        return repr(error)
+        return repr(client.calls([("AUTH", role, roles.PASSWORD), *commands]))
     except (OSError, ConnectionError, EOFError):
         return ""  # QUIT
     finally:
@@ -138,9 +135,10 @@ def test_a_role_learns_no_password_and_nothing_of_other_queues(server: Server, r
         learned: dict[str, str] = {}
         for words in commands:
             call = ("EVAL", "return redis.call(unpack(ARGV))", "0", *words)
-            for sent in (words, call) if words[0] not in ("quit", "reset") else (words,):
-                reply = reply_to(server, role, sent)
-                learned |= {secret: f"{sent}" for secret in SECRETS if secret in reply}
+            replies = replies_to(
+                server, role, [words, call] if words[0] not in ("quit", "reset") else [words]
+            )
+            learned |= {secret: f"{words}" for secret in SECRETS if secret in replies}
         assert learned == {}
     finally:
         other.call("CONFIG", "SET", "requirepass", "")

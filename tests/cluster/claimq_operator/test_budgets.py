@@ -47,10 +47,8 @@ def test_there_is_no_second_budget_beside_one_that_selects_the_pods(world: World
     budget(world, "policy", selector)
     world.operator()
     a_queue(world, template={"metadata": {"labels": {"team": "a"}}})
-    eventually_sync(lambda: world.condition("Ready") == "True WorkersStarting")
+    eventually_sync(lambda: world.condition("Ready") == "True WorkersStarting")  # written after the children
     assert is_off(world)
-    world.api.kubectl("delete", "pdb", "policy", "-n", world.namespace)
-    eventually_sync(lambda: not is_off(world))
 
 
 def test_the_operators_budget_goes_when_another_one_comes(world: World) -> None:

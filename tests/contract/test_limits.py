@@ -1,6 +1,7 @@
 """Limits of the policy: in every window at most so many items start, and no more are in progress."""
 
 from collections.abc import Awaitable, Callable
+from struct import Struct
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 RATE = Limit("api", rate="10/s", burst=3)
+level_of = Struct("<4q").pack
 
 
 async def filled(queue: ReliableQueue, *limits: Limit, count: int = 100) -> None:
@@ -271,7 +273,7 @@ async def test_the_next_start_is_not_a_millisecond_late_by_rounding(
 ) -> None:
     await filled(queue, Limit("api", rate="4/m", burst=210))
     now = round((await queue.snapshot()).now * 1000)
-    server.call("HSET", "cq:{q}:stats", "limits", f"0;api 12545304 {now} 0 0 60000 210")
+    server.call("HSET", "cq:{q}:stats", "limits", b"0;api 60000 210=" + level_of(12545304, now, 0, 0))
     assert (await queue._claim_once(1, None, 2.0)).next_due_in == 1.326  # (12545304 - 209 * 60000) / 4 ms
 
 
@@ -328,12 +330,23 @@ async def test_a_limit_that_another_client_has_written_wrong_holds_nothing_back(
     assert await starts(queue) == 100
 
 
-@pytest.mark.parametrize("state", ["nonsense", "9e99 1 1 1 1 1", "1000 9000000000000000 0 0 1000 1"])
+@pytest.mark.parametrize(
+    "level",
+    [
+        b"nonsense",
+        b"1000 1=",
+        b"1000 1=" + level_of(-1, -1, -1, -1),
+        b"1000 1=" + level_of(2**62, 1, 1, 1),
+        b"1000 1=" + level_of(1000, 9 * 10**15, 0, 0),
+        b"9" * 400 + b" 1=" + level_of(1000, 1, 1, 1),
+    ],
+    ids=["nonsense", "nothing", "below 0", "too high", "in the future", "of a long period"],
+)
 async def test_a_damaged_level_does_not_stop_the_queue(
-    queue: ReliableQueue, server: Server, state: str
+    queue: ReliableQueue, server: Server, level: bytes
 ) -> None:
     await filled(queue, Limit("api", rate="10/s"))
-    server.call("HSET", "cq:{q}:stats", "limits", f"0;api {state}", "limits_waiter", "9999999999999 w9")
+    server.call("HSET", "cq:{q}:stats", "limits", b"0;api " + level, "limits_waiter", "9999999999999 w9")
     await move_clock(queue, 0.1)
     assert await starts(queue) == 1
 

@@ -183,7 +183,7 @@ def _each(read: Callable[[bytes], Any]) -> Callable[[Any], dict[str, Any]]:
     return lambda value: {name.decode(): read(raw) for name, raw in value.items()}
 
 
-_texts = _each(bytes.decode)
+_texts = _each(lambda raw: raw.decode(errors="backslashreplace"))  # levels of rates are binary
 
 
 PARTS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
@@ -255,7 +255,7 @@ def _wrong_shares(stored: Stored) -> Iterator[str]:
 
 def _wrong_in_progress(stored: Stored) -> Iterator[str]:
     """The sums for bounds that hold, while nothing is being counted."""
-    counted = re.search(r"\|[01]\+? \d+ (.* busy .*)", stored.stats.get("limits", ""))
+    counted = re.match(r".\|[01]\+? \d+ (.* busy .*)", stored.stats.get("limits", ""))
     if not counted:
         return
     bounds = set(re.findall(r" (\w+ busy) \d+( cost)?", counted[1]))

@@ -26,13 +26,13 @@ local function give_back()
   -- Takes the starts of items that come back before their app began out of the rates: as much of each as the
   -- rate has not given to other items since. Returns the clients that may start more.
   local function return_starts(q, text, items)
-    -- include start_limits limits_per limits_tail key_field
+    -- include start_limits limits_per bands key_field
     text = in_force(q, text)
     local function levels_after(rates, returned, since)
       local texts = {}
       for i, rate in ipairs(rates) do
         for _, item in ipairs(returned) do
-          local counts = item.number >= math.max(tonumber(rate.from), since)
+          local counts = item.number >= math.max(rate.from, since)
           local units = units_of(rate, item.meta.options and item.meta.options.cost or 1)
           local more = counts and math.min(units * rate.period, rate.low, rate.level) or 0
           rate.level, rate.low = rate.level - more, rate.low - more
@@ -61,7 +61,7 @@ local function give_back()
       if #words > 0 then redis.call('HSET', q.base .. 'starts', unpack(words)) end
       return names
     end
-    local _, _, _, number, before = read_tail(q)
+    local _, _, _, number, before = read_bands(q)
     local names = return_each('client', function(item) return item.client ~= '-' and item.client end, number,
       before)
     local since, _, limits = read_key_field(q)
@@ -69,7 +69,7 @@ local function give_back()
       local key = item.meta.options and item.meta.options.key
       return key and 'key ' .. key
     end, since, limits)
-    q.limits = string.sub(q.limits, 1, 1) .. levels_after(read_limits(q, text, 0), items, 0) .. tail_of(q)
+    q.limits = string.sub(q.limits, 1, 1) .. bands_of(q) .. levels_after(read_limits(q, text, 0), items, 0)
     q.has_starts = true
     return names
   end

@@ -152,7 +152,7 @@ local function lost_clients()
   return entry_tags(q, back)
 end
 local gone, starts_at, starts_from = old_starts()
-local lost = q.limits and string.find(q.limits, '|', 1, true) and lost_clients() or {}
+local lost = q.limits and string.byte(q.limits, 2) == 124 and lost_clients() or {}
 
 -- Counts of items in progress while no claim has a lease; items that lost theirs are counted again.
 local function forget_counts()

@@ -7,7 +7,7 @@
 -- Sets q.costs, if there are such limits. rates, most_cost: those of the queue; ending_cost(): what the
 -- claims cost that this call ends.
 local function new_costs(q, rates, most_cost, ending_cost)
-  -- include cost_of client_of
+  -- include cost_of client_of wait_of
   local costs, by_cost = {sum = 0, items = 0}, {}
   for _, rate in ipairs(rates) do
     if rate.is_by_cost then by_cost[#by_cost + 1], rate.started = rate, 0 end

@@ -2,8 +2,8 @@
 -- before they are removed. Where a lease has lost its item, and so its client, all are counted again by the
 -- next claim. Returns the clients that may start an item again.
 local function count_ends(q, busy, tokens)
-  -- include client_of cost_of slices start_limits limits_tail in_progress count_again
-  local _, _, counting, _, limits = read_tail(q)
+  -- include client_of cost_of slices start_limits bands in_progress count_again
+  local _, _, counting, _, limits = read_bands(q)
   local key, sums, names, seen, is_lost = q.base .. 'in_progress', new_sums(limits), {}, {}, false
   local is_counted = counting == '' or string.sub(busy, #q.base + 6) <= string.sub(counting, 2)
   sliced(is_counted and tokens or {}, function(...)

@@ -18,6 +18,7 @@ end
 -- From limits: nil if there is nothing to ask. sums: key -> what its items in progress cost, which a claim
 -- adds to.
 local function key_rates_of(q, limits, sums)
+  -- include wait_of
   local rates, _, most_cost = limits_of(limits, 'key')
   if #rates == 0 and not most_cost then return nil end
   local levels, counted, key_rates, has_costs = {}, {}, {sums = sums}, most_cost
@@ -65,7 +66,7 @@ local function key_rates_of(q, limits, sums)
 
   -- Writes the starts that were counted.
   key_rates.write = function()
-    local words, first = {}, whole(q.first)
+    local words, first = {}, q.first
     for key in pairs(#rates > 0 and counted or {}) do
       local text = ''
       for i = 1, #rates do

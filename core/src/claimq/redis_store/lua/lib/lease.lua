@@ -65,8 +65,8 @@ end
 -- Ends what stats has of limits per client, if none holds. Sets q.park for pauses.
 local function end_park(q, worker)
   if q.pauses and not q.park then limit_clients(q, '', worker) end
-  if q.park or not (q.limits and string.find(q.limits, '|', 1, true)) then return end
-  q.limits, q.has_written = string.match(q.limits, '^[^|]*'), true
+  if q.park or not (q.limits and string.byte(q.limits, 2) == 124) then return end
+  q.limits, q.has_written = string.gsub(q.limits, '^(.)|[^\n]*\n', '%1'), true
   redis.call('HSET', q.stats, 'limits', q.limits)
 end
 
@@ -86,19 +86,28 @@ local function within_limits(q, c, count)
   if string.find(text, ' cost', 1, true) then limit_costs(q, c, rates, most_cost) end
   c.next_start = next_start
   c.note_starts = function(started)
-    local levels, first = q.is_full and '1' or '0', whole(q.first)
+    local flag, levels, first = q.is_full and '1' or '0', '', q.first
     for i = 1, #rates do
       add_starts(rates[i], rates[i].started or started, first)
       levels = levels .. level_text(rates[i])
     end
     if q.costs then q.costs.write_mean() end
-    q.limits, q.has_starts = levels .. tail_of(q), true
+    q.limits, q.has_starts = flag .. (q.park and q.park.bands() or '') .. levels, true
   end
   if most then
     c.free = math.max(0, most - math.max(c.leased - 1, 0) + (c.ending or 0))
     room = math.min(room, c.free)
   end
   return room
+end
+
+-- The field `limits` of stats for limits that are gone: what starts now does not count, so it gives nothing
+-- back.
+local function without_returns(limits)
+  -- include start_limits
+  local half = LEVEL_BYTES / 2
+  local kept, low_and_from = ';[%w-]+ [%w ]+=' .. string.rep('.', half), string.rep('.', half)
+  return (string.gsub(limits, '(' .. kept .. ')' .. low_and_from, '%1' .. string.rep('\0', half)))
 end
 
 local function keep_order(q, nonce)
@@ -119,8 +128,8 @@ local function lease(q, c, envelopes, nonce)
   redis.call('HSET', c.busy, unpack(holding))
   if q.takers then write_keys(q, holding) end
   if c.note_starts then c.note_starts(#envelopes)
-  elseif q.limits then  -- the limits are gone: what starts now does not count, so it gives nothing back
-    local kept = string.gsub(q.limits, '(;[%w-]+ %d+ %d+) %d+ %d+', '%1 0 0')
+  elseif q.limits then
+    local kept = without_returns(q.limits)
     q.has_starts, q.limits = kept ~= q.limits, kept
   end
   if c.leased <= 0 then redis.call('ZADD', q.leases, '+inf', KEEPER) end

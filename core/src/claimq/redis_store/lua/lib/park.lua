@@ -9,36 +9,36 @@
 -- `in_progress` has sums, while such a bound holds (lib/in_progress.lua). At a bound a client is parked for
 -- FAR_MS, and gets its turn back when one of its items ends.
 --
--- Behind "|" the field `limits` of stats has the band (0 or 1) in which clients are parked, "+" while the
--- other one may have some, the number of the first claim under the limits by which they were parked, and
--- these limits. Where other limits hold, clients are parked in the other band from then on, and those of the
--- band before get their turns back. Items of earlier claims give no start back: it may not have counted.
--- "=WORKER" is there while the items in progress are counted, for a new limit or again: those of the workers
--- up to this name are. No item starts until all are.
+-- The field `limits` of stats has between "|" and the end of a line the band (0 or 1) in which clients are
+-- parked, "+" while the other one may have some, the number of the first claim under the limits by which they
+-- were parked, and these limits. Where other limits hold, clients are parked in the other band from then on,
+-- and those of the band before get their turns back. Items of earlier claims give no start back: it may not
+-- have counted. "=WORKER" is there while the items in progress are counted, for a new limit or again: those
+-- of the workers up to this name are. No item starts until all are.
 local FAR_MS = 30000
 
 -- The limits per client among those in force, as take() asks them.
 local function new_park(q, text, worker)
-  -- include tags entry_tags parked unpark client_of cost_of limits_per limits_tail in_progress cost_bounds
+  -- include tags entry_tags parked unpark client_of cost_of wait_of limits_per bands in_progress cost_bounds
   -- include pauses return_turns
   local rates = limits_of(text, 'client')
   local key = q.base .. 'starts'
-  local park = {rooms = {}, ends = {}, started = {}, fresh = {}, busy = {}, costs = {}, needs = {},
-    parked = 0}
-  local by_cost = {}
+  -- clients: name -> its record, for those that were looked at
+  local park, clients, by_cost = {needs = {}, parked = 0}, {}, {}
   for i = 1, #rates do
-    rates[i].levels, rates[i].lows, rates[i].froms, rates[i].ats = {}, {}, {}, {}
+    rates[i].place = 4 * i - 4
     if rates[i].is_by_cost then by_cost[#by_cost + 1], rates[i].spent = rates[i], {} end
   end
   text = limits_per(text, 'client')
   local sums = new_sums(text)
   local most, most_cost = sums.most, sums.most_cost
   park.has_costs, park.is_counted = #by_cost > 0 or most_cost, most or most_cost or sums.queue_cost
-  local band, moving, counting, since, before = read_tail(q)
+  local band, moving, counting, since, before = read_bands(q)
   band = tonumber(band) or 0
-  local function write_tail()
-    local limits = string.match(q.limits or '0', '^[^|]*')
-      .. table.concat({'|', band, moving, counting or '', ' ', since, ' ', before})
+  park.bands = function() return bands_of(q) end
+  local function write_bands()
+    local limits = table.concat({string.sub(q.limits or '0', 1, 1), '|', band, moving, counting or '', ' ',
+      since, ' ', before, '\n', string.sub(q.limits or '', 2 + #bands_of(q))})
     if limits == q.limits then return end
     q.limits, q.has_written = limits, true
     redis.call('HSET', q.stats, 'limits', q.limits)
@@ -52,7 +52,7 @@ local function new_park(q, text, worker)
     -- No start is counted for it from now on: all are counted for the next bound. No limits have this text,
     -- so clients that are parked by the bound get their turns back.
     before, counting, counted = '-', '', new_sums('')
-    write_tail()
+    write_bands()
   end
   local in_progress = q.base .. 'in_progress'
   local function is_counted(name) return counting == '' or name <= string.sub(counting or '=', 2) end
@@ -93,7 +93,7 @@ local function new_park(q, text, worker)
     end
     if string.sub(counting or '', 1, 1) == '=' then count_workers() end
     moving = is_moving and '+' or ''
-    write_tail()
+    write_bands()
     if park.is_counted and (before ~= text or counting ~= '') then
       q.stopped = true
       return 0
@@ -102,97 +102,104 @@ local function new_park(q, text, worker)
     return turns(q)
   end
 
-  -- Notes what a client may start, and the levels of its rates: a table for each client would cost too much.
-  local function read(name, levels, busy, cost, ends)
-    local room, is_fresh = math.huge, true
+  -- The record of a client: the levels of its rates, four numbers each, and how many items it may start
+  -- (room), and has started. It is fresh without levels. A pause ends at `ends`.
+  local function new_client(levels, busy, cost, ends)
+    local client = {0, 0, 0, 0, room = math.huge, started = 0, is_fresh = true, busy = busy}
+    client.cost, client.ends = cost, ends
     if most then
-      park.busy[name] = setting(busy, 0, 0, LAST_NUMBER)
-      room = most - park.busy[name]
+      client.busy = setting(busy, 0, 0, LAST_NUMBER)
+      client.room = most - client.busy
     end
-    park.costs[name] = cost
     for i = 1, #rates do
       local rate = rates[i]
+      local place = rate.place
       read_level(q, rate, levels)
-      if rate.level > 0 then
-        is_fresh = false
-        rate.levels[name], rate.lows[name], rate.froms[name] = rate.level, rate.low, rate.from
-        if rate.at ~= q.now then rate.ats[name] = rate.at end
-      end
-      if not rate.is_by_cost then room = math.min(room, free_of(rate)) end
+      client[place + 1], client[place + 2], client[place + 3], client[place + 4] =
+        rate.level, rate.at, rate.low, rate.from
+      if rate.level > 0 then client.is_fresh = false end
+      if not rate.is_by_cost then client.room = math.min(client.room, free_of(rate)) end
     end
-    park.rooms[name], park.fresh[name], park.ends[name] = ends and 0 or room, is_fresh, ends
+    if ends then client.room = 0 end
+    return client
   end
 
-  local function level_of(rate, name)
-    rate.level, rate.low, rate.from = rate.levels[name] or 0, rate.lows[name] or 0, rate.froms[name] or '0'
-    rate.at = rate.ats[name] or q.now
+  local function level_of(rate, client)
+    local place = rate.place
+    rate.level, rate.at, rate.low, rate.from = client[place + 1], client[place + 2], client[place + 3],
+      client[place + 4]
   end
 
-  -- Reads the levels of these clients.
-  park.look = function(clients)
+  -- Reads the records of these clients.
+  park.look = function(turn)
     local names = {}
-    for _, name in ipairs(clients) do
-      if name ~= '-' and not park.rooms[name] then names[#names + 1] = name end
+    for i = 1, #turn do
+      if turn[i] ~= '-' and not clients[turn[i]] then names[#names + 1] = turn[i] end
     end
     if #names == 0 then return end
     local stored = #rates > 0 and redis.call('HMGET', key, unpack(names)) or {}
     local busy = most and redis.call('HMGET', in_progress, unpack(names)) or {}
     local costs = most_cost and costs_in_progress(q, names) or {}
     local ends = q.pauses and paused_clients(q, names) or {}
-    for i, name in ipairs(names) do read(name, stored[i], busy[i], costs[i], ends[name]) end
+    for i, name in ipairs(names) do
+      clients[name] = new_client(stored[i], busy[i], costs[i], ends[name])
+    end
   end
 
   -- How many units of a rate a client has started.
   local function started_of(rate, name)
-    return (rate.spent or park.started)[name] or 0
+    return rate.spent and (rate.spent[name] or 0) or clients[name].started
   end
 
   -- How many items a client may start now, if none costs more than 1.
   park.room = function(name)
-    local room = park.rooms[name] or math.huge
-    for i = 1, park.rooms[name] and #by_cost or 0 do
-      level_of(by_cost[i], name)
+    local client = clients[name]
+    if not client then return math.huge end
+    local room = client.room
+    for i = 1, #by_cost do
+      level_of(by_cost[i], client)
       room = math.min(room, free_of(by_cost[i], started_of(by_cost[i], name)))
     end
-    return park.costs[name] and math.min(room, most_cost - park.costs[name]) or room
+    return client.cost and math.min(room, most_cost - client.cost) or room
   end
 
   -- Whether a client may start an item of this cost. If not, it is parked until it may.
   park.fits = function(name, cost)
-    for i = 1, park.rooms[name] and #by_cost or 0 do
-      level_of(by_cost[i], name)
+    local client = clients[name]
+    if not client then return true end
+    for i = 1, #by_cost do
+      level_of(by_cost[i], client)
       if wait_of(by_cost[i], started_of(by_cost[i], name), cost) then park.needs[name] = cost end
     end
-    if park.costs[name] and not fits_beside(park.costs[name], cost, most_cost) then
-      park.needs[name] = cost
-    end
+    if client.cost and not fits_beside(client.cost, cost, most_cost) then park.needs[name] = cost end
     return not park.needs[name]
   end
 
   -- Counts the cost of an item that starts (more: 1), or does not after all (-1).
   park.spend = function(name, cost, more)
-    for i = 1, park.rooms[name] and #by_cost or 0 do
+    local client = clients[name]
+    if not client then return end
+    for i = 1, #by_cost do
       local rate = by_cost[i]
       rate.spent[name] = started_of(rate, name) + more * units_of(rate, cost)
     end
-    if park.costs[name] then park.costs[name] = park.costs[name] + more * cost end
+    if client.cost then client.cost = client.cost + more * cost end
   end
 
   park.count = function(name, started)
-    if park.rooms[name] then
-      park.rooms[name] = park.rooms[name] - started
-      park.started[name] = (park.started[name] or 0) + started
-    end
+    local client = clients[name]
+    if client then client.room, client.started = client.room - started, client.started + started end
   end
 
   -- The score of a client that may start no item now.
   park.score = function(name)
-    local is_full = most and most - park.busy[name] - (park.started[name] or 0) < 1
-      or not fits_beside(park.costs[name] or 0, park.needs[name] or 1, most_cost)
+    local client = clients[name]
+    local is_full = most and most - client.busy - client.started < 1
+      or not fits_beside(client.cost or 0, park.needs[name] or 1, most_cost)
     local at = is_full and q.now + FAR_MS or q.now
-    at = math.max(at, park.ends[name] or 0)
+    at = math.max(at, client.ends or 0)
     for i = 1, #rates do
-      level_of(rates[i], name)
+      level_of(rates[i], client)
       at = math.max(at, wait_of(rates[i], started_of(rates[i], name), park.needs[name] or 1) or 0)
     end
     q.has_parked, park.parked = true, park.parked + 1
@@ -222,7 +229,7 @@ local function new_park(q, text, worker)
     count_each(got, -1)
     count_each(kept, 1)
     for name, more in pairs(counts) do
-      if more < 0 and park.rooms[name] then
+      if more < 0 and clients[name] then
         park.count(name, more)
         if park.room(name) >= 1 then more_room[#more_room + 1] = name end
       end
@@ -232,24 +239,25 @@ local function new_park(q, text, worker)
 
   -- Writes the starts that were counted.
   park.write = function()
-    local words, fresh, busy, counts, first = {}, {}, {}, is_counted(worker), whole(q.first)
-    for name, started in pairs(park.started) do
+    local words, fresh, busy, counts, first = {}, {}, {}, is_counted(worker), q.first
+    for name, client in pairs(clients) do
+      local started = client.started
       if started > 0 and counted.most and counts then
-        busy[#busy + 1], busy[#busy + 2] = name, whole(park.busy[name] + started)
+        busy[#busy + 1], busy[#busy + 2] = name, whole(client.busy + started)
       end
-      if started > 0 and counted.most_cost and park.costs[name] and counts then
-        busy[#busy + 1], busy[#busy + 2] = 'cost ' .. name, whole(park.costs[name])
+      if started > 0 and counted.most_cost and client.cost and counts then
+        busy[#busy + 1], busy[#busy + 2] = 'cost ' .. name, whole(client.cost)
       end
       if started > 0 and #rates > 0 then
-        local levels = park.fresh[name] and not park.has_costs and fresh[started]
+        local levels = client.is_fresh and not park.has_costs and fresh[started]
         if not levels then
           levels = ''
           for i = 1, #rates do
-            level_of(rates[i], name)
+            level_of(rates[i], client)
             add_starts(rates[i], started_of(rates[i], name), first)
             levels = levels .. level_text(rates[i])
           end
-          if park.fresh[name] then fresh[started] = levels end
+          if client.is_fresh then fresh[started] = levels end
         end
         words[#words + 1], words[#words + 2] = name, levels
       end

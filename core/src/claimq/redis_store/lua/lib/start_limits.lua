@@ -3,11 +3,13 @@
 -- between them, and "client" or "key" in place of "queue" for a limit that each client, or each key, has
 -- (lib/park.lua, lib/key_limits.lua). Behind BURST or MOST, " cost" says that the limit counts what the items
 -- cost (lib/costs.lua), not the items. That of stats begins with 1 while items wait for the end of a claim,
--- else with 0, and has ";NAME LEVEL AT LOW FROM PERIOD BURST" for each rate, a bucket of whole numbers: a
--- start adds PERIOD (ms) to LEVEL, a millisecond takes STARTS away, and items start while LEVEL is at most
+-- else with 0; then come the bands of lib/park.lua, if there are any, and then the levels: for each rate
+-- ";NAME PERIOD BURST=" and a bucket of four binary numbers, LEVEL, AT, LOW and FROM. A start adds PERIOD
+-- (ms) to LEVEL, a millisecond takes STARTS away, and items start while LEVEL is at most
 -- (BURST - 1) * PERIOD. AT is when LEVEL was true. LOW and FROM are for claims that are given back: of those
 -- with the number FROM or a later one at least LOW is in the bucket, whatever was claimed since.
 -- (docs/decisions/start-limits.md)
+local LEVEL, LEVEL_BYTES = '<i8i8i8i8', 32
 
 -- The limits that hold now. Behind "|" the config has temporary ones, "UNTIL BY REASON LIMIT" with ";"
 -- between them: until then (ms) each holds in place of that with its name, or none does ("NAME off").
@@ -28,18 +30,16 @@ end
 -- What another client has written into the policy, and is no limit, is none.
 local function limits_of(text, scope)
   local rates, most, most_cost = {}, nil, nil
-  for name, kind, first, spec in string.gmatch(text, '([%w-]+) ' .. scope .. ' (%a+) (%d+) ?([%w ]*)') do
-    local number = #first < 8 and tonumber(first) or 0
-    local period, burst, unit = string.match(spec, '^([1-9]%d*) ([1-9]%d*) ?(%l*)$')
-    if number > 0 and kind == 'busy' and spec == 'cost' then
-      most_cost = math.min(most_cost or number, number)
-    elseif number > 0 and kind == 'busy' then
-      if not most or number < most then most = number end
-    elseif number > 0 and kind == 'rate' and period and #period + #burst < 16 then
-      local mark, each, most_starts = ';' .. name .. ' ', tonumber(period), tonumber(burst)
-      rates[#rates + 1] = {name = name, spec = spec, mark = mark, text = mark .. '%d %d %d %s ' .. spec,
-        starts = number, period = each, burst = most_starts, full = most_starts * each,
-        is_by_cost = unit == 'cost', level = 0, at = 0, low = 0, from = '0', free = 0}
+  local pattern = '([%w-]+) ' .. scope .. ' (%a+) (%d+) ?(%d*) ?(%d*) ?(%l*)'
+  for name, kind, first, period, burst, unit in string.gmatch(text, pattern) do
+    local number, is_by_cost = #first < 8 and tonumber(first) or 0, unit == 'cost'
+    local each, starts = tonumber(period) or 0, tonumber(burst) or 0
+    if number > 0 and kind == 'busy' and is_by_cost then most_cost = math.min(most_cost or number, number)
+    elseif number > 0 and kind == 'busy' then most = math.min(most or number, number)
+    elseif number > 0 and kind == 'rate' and each > 0 and starts > 0 and #period + #burst < 16 then
+      rates[#rates + 1] = {name = name, note = ';' .. name .. ' ' .. period .. ' ' .. burst .. unit .. '=',
+        starts = number, period = each, burst = starts, full = starts * each, is_by_cost = is_by_cost,
+        level = 0, at = 0, low = 0, from = 0, free = 0}
     end
   end
   return rates, most, most_cost
@@ -47,19 +47,23 @@ end
 
 -- Sets the level of a rate now, from a text that has levels.
 local function read_level(q, rate, levels)
-  rate.level, rate.at, rate.low, rate.from = 0, q.now, 0, '0'
-  local _, place = string.find(levels or '', rate.mark, 1, true)
-  if not place then return end
-  local level, at, low, from, spec = string.match(levels, '^(%d+) (%d+) (%d+) (%d+) ([%w ]+)', place + 1)
-  if not level or #level > 16 or #low > 16 or #from > 16 then return end
-  if spec == rate.spec then rate.low, rate.from = tonumber(low), from
-  else  -- a changed limit: the starts that count stay, but never more than the burst
-    local period = tonumber(string.match(spec, '^[1-9]%d*')) or 1
-    level = math.min(math.ceil(level / period * rate.period), rate.full)
+  rate.level, rate.at, rate.low, rate.from = 0, q.now, 0, 0
+  if not levels then return end
+  local _, place = string.find(levels, rate.note, 1, true)
+  local period = nil
+  if not place then
+    local pattern = ';' .. string.gsub(rate.name, '%-', '%%-') .. ' ([1-9]%d*) [%w ]*='
+    _, place, period = string.find(levels, pattern)
   end
+  if not place or #levels < place + LEVEL_BYTES then return end
+  local level, at, low, from = struct.unpack(LEVEL, levels, place + 1)
+  if level < 0 or level > LAST_NUMBER or low < 0 or low > LAST_NUMBER or from < 0 then return end
+  if period then  -- a changed limit: the starts that count stay, but never more than the burst
+    level = math.min(math.ceil(level / tonumber(period) * rate.period), rate.full)
+  else rate.low, rate.from = low, from end
   local passed = q.now - at
   if passed >= 0 then level = level - passed * rate.starts
-  elseif passed > -5000 then rate.at = tonumber(at)  -- the clock went back a little
+  elseif passed > -5000 then rate.at = at  -- the clock went back a little
   else level = 0 end
   rate.level = math.max(level, 0)
 end
@@ -77,13 +81,7 @@ local function start_of(rate, started, units)
   return rate.at + math.ceil((level - rate.full) / rate.starts)
 end
 
--- When a rate lets an item of this cost start, after `started` units more; nil: now.
-local function wait_of(rate, started, cost)
-  local units = units_of(rate, cost)
-  return free_of(rate, started) < units and start_of(rate, started, units) or nil
-end
-
--- Counts units that start with the claim of this number. The number is a text.
+-- Counts units that start with the claim of this number.
 local function add_starts(rate, started, number)
   local least = (rate.is_by_cost and started or 1) * rate.period  -- so much may be given back
   if rate.level < least or rate.low < least then rate.low, rate.from = rate.full, number
@@ -100,7 +98,7 @@ local function read_limits(q, text, room, cost)
   for i = 1, #rates do
     local rate = rates[i]
     read_level(q, rate, q.limits)
-    local units = units_of(rate, cost or 1)
+    local units = cost and units_of(rate, cost) or 1
     rate.free = math.floor(free_of(rate) / units)
     if rate.free < 1 then
       local start = start_of(rate, 0, units)
@@ -110,12 +108,6 @@ local function read_limits(q, text, room, cost)
   return rates, most, room, next_start, most_cost
 end
 
--- What the field limits of stats has behind its levels (lib/park.lua).
-local function tail_of(q)
-  local place = string.find(q.limits or '', '|', 1, true)
-  return place and string.sub(q.limits, place) or ''
-end
-
 local function level_text(rate)
-  return format_text(rate.text, rate.level, rate.at, rate.low, rate.from)
+  return rate.note .. struct.pack(LEVEL, rate.level, rate.at, rate.low, rate.from)
 end

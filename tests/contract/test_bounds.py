@@ -5,6 +5,7 @@ Times are not asserted: how long a call takes is its bytes, which are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,6 +66,15 @@ async def test_a_claim_returns_fewer_items_when_they_are_large(large: ReliableQu
     assert ids_of(await large.claim(1000, wait=0)) == IDS[:MOST]
     assert ids_of(await large.claim(1000, wait=0)) == IDS[MOST : 2 * MOST]
     assert await large.length() == 1
+
+
+async def test_a_claim_reads_small_items_eight_at_a_time(queue: ReliableQueue, server: Server) -> None:
+    await queue.enqueue_many(["x"] * 100)
+    server.call("CONFIG", "RESETSTAT")
+    assert len(await queue.claim(100, wait=0)) == 100
+    calls = re.search(r"cmdstat_lrange:calls=(\d+),", str(server.call("INFO", "commandstats")))
+    assert calls
+    assert int(calls[1]) <= 14
 
 
 async def test_a_claim_takes_a_single_item_of_any_size(queue: ReliableQueue) -> None:

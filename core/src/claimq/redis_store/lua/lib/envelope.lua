@@ -10,7 +10,6 @@ local NUMBERS = {'requeues', 'fails', 'crashes', 'interrupts', 'postponed', 'giv
 local MOST_OF_NUMBER, META_BYTES = 9999999999999, 65536
 local HEADERS, HEADER_NAME, HEADER_VALUE = 16, 64, 1024
 local MAX_REQUEUES = 1000000
-local ITEM_KEY = 128
 
 -- Returns a function that says whether a text is JSON as the scripts write it: no blanks, no escapes but
 -- those of the encoder, plain numbers and words, few levels.

@@ -1,14 +1,5 @@
 -- Takes the keys of items that a call claims, and holds items that have to wait for their keys.
 
--- The key of an item that has nothing else in its header, like most that have one: then nothing there needs
--- to be checked.
-local function key_of_plain(envelope)
-  local from, to, ends, key = string.match(envelope,
-    '^cq1 [!-~]+ ()%d+() [!-~]+() {"options":{"key":"([!-~]+)"}}\n')
-  local is_valid = key and from <= 206 and to - from <= 13 and ends - to <= 129 and #key <= ITEM_KEY
-  return is_valid and not string.find(key, '["\\]') and key or nil
-end
-
 -- Whether the key is paused, or a held item of it comes before this one. In the second case that one is put
 -- at the head of its list (q.overtaken) unless it waits for its time, and this one is held.
 local function is_behind(q, key, envelope)

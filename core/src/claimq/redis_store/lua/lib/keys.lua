@@ -28,9 +28,12 @@ end
 
 -- The key in the header of an envelope, or nil.
 local function key_of_item(envelope)
-  local key = string.match(envelope, '^cq1[^\n]*"key":"([^"\\\n]*)"')
-  local rest = not key and string.match(envelope, '^cq1[^\n]*"key":"([^\n]*)')
-  if not rest then return key end
+  local header = string.sub(envelope, 1, string.find(envelope, '\n', 1, true) or 0)
+  local _, at = string.find(header, '"key":"', 1, true)
+  if not at or string.sub(header, 1, 3) ~= 'cq1' then return nil end
+  local key = string.match(header, '^([^"\\]*)"', at + 1)
+  if key then return key end
+  local rest = string.sub(header, at + 1)
   local ends_at = string.find((string.gsub(rest, '\\.', '  ')), '"', 1, true) or 1
   local is_json, words = pcall(cjson.decode, '["' .. string.sub(rest, 1, ends_at - 1) .. '"]')
   return is_json and words[1] or nil

@@ -20,5 +20,5 @@ local KEEP_MS, REFRESH_MS = 3600000, 600000
 local DEFAULT_MAX_PAYLOAD, HIGHEST_MAX_PAYLOAD = 1048576, 536870912
 -- Tags of the ring are below this; the scores from it on are of clients that have no turn.
 local PARKED = 4503599627370496  -- 2^52
-local MOST_COST = 1000000  -- of an item
+local MOST_COST, ITEM_KEY = 1000000, 128  -- of an item: what it costs at most, and the bytes of its key
 local NO_KEY = ''  -- a field of keys that is no item's key

@@ -18,10 +18,10 @@ end
 -- Appends to `kept` the items to hand out: all but q.past, those that are late (unless
 -- also_late), and those whose key is busy, which are held.
 local function adopt(q, got, kept, also_late)
-  -- include envelope place_of keys hold release
+  -- include envelope place_of keys hold release key_of_plain
   local metas, keys, entries = {}, {}, nil
   for i, envelope in ipairs(got) do
-    local meta, key, _ = false, q.has_keys and key_of_plain(envelope), nil
+    local meta, key, _ = false, q.has_keys and (q.key_of[envelope] or key_of_plain(envelope)), nil
     if not (key or is_plain(envelope)) then
       _, _, _, meta = read_header(envelope)
       key = q.has_keys and meta and meta.options and meta.options.key
@@ -86,15 +86,15 @@ local function fail_past(q)
 end
 
 -- How many of these a call claims: an item that has crashed a worker alone, no more headers than a call
--- checks, and no more than may start by their costs. The first `plain` are plain.
-local function claimable(q, client, got, plain)
+-- checks, and no more than may start by their costs. The headers of the first `light` need no check.
+local function claimable(q, client, got, light)
   local bytes = 0
-  q.weight = plain
+  q.weight = light
   for i, envelope in ipairs(got) do
     bytes = bytes + #envelope
-    local alone = i > plain and is_alone(envelope)
+    local alone = i > light and is_alone(envelope)
     if alone and i > 1 or q.costs and not q.costs.take(client, envelope) then return i - 1 end
-    if i > plain then
+    if i > light then
       if alone then return 1 end
       local of_header = header_bytes(envelope)
       bytes = bytes + of_header
@@ -104,15 +104,27 @@ local function claimable(q, client, got, plain)
   return #got
 end
 
+-- How many of these, from the first on, need no check of their headers: these have nothing, or a key alone,
+-- which is noted in q.key_of.
+local function count_light(q, got)
+  -- include key_of_plain
+  for i, envelope in ipairs(got) do
+    q.key_of[envelope] = key_of_plain(envelope)
+    if not (q.key_of[envelope] or is_plain(envelope)) then return i - 1 end
+  end
+  return #got
+end
+
 -- From one list alone.
 local function take_many(q, client, list, want)
   -- include read_within read_oldest
   local got = read_oldest(q, list, 0, want)
-  local plain = 0
-  while got[plain + 1] and is_plain(got[plain + 1]) do plain = plain + 1 end
-  if plain < #got or q.costs then
-    q.are_plain = q.are_plain and plain == #got
-    for i = #got, claimable(q, client, got, plain) + 1, -1 do got[i] = nil end
+  local light = 0
+  if q.has_keys then light, q.are_plain = count_light(q, got), false
+  else while got[light + 1] and is_plain(got[light + 1]) do light = light + 1 end end
+  if light < #got or q.costs then
+    q.are_plain = q.are_plain and light == #got
+    for i = #got, claimable(q, client, got, light) + 1, -1 do got[i] = nil end
   end
   if #got > 0 then redis.call('LTRIM', list, 0, -(#got + 1)) end
   return got
@@ -246,6 +258,7 @@ local function take_in_turns(q, want, ring, in_main)
 end
 
 local function take(q, want)
+  q.key_of = {}
   local ring, in_main, got = redis.call('ZCARD', q.clients), q.in_main or redis.call('LLEN', q.main), nil
   q.in_main = nil
   if q.has_levels then in_main = in_main + in_levels(q, '-') end

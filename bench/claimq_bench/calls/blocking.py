@@ -132,8 +132,8 @@ class Stage:
         tokens, self.tokens = self.tokens, []
         return tokens
 
-    async def reap_all(self, seconds: float) -> None:
-        await move_clock(self.queue, seconds)
+    async def reap_all(self) -> None:
+        await move_clock(self.queue, _EXPIRY + 1)
         with self.measured("reap"):
             while (await self.queue.reap(1000)).more:
                 pass
@@ -179,7 +179,7 @@ async def _failed(stage: Stage) -> None:
     await queue.update_policy(on_expiry=OnExpiry.FAIL)
     await stage.claim_all()
     stage.tokens.clear()
-    await stage.reap_all(_EXPIRY + 1)
+    await stage.reap_all()
     await _look(stage, State.FAILED)
     with stage.measured("requeue_failed"):
         must(await queue.requeue_failed(chunk=1000) == items, "not all failed items were requeued")
@@ -210,7 +210,7 @@ async def _delayed(stage: Stage) -> None:
     with stage.measured("requeue with a delay"):
         await stage.queue.requeue(stage.take_tokens(), delay=_EXPIRY)
     await _look(stage, State.DELAYED)
-    await stage.reap_all(_EXPIRY + 1)
+    await stage.reap_all()
 
 
 async def _ends(stage: Stage) -> None:

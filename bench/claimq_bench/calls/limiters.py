@@ -66,9 +66,9 @@ class Run:
             burst + rate
         )
 
-    def late_ms(self, rate: float, percent: int) -> float:
+    def late_ms(self, percent: int) -> float:
         """How much later than by the rate an item starts after the one before; this percentile."""
-        gaps = [1000 * (b - a - 1 / rate) for a, b in zip(self.starts, self.starts[1:], strict=False)]
+        gaps = [1000 * (b - a - 1 / RATE) for a, b in zip(self.starts, self.starts[1:], strict=False)]
         return statistics.quantiles(gaps, n=100)[percent - 1]
 
 
@@ -161,12 +161,12 @@ async def report(to: Report, bed: Bed, plan: Plan) -> None:
             (
                 "late_p50_ms",
                 "lateness of the next start, p50, ms",
-                [run.late_ms(RATE, 50) for run in runs[name]],
+                [run.late_ms(50) for run in runs[name]],
             ),
             (
                 "late_p99_ms",
                 "lateness of the next start, p99, ms",
-                [run.late_ms(RATE, 99) for run in runs[name]],
+                [run.late_ms(99) for run in runs[name]],
             ),
             ("at_capacity", "items/s at a limit equal to the capacity, to none", at_capacity[name]),
         ):

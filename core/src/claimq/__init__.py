@@ -42,12 +42,10 @@ if TYPE_CHECKING:
     from claimq.limits import Limit, Pause
     from claimq.model import (
         COUNTERS,
-        AuditRecord,
         Claim,
         ClientInfo,
         Enqueued,
         EnqueuedItem,
-        FailedPass,
         Item,
         Located,
         NewItem,
@@ -56,9 +54,6 @@ if TYPE_CHECKING:
         Reaped,
         Reason,
         Released,
-        RemovalReason,
-        Removed,
-        RemovedItem,
         ServerReport,
         ServerWarning,
         Snapshot,
@@ -76,7 +71,9 @@ if TYPE_CHECKING:
         Policy,
         RetryDelay,
     )
+    from claimq.queue.audit_log import AuditRecord
     from claimq.queue.claiming import DEFAULT
+    from claimq.queue.failed.removed import FailedPass, RemovalReason, Removed, RemovedItem
     from claimq.queue.reading.inspecting import MemoryUsage
     from claimq.queue.settling import Done
     from claimq.redis_store.bounded_read import ReadBounds
@@ -119,12 +116,10 @@ _HOMES = {
     "claimq.limits": ("Limit", "Pause"),
     "claimq.model": (
         "COUNTERS",
-        "AuditRecord",
         "Claim",
         "ClientInfo",
         "Enqueued",
         "EnqueuedItem",
-        "FailedPass",
         "Item",
         "Located",
         "NewItem",
@@ -133,9 +128,6 @@ _HOMES = {
         "Reaped",
         "Reason",
         "Released",
-        "RemovalReason",
-        "Removed",
-        "RemovedItem",
         "ServerReport",
         "ServerWarning",
         "Snapshot",
@@ -157,6 +149,8 @@ _HOMES = {
         "Policy",
         "RetryDelay",
     ),
+    "claimq.queue.audit_log": ("AuditRecord",),
+    "claimq.queue.failed.removed": ("FailedPass", "RemovalReason", "Removed", "RemovedItem"),
     "claimq.consuming.observing": ("ConsumeObserver",),
     "claimq.redis_store.bounded_read": ("ReadBounds",),
     "claimq.redis_store.settings": ("RedisSettings",),

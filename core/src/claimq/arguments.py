@@ -195,12 +195,12 @@ class Size(Count):
 
 
 class OptionalCount(Checked[int | None, int | None]):
-    """A whole number or None."""
+    """A whole number or None, which is the default."""
 
     is_optional = True
 
-    def __init__(self, default: int | None, *, least: int = 0, most: int = 1_000_000_000) -> None:
-        super().__init__(default, partial(optional_count, least=least, most=most))
+    def __init__(self, *, least: int = 0, most: int = 1_000_000_000) -> None:
+        super().__init__(None, partial(optional_count, least=least, most=most))
 
 
 class OptionalSize(OptionalCount):
@@ -215,10 +215,10 @@ class Number(Checked[float, float]):
 
 
 class Flag(Checked[bool, bool]):
-    """True or False."""
+    """True or False, which is the default."""
 
-    def __init__(self, default: bool) -> None:
-        super().__init__(default, partial(of_type, kind=bool, expected="True or False"))
+    def __init__(self) -> None:
+        super().__init__(False, partial(of_type, kind=bool, expected="True or False"))
 
 
 class Choice(Checked[E, E | str]):

@@ -94,10 +94,10 @@ class FailedPolicy:
     WITHIN: ClassVar[str] = "failed."
 
     requeue_min_age: OptionalSeconds = OptionalSeconds(None)
-    requeue_max_given_up_count: OptionalCount = OptionalCount(None, least=1)
+    requeue_max_given_up_count: OptionalCount = OptionalCount(least=1)
     remove_min_age: OptionalSeconds = OptionalSeconds(None)
-    remove_min_given_up_count: OptionalCount = OptionalCount(None)
-    max_items: OptionalCount = OptionalCount(None, least=1)
+    remove_min_given_up_count: OptionalCount = OptionalCount()
+    max_items: OptionalCount = OptionalCount(least=1)
     remove_match: Choice[Match] = Choice(Match.BOTH)
 
     def __post_init__(self) -> None:
@@ -126,10 +126,10 @@ class MaxWaiting:
 
     WITHIN: ClassVar[str] = "max_waiting."
 
-    items: OptionalCount = OptionalCount(None, least=1)
-    per_client_items: OptionalCount = OptionalCount(None, least=1)
-    bytes: OptionalSize = OptionalSize(None, least=1, most=MOST_BYTES)
-    per_client_bytes: OptionalSize = OptionalSize(None, least=1, most=MOST_BYTES)
+    items: OptionalCount = OptionalCount(least=1)
+    per_client_items: OptionalCount = OptionalCount(least=1)
+    bytes: OptionalSize = OptionalSize(least=1, most=MOST_BYTES)
+    per_client_bytes: OptionalSize = OptionalSize(least=1, most=MOST_BYTES)
 
 
 class Durability(StrEnum):
@@ -175,16 +175,16 @@ class Policy:
     """Where an item is stored when its enqueue returns."""
     durability_replicas: Count = Count(1, least=1, most=99)
     """The number of replicas that have to confirm, if ``durability`` requires replicas."""
-    appendfsync_always: Flag = Flag(False)
+    appendfsync_always: Flag = Flag()
     """Declares that ``appendfsync`` is ``always`` on the primary and on all replicas. Without it, servers that can
     confirm before their fsync refuse ``FSYNCED``: Redis before 8.2, and Valkey."""
-    durable_done: Flag = Flag(False)
+    durable_done: Flag = Flag()
     """Whether ``done`` waits for replicas too, so that no finished item is delivered again after a failover."""
     fairness: Fairness = Fairness()
     """How the clients of the queue take turns."""
     limits: LimitsField = LimitsField()
     """How many items may start in a time, or be in progress at once: up to 8 limits, which hold together."""
-    suspended: Flag = Flag(False)
+    suspended: Flag = Flag()
     """Whether claims are stopped; everything else works. Independent of ``pause`` and ``resume``."""
 
     def __post_init__(self) -> None:

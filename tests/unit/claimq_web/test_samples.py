@@ -173,13 +173,13 @@ def test_a_rate_is_what_a_total_grew_by_in_a_second() -> None:
 
 def test_the_mean_time_in_a_state_is_its_length_over_the_rate_of_those_that_left() -> None:
     steady = [sample(float(n), main=20.0, claimed_count=4.0 * n) for n in range(11)]
-    found = mean_seconds(steady, "main", "claimed_count")
+    found = mean_seconds(steady, "main")
     assert found is not None
     assert math.isclose(found, 5.0)
-    assert mean_seconds(steady[:1], "main", "claimed_count") is None
-    assert mean_seconds([], "main", "claimed_count") is None
+    assert mean_seconds(steady[:1], "main") is None
+    assert mean_seconds([], "main") is None
     once = [sample(0.0, main=3.0), sample(2.0, main=3.0, claimed_count=1.0)]
-    assert mean_seconds(once, "main", "claimed_count") == 6.0
+    assert mean_seconds(once, "main") == 6.0
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ from claimq.model import (
     Enqueued,
     Item,
     Located,
-    RemovedItem,
     Snapshot,
     State,
     WorkerInfo,
 )
+from claimq.queue.failed.removed import RemovedItem
 from claimq.waiting.reasons import Where, waiting_counts
 from claimq_process.json_levels import levels_of
 from claimq_process.names import pod_of_worker

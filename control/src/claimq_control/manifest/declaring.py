@@ -247,14 +247,14 @@ def size(doc: str, *, default: int | None = None, least: str, most: str, absent:
     return _field(declared, default)
 
 
-def texts(doc: str, *, most: int = 256, absent: str) -> Any:
+def texts(doc: str, *, absent: str) -> Any:
     """A list of texts."""
-    return _field(Declared(Kind.TEXTS, doc, most=most, absent=absent), ())
+    return _field(Declared(Kind.TEXTS, doc, most=256, absent=absent), ())
 
 
-def text_map(doc: str, *, absent: str) -> Any:
-    """A map of texts."""
-    declared = Declared(Kind.TEXT_MAP, doc, absent=absent)
+def text_map(doc: str) -> Any:
+    """A map of texts, by default none."""
+    declared = Declared(Kind.TEXT_MAP, doc, absent="none")
     return field(default_factory=dict[str, object], metadata={_KEY: declared})
 
 

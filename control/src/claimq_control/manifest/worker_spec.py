@@ -80,10 +80,8 @@ class EnvVar:
 class TemplateMetadata:
     """Labels and annotations of the worker pods."""
 
-    labels: Mapping[str, str] = text_map(
-        "Labels for the worker pods, in addition to those of claimq.", absent="none"
-    )
-    annotations: Mapping[str, str] = text_map("Annotations for the worker pods.", absent="none")
+    labels: Mapping[str, str] = text_map("Labels for the worker pods, in addition to those of claimq.")
+    annotations: Mapping[str, str] = text_map("Annotations for the worker pods.")
 
 
 class Mesh(StrEnum):
@@ -104,10 +102,8 @@ class DeploymentSpec:
         "spec": "fields of the pods belong in spec.worker.template",
     }
 
-    labels: Mapping[str, str] = text_map(
-        "Labels for the worker Deployment, in addition to those of claimq.", absent="none"
-    )
-    annotations: Mapping[str, str] = text_map("Annotations for the worker Deployment.", absent="none")
+    labels: Mapping[str, str] = text_map("Labels for the worker Deployment, in addition to those of claimq.")
+    annotations: Mapping[str, str] = text_map("Annotations for the worker Deployment.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, cast
 
 from claimq.arguments import is_page, optional_count, text
-from claimq.model import AuditRecord
 from claimq.queue.queue_part import QueuePart, instant_ms
 
 _LONGEST = {"actor": 128, "action": 64, "target": 400}
 """In characters; an entry has at most 4,096 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """An entry of a queue's audit log: who did what by hand, to what, to how many items (None: not known), and when."""
+
+    at: float
+    actor: str
+    action: str
+    target: str
+    count: int | None
 
 
 class AuditLog(QueuePart):

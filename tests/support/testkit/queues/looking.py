@@ -9,7 +9,8 @@ from claimq.model import NewItem
 
 if TYPE_CHECKING:
     from claimq.blocking import BlockingQueue
-    from claimq.model import Claim, Item, Located, Outcome, RemovedItem
+    from claimq.model import Claim, Item, Located, Outcome
+    from claimq.queue.failed.removed import RemovedItem
     from claimq.reliable_queue import ReliableQueue
     from testkit.servers.server import Server
 

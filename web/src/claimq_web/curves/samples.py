@@ -167,12 +167,12 @@ def per_second(earlier: Sample, later: Sample, counter: str) -> float:
     return max(grown, 0.0) / seconds if seconds > 0 else 0.0
 
 
-def mean_seconds(samples: Sequence[Sample], length: str, counter: str) -> float | None:
+def mean_seconds(samples: Sequence[Sample], length: str) -> float | None:
     """Mean seconds that items stayed in a state, by Little's law: the mean length over the rate of the items that
     left it. None if none did.
     """
     weighted = 0.0
     for earlier, later in pairwise(samples):
         weighted += (getattr(earlier, length) + getattr(later, length)) / 2 * (later.at - earlier.at)
-    growth = getattr(samples[-1], counter) - getattr(samples[0], counter) if samples else 0.0
+    growth = samples[-1].claimed_count - samples[0].claimed_count if samples else 0.0
     return float(weighted / growth) if growth > 0 else None

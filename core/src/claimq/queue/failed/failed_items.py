@@ -10,8 +10,9 @@ from claimq import arguments
 from claimq.arguments import Duration, is_page, optional_count, seconds, text
 from claimq.codec import read_envelope, text_of
 from claimq.errors import StoreFull
-from claimq.model import FailedPass, Located, RemovalReason, Removed, RemovedItem, State
+from claimq.model import Located, State
 from claimq.policy import Match
+from claimq.queue.failed.removed import FailedPass, RemovalReason, Removed, RemovedItem
 from claimq.queue.failed.walks import Walk, checked_chunk, filtered_walks, policy_walks, rest_of
 from claimq.queue.queue_part import QueuePart, instant_ms, read_row
 from claimq.queue.token_groups import BATCH

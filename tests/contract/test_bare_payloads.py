@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import claimq
 from claimq import NewItem, Policy, ReliableQueue, State, Verdict
 from testkit.queues.clock import Near, move_clock
+from testkit.queues.looking import connected_clients
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.patient import open_queue
 from testkit.servers.server import Server
@@ -192,16 +193,10 @@ async def test_a_claim_that_waits_finds_a_bare_payload_at_its_next_look(
     """It gets no wake token: the claim polls every second."""
     await queue.set_policy(Policy(claim_wait_timeout=PATIENCE))
     waiting = asyncio.ensure_future(queue.claim())
-    await eventually(lambda: b"blpop" in _clients(server), why="the claim waits")
+    await eventually(lambda: b"blpop" in connected_clients(server), why="the claim waits")
     server.call("LPUSH", MAIN, "late")
     async with asyncio.timeout(PATIENCE):
         assert [claim.item.payload for claim in await waiting] == [b"late"]
-
-
-def _clients(server: Server) -> bytes:
-    reply = server.call("CLIENT", "LIST")
-    assert isinstance(reply, bytes)
-    return reply
 
 
 @pytest.mark.frozen_clock(True)

@@ -5,16 +5,11 @@ import pytest
 from claimq import Done, Limit, NewItem, ReliableQueue
 from claimq.internals.next_claims import next_claims
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import fill_in_turn, starts
+from testkit.queues.looking import end_by_lease, filled, starts
 from testkit.servers.server import Server
 from testkit.workers.ends import ENDS, End
 
 pytestmark = pytest.mark.frozen_clock(True)
-
-
-async def filled(queue: ReliableQueue, *limits: Limit, clients: str = "ab", count: int = 10) -> None:
-    await queue.update_policy(limits=limits)
-    await fill_in_turn(queue, clients, count)
 
 
 def in_progress(server: Server) -> dict[bytes, bytes]:
@@ -33,11 +28,6 @@ async def test_no_more_items_of_a_client_are_in_progress_than_its_bound(
     assert in_progress(server) == {b"a": b"2", b"b": b"2"}
     await queue.done([claim for claim in claims if claim.item.client == "a"][:1])
     assert (await starts(queue), await starts(queue)) == ("a", "")
-
-
-async def end_by_lease(queue: ReliableQueue) -> None:
-    await move_clock(queue, 31)
-    await queue.reap()
 
 
 async def flush(queue: ReliableQueue) -> None:

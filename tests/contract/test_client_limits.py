@@ -7,16 +7,11 @@ import pytest
 from claimq import Limit, NewItem, ReliableQueue
 from testkit.checkers.starts import RandomClaims, fullest
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import fill_in_turn, parked, starts
+from testkit.queues.looking import filled, parked, starts
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 RATE = Limit("api", rate="10/s", burst=3, per="client")
-
-
-async def filled(queue: ReliableQueue, *limits: Limit, clients: str = "ab", count: int = 10) -> None:
-    await queue.update_policy(limits=limits)
-    await fill_in_turn(queue, clients, count)
 
 
 def looks_at_lists(server: Server) -> int:

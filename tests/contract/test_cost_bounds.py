@@ -7,7 +7,7 @@ from claimq.internals.next_claims import next_claims
 from claimq.model import Claim
 from claimq.waiting.reasons import WaitReason
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import lengths, texts
+from testkit.queues.looking import end_by_lease, lengths, texts
 from testkit.queues.script_calls import call, claim_once
 from testkit.servers.server import Server
 from testkit.workers.ends import ENDS, End
@@ -72,11 +72,6 @@ COST_ENDS: dict[str, End] = {
     "lease": lambda queue, _: end_by_lease(queue),
     "flush": lambda queue, _: flush(queue),
 }
-
-
-async def end_by_lease(queue: ReliableQueue) -> None:
-    await move_clock(queue, 31)
-    await queue.reap()
 
 
 async def flush(queue: ReliableQueue) -> None:

@@ -2,23 +2,18 @@
 
 import pytest
 
-from claimq import Claim, FailedPolicy, NewItem, Policy, ReliableQueue, RetryDelay, State
+from claimq import FailedPolicy, NewItem, Policy, ReliableQueue, RetryDelay, State
 from testkit.queues.clock import Near, move_clock
-from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.looking import Lengths, claim_one, lengths, texts, verdicts, waiting
 from testkit.queues.retries import retrying_at_once
 
 pytestmark = pytest.mark.frozen_clock(True)
 
 
-async def one(queue: ReliableQueue) -> Claim:
-    (claim,) = await queue.claim(wait=0)
-    return claim
-
-
 @pytest.mark.usefixtures("retries_at_once")
 async def test_a_failed_attempt_goes_to_the_tail_and_counts(queue: ReliableQueue) -> None:
     await queue.enqueue_many(list("ab"))
-    claim = await one(queue)
+    claim = await claim_one(queue)
     (outcome,) = await queue.fail(claim, "no network")
     assert (outcome.verdict, outcome.id, outcome.delay) == ("requeued", claim.item.id, None)
     assert await waiting(queue) == ["b", "a"]
@@ -32,19 +27,19 @@ async def test_a_failed_attempt_goes_to_the_tail_and_counts(queue: ReliableQueue
 async def test_a_delay_of_the_callers_own_replaces_the_policys(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(requeue_limit=1, retry_delay=RetryDelay(initial=100.0, jitter=0.0)))
     await queue.enqueue("a")
-    (outcome,) = await queue.fail(await one(queue), "no network", delay=0)
+    (outcome,) = await queue.fail(await claim_one(queue), "no network", delay=0)
     assert (outcome.verdict, outcome.delay) == ("requeued", None)
-    (outcome,) = await queue.fail(await one(queue), "no network", delay=7)
+    (outcome,) = await queue.fail(await claim_one(queue), "no network", delay=7)
     assert (outcome.verdict, outcome.delay) == ("failed", None)
     await queue.enqueue("b")
-    (outcome,) = await queue.fail(await one(queue), "no network", delay=7)
+    (outcome,) = await queue.fail(await claim_one(queue), "no network", delay=7)
     assert (outcome.verdict, outcome.delay) == ("delayed", 7.0)
 
 
 async def test_an_item_is_tried_once_more_than_its_limit_and_then_given_up(queue: ReliableQueue) -> None:
     await queue.set_policy(retrying_at_once(requeue_limit=2))
     await queue.enqueue("a")
-    said = [verdicts(await queue.fail(await one(queue), f"try {n}"))[0] for n in range(3)]
+    said = [verdicts(await queue.fail(await claim_one(queue), f"try {n}"))[0] for n in range(3)]
     assert said == ["requeued", "requeued", "failed"]
     assert await lengths(queue) == Lengths(failed=1)
     (located,) = await queue.failed_items()
@@ -58,19 +53,19 @@ async def test_an_item_is_tried_once_more_than_its_limit_and_then_given_up(queue
 @pytest.mark.usefixtures("retries_at_once")
 async def test_the_default_limit_is_five_requeues(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    said = [verdicts(await queue.fail(await one(queue), "no"))[0] for _ in range(6)]
+    said = [verdicts(await queue.fail(await claim_one(queue), "no"))[0] for _ in range(6)]
     assert said == ["requeued"] * 5 + ["failed"]
 
 
 async def test_with_a_limit_of_zero_the_first_failure_goes_to_failed(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(requeue_limit=0))
     await queue.enqueue("a")
-    assert verdicts(await queue.fail(await one(queue), "no")) == ["failed"]
+    assert verdicts(await queue.fail(await claim_one(queue), "no")) == ["failed"]
 
 
 async def test_a_permanent_failure_goes_to_failed_whatever_the_limit(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    assert verdicts(await queue.fail(await one(queue), "malformed", permanent=True)) == ["failed"]
+    assert verdicts(await queue.fail(await claim_one(queue), "malformed", permanent=True)) == ["failed"]
     (located,) = await queue.failed_items()
     assert (located.item.fail_count, located.item.requeue_count, located.item.given_up_count) == (1, 0, 1)
     assert located.item.history[0].kind == "permanent"
@@ -80,16 +75,16 @@ async def test_a_permanent_failure_goes_to_failed_whatever_the_limit(queue: Reli
 @pytest.mark.usefixtures("retries_at_once")
 async def test_a_new_limit_holds_at_once_for_what_is_queued_already(queue: ReliableQueue, limit: int) -> None:
     await queue.enqueue("a")
-    await queue.fail(await one(queue), "no")
-    claim = await one(queue)
+    await queue.fail(await claim_one(queue), "no")
+    claim = await claim_one(queue)
     await queue.set_policy(retrying_at_once(requeue_limit=limit))
     assert verdicts(await queue.fail(claim, "no")) == ["failed"]
 
 
 async def test_a_higher_limit_holds_at_once_too(strict: ReliableQueue) -> None:
     await strict.enqueue("a")
-    await strict.fail(await one(strict), "no")
-    claim = await one(strict)
+    await strict.fail(await claim_one(strict), "no")
+    claim = await claim_one(strict)
     await strict.set_policy(retrying_at_once(requeue_limit=2))
     assert verdicts(await strict.fail(claim, "no")) == ["requeued"]
 
@@ -98,10 +93,10 @@ async def test_the_history_says_what_happened_when_why_and_at_whom(
     queue: ReliableQueue, other_worker: ReliableQueue, near: Near
 ) -> None:
     await queue.enqueue("a")
-    await queue.fail(await one(queue), "first")
+    await queue.fail(await claim_one(queue), "first")
     await move_clock(queue, 100)
-    await other_worker.crash(await one(other_worker), "killed")
-    claim = await one(queue)
+    await other_worker.crash(await claim_one(other_worker), "killed")
+    claim = await claim_one(queue)
     first, second = claim.item.history
     assert (first.kind, first.error, first.worker) == ("fail", "first", "w1")
     assert (second.kind, second.error, second.worker) == ("crash", "killed", "w2")
@@ -112,8 +107,10 @@ async def test_the_history_keeps_the_last_ten_lines(queue: ReliableQueue) -> Non
     await queue.set_policy(retrying_at_once(requeue_limit=99))
     await queue.enqueue("a")
     for number in range(13):
-        await queue.fail(await one(queue), f"error {number}")
-    assert [entry.error for entry in (await one(queue)).item.history] == [f"error {n}" for n in range(3, 13)]
+        await queue.fail(await claim_one(queue), f"error {number}")
+    assert [entry.error for entry in (await claim_one(queue)).item.history] == [
+        f"error {n}" for n in range(3, 13)
+    ]
 
 
 @pytest.mark.usefixtures("retries_at_once")
@@ -132,8 +129,8 @@ async def test_the_history_keeps_the_last_ten_lines(queue: ReliableQueue) -> Non
 )
 async def test_any_text_can_be_an_error_and_breaks_no_item(queue: ReliableQueue, error: str) -> None:
     await queue.enqueue("payload\nwith lines")
-    await queue.fail(await one(queue), error)
-    item = (await one(queue)).item
+    await queue.fail(await claim_one(queue), error)
+    item = (await claim_one(queue)).item
     assert item.text == "payload\nwith lines"
     kept = error[:1000].encode("utf-8", "replace").decode()
     assert item.last_error == (kept or None)
@@ -143,7 +140,7 @@ async def test_any_text_can_be_an_error_and_breaks_no_item(queue: ReliableQueue,
 @pytest.mark.usefixtures("retries_at_once")
 async def test_each_claim_of_a_batch_has_its_own_outcome(strict: ReliableQueue) -> None:
     await strict.enqueue("old")
-    await strict.fail(await one(strict), "no")
+    await strict.fail(await claim_one(strict), "no")
     await strict.enqueue_many(list("ab"))
     old, a, b = await strict.claim(3, wait=0)
     await strict.done(b)
@@ -167,20 +164,20 @@ async def test_by_default_the_pause_before_a_retry_doubles_from_a_second(queue: 
     """A fifth of it at most is taken away at random. Without a policy on the server the scripts have the default."""
     await queue.enqueue("a")
     for longest in (1, 2, 4, 8, 16):
-        (outcome,) = await queue.fail(await one(queue), "no")
+        (outcome,) = await queue.fail(await claim_one(queue), "no")
         assert outcome.delay is not None
         assert 0.8 * longest - 0.001 <= outcome.delay <= longest
         await move_clock(queue, longest)
-    assert verdicts(await queue.fail(await one(queue), "no")) == ["failed"]
+    assert verdicts(await queue.fail(await claim_one(queue), "no")) == ["failed"]
 
 
 async def test_by_default_no_pause_before_a_retry_is_longer_than_five_minutes(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(requeue_limit=50))
     await queue.enqueue("a")
     for _ in range(14):
-        await queue.fail(await one(queue), "no")
+        await queue.fail(await claim_one(queue), "no")
         await move_clock(queue, 300)
-    (outcome,) = await queue.fail(await one(queue), "no")
+    (outcome,) = await queue.fail(await claim_one(queue), "no")
     assert outcome.delay is not None
     assert 240 - 0.001 <= outcome.delay <= 300
 
@@ -188,7 +185,7 @@ async def test_by_default_no_pause_before_a_retry_is_longer_than_five_minutes(qu
 async def test_without_an_initial_delay_the_next_attempt_is_at_once(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(retry_delay=RetryDelay(initial=0)))
     await queue.enqueue("a")
-    await queue.fail(await one(queue), "no")
+    await queue.fail(await claim_one(queue), "no")
     assert texts(await queue.claim(wait=0)) == ["a"]
 
 
@@ -199,7 +196,7 @@ async def test_the_retry_delay_grows_by_its_factor_up_to_its_longest(queue: Reli
     await queue.enqueue("a")
     delays: list[float | None] = []
     for _ in range(5):
-        (outcome,) = await queue.fail(await one(queue), "no")
+        (outcome,) = await queue.fail(await claim_one(queue), "no")
         assert outcome.verdict == "delayed"
         delays.append(outcome.delay)
         assert await queue.claim(wait=0) == []
@@ -228,7 +225,7 @@ async def test_full_jitter_goes_down_to_nothing_and_never_below(queue: ReliableQ
 async def test_a_delayed_failure_keeps_its_client_and_its_counters(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(retry_delay=RetryDelay(initial=5, jitter=0)))
     await queue.enqueue("a", client="ann")
-    await queue.fail(await one(queue), "no")
+    await queue.fail(await claim_one(queue), "no")
     await move_clock(queue, 6)
     (claim,) = await queue.claim(wait=0)
     assert (claim.item.client, claim.item.requeue_count, claim.item.last_error) == ("ann", 1, "no")
@@ -238,7 +235,7 @@ async def test_the_cap_on_failed_items_holds_when_one_comes(queue: ReliableQueue
     await queue.set_policy(Policy(failed=FailedPolicy(max_items=3)))
     for number in range(6):
         await queue.enqueue(str(number))
-        await queue.fail(await one(queue), "no", permanent=True)
+        await queue.fail(await claim_one(queue), "no", permanent=True)
         await move_clock(queue, 1)
     assert texts(located.item for located in await queue.failed_items()) == ["3", "4", "5"]
     assert (await queue.stats())["failed_removed"] == 3
@@ -247,7 +244,7 @@ async def test_the_cap_on_failed_items_holds_when_one_comes(queue: ReliableQueue
 @pytest.mark.usefixtures("retries_at_once")
 async def test_failing_keeps_first_enqueued_at_and_renews_enqueued_at(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    claim = await one(queue)
+    claim = await claim_one(queue)
     await move_clock(queue, 10)
     await queue.fail(claim, "no")
     item = (await queue.peek())[0]
@@ -258,7 +255,7 @@ async def test_failing_keeps_first_enqueued_at_and_renews_enqueued_at(queue: Rel
 @pytest.mark.usefixtures("retries_at_once")
 async def test_a_failed_attempt_of_a_client_goes_behind_its_own_items(queue: ReliableQueue) -> None:
     await queue.enqueue_many([NewItem(f"ann{n}", client="ann") for n in range(3)])
-    await queue.fail(await one(queue), "no")
+    await queue.fail(await claim_one(queue), "no")
     assert await waiting(queue) == ["ann1", "ann2", "ann0"]
     assert await queue.length(State.MAIN) == 3
 
@@ -266,14 +263,14 @@ async def test_a_failed_attempt_of_a_client_goes_behind_its_own_items(queue: Rel
 @pytest.mark.usefixtures("retries_at_once")
 async def test_an_errors_detail_stays_with_the_item_until_the_next_error(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    await queue.fail(await one(queue), "no", detail="worker.py:7 in résumé\nlib.py:9 in open")
-    claim = await one(queue)
+    await queue.fail(await claim_one(queue), "no", detail="worker.py:7 in résumé\nlib.py:9 in open")
+    claim = await claim_one(queue)
     assert claim.item.error_detail == "worker.py:7 in résumé\nlib.py:9 in open"
     await queue.unclaim(claim)
-    claim = await one(queue)
+    claim = await claim_one(queue)
     assert claim.item.error_detail is not None
     await queue.requeue(claim)
-    assert (await one(queue)).item.error_detail is not None
+    assert (await claim_one(queue)).item.error_detail is not None
     await queue.crash((await queue.items(State.BUSY))[0].name, "killed")
     (item,) = await queue.peek()
     assert (item.last_error, item.error_detail) == ("killed", None)
@@ -282,6 +279,6 @@ async def test_an_errors_detail_stays_with_the_item_until_the_next_error(queue: 
 @pytest.mark.usefixtures("retries_at_once")
 async def test_of_a_long_detail_the_end_is_kept(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    await queue.fail(await one(queue), "no", detail="x" * 5000 + "end")
-    detail = (await one(queue)).item.error_detail or ""
+    await queue.fail(await claim_one(queue), "no", detail="x" * 5000 + "end")
+    detail = (await claim_one(queue)).item.error_detail or ""
     assert (len(detail), detail[-4:]) == (2000, "xend")

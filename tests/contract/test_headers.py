@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import claimq
-from claimq import Claim, Done, NewItem, Policy, ReliableQueue, State, StoreMisused
+from claimq import Done, NewItem, Policy, ReliableQueue, State, StoreMisused
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import texts
+from testkit.queues.looking import claim_one, texts
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.contents import changes, contents
 from testkit.servers.server import Server
@@ -18,11 +18,6 @@ pytestmark = pytest.mark.frozen_clock(True)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 HEADERS = {"traceparent": TRACE, "place": "0", "content-type": 'text/"plain"\\', "empty": ""}
 """One has the name of a field of the scripts, one has characters that JSON escapes."""
-
-
-async def claim_one(queue: ReliableQueue) -> Claim:
-    (claim,) = await queue.claim(wait=0)
-    return claim
 
 
 async def test_an_item_has_its_headers_with_each_claim_and_in_each_state(queue: ReliableQueue) -> None:

@@ -17,6 +17,7 @@ from claimq.model import Claim
 from testkit.plugin import ServerFactory
 from testkit.queues.clock import move_clock
 from testkit.queues.frozen_clock import BEGIN_MS, FrozenClock
+from testkit.queues.looking import claimed
 from testkit.queues.script_calls import claim_once
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE
@@ -44,10 +45,6 @@ async def connected(server: Server) -> AsyncGenerator[claimq.Server]:
     """As the fixture ``store``, where time stands still: in real time, waiting items are soon looked at again."""
     async with redis.asyncio.Redis(unix_socket_path=str(server.unix_path)) as client:
         yield claimq.connect(client=FrozenClock(client, q=BEGIN_MS))
-
-
-async def claimed(queue: ReliableQueue, count: int = 10) -> list[str]:
-    return [claim.item.text for claim in await queue.claim(count, wait=0)]
 
 
 async def test_of_the_items_with_a_key_one_call_claims_one(queue: ReliableQueue) -> None:

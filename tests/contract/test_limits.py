@@ -12,6 +12,7 @@ from claimq.model import Claim
 from claimq.redis_store.scripts import Arg
 from testkit.checkers.starts import RandomClaims, fullest
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import end_by_lease
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -76,11 +77,6 @@ async def done_and_claim(queue: ReliableQueue, claims: list[Claim]) -> None:
     await queue.done(claimed)
 
 
-async def expire(queue: ReliableQueue) -> None:
-    await move_clock(queue, 31)
-    await queue.reap()
-
-
 async def flush(queue: ReliableQueue) -> None:
     await queue.flush()
     await queue.enqueue_many(NewItem("again") for _ in range(10))
@@ -95,7 +91,7 @@ ENDS: dict[str, Callable[[ReliableQueue, list[Claim]], Awaitable[object]]] = {
     "drop": lambda queue, claims: queue.drop(claims, "no"),
     "unclaim": lambda queue, claims: queue.unclaim(claims),
     "release": lambda queue, _: queue.release_worker("w1"),
-    "lease": lambda queue, _: expire(queue),
+    "lease": lambda queue, _: end_by_lease(queue),
     "flush": lambda queue, _: flush(queue),
 }
 

@@ -4,23 +4,18 @@ from typing import Any, cast
 
 import pytest
 
-from claimq import Claim, NewItem, Policy, ReliableQueue, RetryDelay, State, Verdict
+from claimq import NewItem, Policy, ReliableQueue, RetryDelay, State, Verdict
 from testkit.queues.clock import move_clock
-from testkit.queues.looking import Lengths, lengths, texts, verdicts, waiting
+from testkit.queues.looking import Lengths, claim_one, lengths, texts, verdicts, waiting
 from testkit.queues.retries import retrying_at_once
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
 
 
-async def one(queue: ReliableQueue) -> Claim:
-    (claim,) = await queue.claim(wait=0)
-    return claim
-
-
 async def test_a_requeued_item_stands_at_the_tail_and_counts(queue: ReliableQueue) -> None:
     await queue.enqueue_many(list("ab"))
-    claim = await one(queue)
+    claim = await claim_one(queue)
     (outcome,) = await queue.requeue(claim)
     assert (outcome.verdict, outcome.delay) == ("requeued", None)
     assert await waiting(queue) == ["b", "a"]
@@ -51,7 +46,7 @@ async def test_a_claim_whose_item_is_gone_is_lost_and_the_others_are_not(
 
 async def test_a_requeue_with_a_delay_is_delayed_for_so_long(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    (outcome,) = await queue.requeue(await one(queue), delay=7.5)
+    (outcome,) = await queue.requeue(await claim_one(queue), delay=7.5)
     assert (outcome.verdict, outcome.delay) == ("delayed", 7.5)
     assert await lengths(queue) == Lengths(delayed=1)
     await move_clock(queue, 7.6)
@@ -61,12 +56,12 @@ async def test_a_requeue_with_a_delay_is_delayed_for_so_long(queue: ReliableQueu
 async def test_a_requeue_is_not_delayed_by_the_retry_policy(queue: ReliableQueue) -> None:
     await queue.set_policy(Policy(retry_delay=RetryDelay(initial=60, jitter=0)))
     await queue.enqueue("a")
-    assert verdicts(await queue.requeue(await one(queue))) == ["requeued"]
+    assert verdicts(await queue.requeue(await claim_one(queue))) == ["requeued"]
 
 
 async def test_a_requeue_can_reach_the_limit(strict: ReliableQueue) -> None:
     await strict.enqueue("a")
-    said = [verdicts(await strict.requeue(await one(strict), delay=None))[0] for _ in range(2)]
+    said = [verdicts(await strict.requeue(await claim_one(strict), delay=None))[0] for _ in range(2)]
     assert said == ["requeued", "failed"]
     (located,) = await strict.failed_items()
     assert [entry.kind for entry in located.item.history] == ["requeue", "requeue"]
@@ -74,8 +69,8 @@ async def test_a_requeue_can_reach_the_limit(strict: ReliableQueue) -> None:
 
 async def test_a_requeue_can_say_why_and_keeps_the_last_error_otherwise(strict: ReliableQueue) -> None:
     await strict.enqueue("a")
-    await strict.requeue(await one(strict), error="too many", detail="quota: 5")
-    await strict.requeue(await one(strict))
+    await strict.requeue(await claim_one(strict), error="too many", detail="quota: 5")
+    await strict.requeue(await claim_one(strict))
     (located,) = await strict.failed_items()
     item = located.item
     assert (item.last_error, item.error_detail, item.fail_count) == ("too many", "quota: 5", 0)
@@ -85,10 +80,10 @@ async def test_a_requeue_can_say_why_and_keeps_the_last_error_otherwise(strict: 
 async def test_fails_crashes_and_requeues_count_together_against_the_limit(queue: ReliableQueue) -> None:
     await queue.set_policy(retrying_at_once(requeue_limit=3))
     await queue.enqueue("a")
-    await queue.fail(await one(queue), "no")
-    await queue.crash(await one(queue), "killed")
-    await queue.requeue(await one(queue))
-    assert verdicts(await queue.fail(await one(queue), "no")) == ["failed"]
+    await queue.fail(await claim_one(queue), "no")
+    await queue.crash(await claim_one(queue), "killed")
+    await queue.requeue(await claim_one(queue))
+    assert verdicts(await queue.fail(await claim_one(queue), "no")) == ["failed"]
     (located,) = await queue.failed_items()
     item = located.item
     assert (item.requeue_count, item.fail_count, item.crash_count) == (3, 2, 1)
@@ -126,18 +121,18 @@ async def test_however_they_are_named_they_come_back_in_order(
 async def test_an_interruption_never_counts_against_the_limit(strict: ReliableQueue) -> None:
     await strict.enqueue("a")
     for _ in range(20):
-        assert verdicts(await strict.unclaim(await one(strict))) == ["unclaimed"]
+        assert verdicts(await strict.unclaim(await claim_one(strict))) == ["unclaimed"]
     item = (await strict.peek())[0]
     assert (item.requeue_count, item.fail_count, item.crash_count, item.interrupted_count) == (0, 0, 0, 20)
     assert item.history == ()
-    assert verdicts(await strict.fail(await one(strict), "no")) == ["requeued"]
+    assert verdicts(await strict.fail(await claim_one(strict), "no")) == ["requeued"]
     assert (await strict.stats())["unclaimed"] == 20
 
 
 async def test_an_interruption_keeps_the_items_age(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
     before = (await queue.peek())[0].enqueued_at
-    claim = await one(queue)
+    claim = await claim_one(queue)
     await move_clock(queue, 60)
     await queue.unclaim(claim)
     assert (await queue.peek())[0].enqueued_at == before
@@ -164,11 +159,11 @@ async def test_clients_get_their_items_back_at_the_head_and_their_turns_in_order
 
 async def test_a_crash_counts_and_goes_to_the_tail_and_comes_alone(queue: ReliableQueue) -> None:
     await queue.enqueue_many(list("abc"))
-    claim = await one(queue)
+    claim = await claim_one(queue)
     assert verdicts(await queue.crash(claim, "OOMKilled")) == ["requeued"]
     assert await waiting(queue) == ["b", "c", "a"]
     assert texts(await queue.claim(9, wait=0)) == ["b", "c"]
-    item = (await one(queue)).item
+    item = (await claim_one(queue)).item
     assert (item.crash_count, item.requeue_count, item.fail_count, item.last_error) == (1, 1, 0, "OOMKilled")
     assert (await queue.stats())["crashes"] == 1
 
@@ -179,7 +174,7 @@ async def test_crashes_are_delayed_like_failures_from_the_second_one_on(queue: R
     await queue.enqueue("a")
     delays: list[float | None] = []
     for _ in range(3):
-        (outcome,) = await queue.crash(await one(queue), "killed")
+        (outcome,) = await queue.crash(await claim_one(queue), "killed")
         delays.append(outcome.delay)
         if outcome.delay:
             await move_clock(queue, outcome.delay + 1)
@@ -200,7 +195,7 @@ async def test_an_item_that_kills_its_worker_again_and_again_ends_in_failed(queu
 
 async def test_lost_claims_are_reported_by_every_verb(queue: ReliableQueue) -> None:
     await queue.enqueue("a")
-    claim = await one(queue)
+    claim = await claim_one(queue)
     await queue.done(claim)
     for call in (
         queue.requeue([claim]),

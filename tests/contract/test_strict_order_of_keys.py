@@ -9,6 +9,7 @@ import pytest
 from claimq import KeyOrder, NewItem, Policy, Priority, ReliableQueue, RetryDelay, State
 from claimq.model import Claim
 from testkit.queues.clock import move_clock
+from testkit.queues.looking import claimed
 from testkit.servers.server import Server
 
 pytestmark = pytest.mark.frozen_clock(True)
@@ -17,10 +18,6 @@ STRICT = Policy(
     key_order=KeyOrder.STRICT, retry_delay=RetryDelay(DELAY, 1, DELAY, jitter=0), busy_expiry=LEASE
 )
 Act = Callable[[ReliableQueue, Claim], Awaitable[object]]
-
-
-async def claimed(queue: ReliableQueue, count: int = 10) -> list[str]:
-    return [claim.item.text for claim in await queue.claim(count, wait=0)]
 
 
 async def begin(queue: ReliableQueue, policy: Policy = STRICT, **options: Any) -> Claim:

@@ -10,6 +10,7 @@ import claimq
 from claimq import RedisSettings, ReliableQueue, connect
 from claimq.internals.work_watch import WorkWatch
 from claimq.redis_store.connection import Connection
+from testkit.queues.looking import connected_clients
 from testkit.servers.patient import patient
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually
@@ -47,14 +48,8 @@ async def wait_for(event: asyncio.Event) -> None:
         await event.wait()
 
 
-def _clients(server: Server) -> bytes:
-    reply = server.call("CLIENT", "LIST")
-    assert isinstance(reply, bytes)
-    return reply
-
-
 def waiting_connections(server: Server) -> int:
-    return _clients(server).count(b"cmd=blpop")
+    return connected_clients(server).count(b"cmd=blpop")
 
 
 async def test_a_first_item_is_noticed(

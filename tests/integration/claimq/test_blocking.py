@@ -28,7 +28,7 @@ from claimq import (
 )
 from claimq.blocking import BlockingQueue, BlockingServer
 from testkit.programs.processes import Process
-from testkit.queues.looking import texts
+from testkit.queues.looking import connected_clients, texts
 from testkit.servers.patient import open_blocking_queue, open_blocking_server
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
@@ -129,16 +129,10 @@ def test_a_call_under_way_when_another_thread_closes_ends_with_our_error(valkey:
     queue = server.queue("q")
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(queue.claim, 1, wait=None)
-        eventually_sync(lambda: b"cmd=blpop" in _client_list(valkey))
+        eventually_sync(lambda: b"cmd=blpop" in connected_clients(valkey))
         server.close()
         with pytest.raises(StoreUnavailable):
             waiting.result(PATIENCE)
-
-
-def _client_list(valkey: Server) -> bytes:
-    reply = valkey.call("CLIENT", "LIST")
-    assert isinstance(reply, bytes)
-    return reply
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -176,7 +170,7 @@ def test_ctrl_c_in_a_waiting_claim_loses_nothing(
     """
     log = tmp_path / "log"
     with Process([sys.executable, "-c", textwrap.dedent(code), valkey.url], log=log) as program:
-        eventually_sync(lambda: b"cmd=blpop" in _client_list(valkey))
+        eventually_sync(lambda: b"cmd=blpop" in connected_clients(valkey))
         program.send(signal.SIGINT)
         assert program.wait() == 0
     assert log.read_text() == "interrupted 0\n"

@@ -22,7 +22,7 @@ from claimq import (
     Verdict,
 )
 from testkit.plugin import ProxyFactory, ServerFactory
-from testkit.queues.looking import texts
+from testkit.queues.looking import connected_clients, texts
 from testkit.servers.patient import open_queue
 from testkit.servers.resp import Answer
 from testkit.servers.server import Server
@@ -227,18 +227,12 @@ async def test_a_connection_cut_in_the_middle_of_a_blocked_claim_is_replaced(
     async with connected(proxy.url, retry_for=60) as queue:
         waiting = asyncio.ensure_future(queue.claim(wait=PATIENCE))
         for _ in range(3):
-            await eventually(lambda: b"blpop" in _clients(valkey))
+            await eventually(lambda: b"blpop" in connected_clients(valkey))
             proxy.cut()
-        await eventually(lambda: b"blpop" in _clients(valkey))
+        await eventually(lambda: b"blpop" in connected_clients(valkey))
         await queue.enqueue("a")
         async with asyncio.timeout(PATIENCE):
             assert texts(await waiting) == ["a"]
-
-
-def _clients(valkey: Server) -> bytes:
-    reply = valkey.call("CLIENT", "LIST")
-    assert isinstance(reply, bytes)
-    return reply
 
 
 async def test_a_blocked_claim_whose_server_stays_away_says_so(
@@ -247,7 +241,7 @@ async def test_a_blocked_claim_whose_server_stays_away_says_so(
     proxy = start_proxy(valkey)
     async with connected(proxy.url) as queue:
         waiting = asyncio.ensure_future(queue.claim(wait=None))
-        await eventually(lambda: b"blpop" in _clients(valkey))
+        await eventually(lambda: b"blpop" in connected_clients(valkey))
         proxy.refuse()
         with pytest.raises(StoreUnavailable):
             async with asyncio.timeout(FAST + 60):
@@ -261,7 +255,7 @@ async def test_a_blocked_claim_survives_a_restart_of_its_server(start_server: Se
     server = start_server("valkey", {"appendonly": "yes", "appendfsync": "always"})
     async with connected(server.url, retry_for=60) as queue:
         waiting = asyncio.ensure_future(queue.claim(wait=PATIENCE))
-        await eventually(lambda: b"blpop" in _clients(server))
+        await eventually(lambda: b"blpop" in connected_clients(server))
         server.kill9()
         server.start()
         await queue.enqueue("a")

@@ -17,6 +17,7 @@ from claimq_cli.__main__ import main
 from claimq_local.processes import process_table
 from claimq_local.processes.process_table import end_all
 from claimq_local.state_directory import RunState, StateDirectory
+from testkit.plugin import QueueDo
 from testkit.programs.forked import ForkedProcess
 from testkit.programs.processes import Process
 from testkit.servers.patient import patient
@@ -52,7 +53,6 @@ class Answer:
 
 
 Claimq = Callable[..., Answer]
-QueueDo = Callable[[Callable[[claimq_library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click import Context
@@ -13,11 +11,9 @@ import claimq as library
 from claimq import NewItem
 from claimq.policy import Policy
 from claimq_cli.program import cli
-from testkit.plugin import Claimq
+from testkit.plugin import Claimq, QueueDo
 from testkit.servers.server import Server
 from testkit.waiting import PATIENCE, eventually_sync
-
-QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture

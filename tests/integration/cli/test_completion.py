@@ -4,20 +4,16 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import claimq
 from claimq_cli.commands.options.queue_argument import known_queues
-from testkit.plugin import Claimq
+from testkit.plugin import Claimq, QueueDo
 from testkit.programs.ports import free_port
 from testkit.servers.server import Server
 from testkit.waiting import eventually_sync
 
-QueueDo = Callable[[Callable[[claimq.ReliableQueue], Any]], Any]
 PROGRAMS = Path(sys.executable).parent
 
 

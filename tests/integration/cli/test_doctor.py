@@ -3,18 +3,15 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from claimq.policy import Policy
-from testkit.plugin import Claimq, ServerFactory
+from testkit.plugin import Claimq, QueueDo, ServerFactory
 from testkit.programs.ports import free_port
 from testkit.repository.tree import ROOT
 from testkit.servers.server import DURABLE, Server
-
-QueueDo = Callable[..., Any]
 
 
 def by_check(answer: Any) -> dict[str, Any]:

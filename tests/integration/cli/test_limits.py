@@ -1,8 +1,6 @@
 """`claimq limits`: shows the limits of a queue, changes one of them, also for a time, and says what they hold back."""
 
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
@@ -11,9 +9,8 @@ from claimq import Limit
 from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq_admin.changes.local_user import local_user
-from testkit.plugin import Claimq
+from testkit.plugin import Claimq, QueueDo
 
-QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 API, LICENCES = Limit("api", rate="100/h", burst=5), Limit("licences", busy=3)
 
 

@@ -1,16 +1,14 @@
 """`claimq check`: one line and an exit code for a monitoring system."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from claimq.policy import Policy
-from testkit.plugin import Claimq
+from testkit.plugin import Claimq, QueueDo
 from testkit.servers.server import Server
 
-QueueDo = Callable[..., Any]
 LINE = re.compile(r"(OK|WARNING|CRITICAL|UNKNOWN) - ([^|\n]+)( \| ([^|\n]+))?\n")
 
 

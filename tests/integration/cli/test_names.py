@@ -1,17 +1,13 @@
 """Names of queues and commands: which are there, which are known, and which may be meant."""
 
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-import claimq as library
 from claimq_cli.program import cli
-from testkit.plugin import Claimq
+from testkit.plugin import Claimq, QueueDo
 from testkit.servers.server import Server
-
-QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 ON_A_QUEUE = [
     ["status"], ["items", "main"], ["clients"], ["item", "show", "id"], ["workers"], ["pause"],

@@ -1,18 +1,13 @@
 """`claimq pause`: what it does, and where the pause is shown."""
 
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
-import claimq as library
 from claimq_admin.changes.local_user import local_user
 from claimq_admin.errors import USAGE
-from testkit.plugin import Claimq
+from testkit.plugin import Claimq, QueueDo
 from testkit.programs.ports import free_port
-
-QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
 def test_a_paused_queue_gives_no_claims_until_it_is_resumed(on: Claimq, queue_do: QueueDo) -> None:

@@ -1,8 +1,5 @@
 """`claimq policy`: what it shows, what it changes, and what it says about a queue that the operator owns."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import pytest
 
 import claimq as library
@@ -10,10 +7,8 @@ from claimq.internals.operations import internals
 from claimq.internals.owner import Owner
 from claimq.policy import POLICY_FIELDS
 from claimq_admin.changes.policy_fields import fields_of
-from testkit.plugin import Claimq
+from testkit.plugin import Claimq, QueueDo
 from testkit.servers.server import Server
-
-QueueDo = Callable[[Callable[[library.ReliableQueue], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """The pytest plugin: servers as fixtures, logs of programs with a failure, and a summary that hides nothing."""
 
 import signal
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -18,11 +18,16 @@ from testkit.servers.fsyncs import NotedFactory, NotedServer
 from testkit.servers.sentinel import Sentinel
 from testkit.servers.server import Server
 
+if TYPE_CHECKING:
+    from claimq import ReliableQueue
+
 FLAVOURS = ("valkey", "redis7")
 """What a test that asks for `server` runs on."""
 NEWEST = "redis8"
 """What the contract tests run on besides."""
 ServerFactory = Callable[..., Server]
+QueueDo = Callable[[Callable[["ReliableQueue"], Coroutine[Any, Any, Any]]], Any]
+"""Runs a coroutine function with a queue."""
 Claimq = Callable[..., Any]
 """Runs the command `claimq` with these arguments."""
 StartUp = Callable[..., Any]

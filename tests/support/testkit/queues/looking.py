@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from claimq.model import NewItem
+from testkit.queues.clock import move_clock
 
 if TYPE_CHECKING:
     from claimq.blocking import BlockingQueue
+    from claimq.limits import Limit
     from claimq.model import Claim, Item, Located, Outcome
     from claimq.queue.failed.removed import RemovedItem
     from claimq.reliable_queue import ReliableQueue
@@ -48,6 +50,17 @@ async def enqueued_and_claimed(queue: ReliableQueue, payloads: str) -> list[Clai
     return await queue.claim(len(payloads), wait=0)
 
 
+async def claimed(queue: ReliableQueue, count: int = 10) -> list[str]:
+    """Claims up to so many items; their payloads."""
+    return texts(await queue.claim(count, wait=0))
+
+
+async def claim_one(queue: ReliableQueue) -> Claim:
+    """The claim of the next item, the only one that a call gets."""
+    (claim,) = await queue.claim(wait=0)
+    return claim
+
+
 async def waiting(queue: ReliableQueue) -> list[str]:
     """The payloads in main, in the order in which they would be claimed."""
     return texts(await queue.peek(1000))
@@ -75,3 +88,22 @@ def parked(server: Server) -> int:
     count = server.call("ZCOUNT", "cq:{q}:clients", PARKED, "+inf")
     assert isinstance(count, int)
     return count
+
+
+async def filled(queue: ReliableQueue, *limits: Limit, clients: str = "ab", count: int = 10) -> None:
+    """The queue gets these limits, and so many items of each client, a letter each, in turn."""
+    await queue.update_policy(limits=limits)
+    await fill_in_turn(queue, clients, count)
+
+
+async def end_by_lease(queue: ReliableQueue) -> None:
+    """The leases of all claims end."""
+    await move_clock(queue, 31)
+    await queue.reap()
+
+
+def connected_clients(server: Server) -> bytes:
+    """The server's list of connections."""
+    reply = server.call("CLIENT", "LIST")
+    assert isinstance(reply, bytes)
+    return reply

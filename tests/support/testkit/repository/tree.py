@@ -10,19 +10,6 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[4]
-COMPONENTS = {
-    "core": "claimq",
-    "process": "claimq_process",
-    "control": "claimq_control",
-    "kubernetes_client": "claimq_kubernetes",
-    "worker_sidecar": "claimq_sidecar",
-    "admin": "claimq_admin",
-    "web": "claimq_web",
-    "local": "claimq_local",
-    "cli": "claimq_cli",
-    "operator": "claimq_operator",
-}
-"""Component folder to the package in it."""
 
 
 @functools.cache
@@ -78,6 +65,10 @@ def loaded(path: Path, name: str = "") -> ModuleType:
 def script(name: str) -> ModuleType:
     """A file in scripts, without its ending."""
     return loaded(ROOT / "scripts" / f"{name}.py")
+
+
+COMPONENTS: dict[str, str] = script("setup_environment").COMPONENTS
+"""Component folder to the package in it."""
 
 
 def shown(path: Path) -> str:

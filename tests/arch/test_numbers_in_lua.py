@@ -30,6 +30,7 @@ TEXTS_OF = {
     "delay.lua": {"score"},
     "explain.lua": {"at", "write_weights(q)"},
     "free_keys.lua": {"table.concat(live, ' ')"},
+    "in_turns.lua": {"park.score(client)"},
     "key_field.lua": {"q.has_keys"},
     "key_rates.lua": {"place"},
     "keys.lua": {"to"},
@@ -39,7 +40,6 @@ TEXTS_OF = {
     "repair.lua": {"has_more and last or '0'", "starts_at", "write_weights(q)"},
     "set_bound.lua": {"bound"},
     "slots.lua": {"q.stored_reserve"},
-    "take.lua": {"park.score(client)"},
     "workers.lua": {"first", "last"},
 }
 JOINED = re.compile(

@@ -88,9 +88,8 @@ local function claim_item()
   if c.is_late then redis.call('ZADD', q.workers, whole(q.now), worker) end
   note_size(q, #envelope)
   q.first, q.left = next_number(q), 0  -- no wake token was taken, so none is left for the others
-  if c.limits then within_limits(q, c, 1) end
+  if c.limits or q.limits or q.pauses then limit_starts(q, c, 1) end
   if key and c.limits and has_key_limits(q, c.limits) then count_key(c.limits, key, cost) end
-  end_park(q, worker)
   local name = client_of(envelope)
   if q.park then
     q.park.begin()

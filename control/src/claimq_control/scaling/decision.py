@@ -18,6 +18,8 @@ LONGEST_GAP = 60.0
 """If more seconds than this lie between two decisions, the state of the first is not used."""
 _DOUBTED = 1.2
 """The reason shows the doubt about the service time from this value on."""
+_FEW_CLAIMED = 0.5
+"""The reason names busy keys if fewer of the items that leave main are claimed."""
 _KNOWN = 10
 """Number of ended claims that replace the assumed service time. Workers that were ordered for the assumed time are
 then not kept for a window."""
@@ -41,8 +43,10 @@ def decide(spec: ScalingSpec, observation: Observation | None, state: ScalingSta
         reason = "the queue could not be observed; the workers stay as they are"
         return Decision(None, ScalingRule.UNKNOWN, reason, unknown)
     is_new = state.seen_at is None and not state.estimates.ended
-    state = _remembered(spec, observation, state, now)
-    need = demand(spec.target_age, observation, state.estimates)
+    state = replace(state, estimates=state.estimates.after_claims(observation.claimed, observation.held))
+    free = replace(observation, main=math.ceil(observation.main * state.estimates.claimed_share))
+    state = _remembered(spec, free, state, now)
+    need = demand(spec.target_age, free, state.estimates)
     unbounded = _wanted(spec, observation, state, now, need, is_new=is_new)
     decision = _decided(spec, observation, state, now, need, unbounded)
     explanation = explained(spec, observation, state.estimates, need, unbounded.replicas)
@@ -199,6 +203,8 @@ def _for_target(spec: ScalingSpec, observation: Observation, estimates: Estimate
         f"{_items(observation)}{old}; {rounded(need.rate)} arrive per second, an item takes {takes}: "
         f"{workers(max(1, count))} for the target of {format_duration(spec.target_age)}"
     )
+    if estimates.claimed_share < _FEW_CLAIMED:
+        reason += ", since most of these items wait for their keys"
     if need.is_limited:
         reason += ", as many as the limits of the queue let work"
     if _needs_spare(spec, observation, estimates):

@@ -27,6 +27,8 @@ _DOUBTED_AFTER, _PROOF = 600.0, 6.0
 of it."""
 _PRIOR_WEIGHT, _PRIOR_UNTIL = 2.0, 30.0
 """The assumed service time counts as two claims at first, and no longer after 30 have ended."""
+_SHARE_FADE = 0.9
+"""What the share of claimed items keeps of itself with each claim."""
 _MOST_BUCKETS, _MOST_STARTING = 16, 16
 _FIRST_START, _LONGEST_START = 10.0, 300.0
 _LARGEST_STORED, _LONGEST_SERVICE = 1e6, 1e6
@@ -45,6 +47,10 @@ class Estimates:
     ready: int = 0
     starting_for: tuple[float, ...] = ()
     """The longest of the last observation."""
+    held: int = 0
+    claimed_share: float = 1.0
+    """Of the items that leave main, those that are claimed. The keys of the others are busy, which only a claim finds
+    out. 1 while no item is held."""
     span: float = SLOW
     """Seconds that the slow estimate averages over."""
     fast: float = 0.0
@@ -106,6 +112,20 @@ class Estimates:
     def may_start_late(self, seconds: float) -> bool:
         """Whether one of a hundred workers takes longer than this to start, although most do not."""
         return self.starts >= 1 and self.start < seconds < self.start + 2.5 * math.sqrt(self.start_variance)
+
+    def after_claims(self, claimed: int | None, held: int) -> Estimates:
+        """The estimates with where the items went that have left main since the last observation."""
+        if not held or claimed is None or self.claimed is None or claimed < self.claimed:
+            return replace(self, held=held, claimed_share=self.claimed_share if held else 1.0)
+        more = (
+            held - self.held
+        )  # each one fewer was let go to the head of main, and claimed before all others
+        taken, put_aside = max(0, claimed - self.claimed + min(0, more)), max(0, more)
+        if not taken and not put_aside:
+            return replace(self, held=held)
+        weight = 1 - _SHARE_FADE ** max(taken, 1)
+        error = taken / (taken + put_aside) - self.claimed_share
+        return replace(self, held=held, claimed_share=self.claimed_share + weight * error)
 
     def after(
         self,

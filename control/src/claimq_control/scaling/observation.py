@@ -35,4 +35,5 @@ def observe(
         next_due_in=snapshot.next_due_in,
         is_paused=snapshot.paused,
         limits=snapshot.limits,
+        held=snapshot.key_busy,
     )

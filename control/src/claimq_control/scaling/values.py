@@ -99,6 +99,8 @@ class Observation:
     """Whether claims are paused: more workers would only wait, so one is enough until claims resume."""
     limits: LimitsNow | None = None
     """The limits of the queue: what they hold back needs no worker."""
+    held: int = 0
+    """Items that claims have moved out of main, since their keys are busy."""
 
     @property
     def starting(self) -> int:

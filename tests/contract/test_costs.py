@@ -263,6 +263,15 @@ async def test_what_may_start_is_divided_by_the_mean_cost(queue: ReliableQueue) 
     assert len(claims) == 10
 
 
+async def test_one_costly_item_moves_the_mean_cost_a_little(queue: ReliableQueue) -> None:
+    await filled(queue, limit(rate="100/s", burst=100), costs="a5-1 a5-2 a15-3")
+    for _ in range(3):
+        assert len(await queue.claim(1, wait=0)) == 1
+    limits = (await queue.snapshot()).limits
+    assert limits is not None
+    assert limits.cost == pytest.approx(5 + 0.03 * 10)
+
+
 async def test_where_says_when_the_cost_of_an_item_fits(queue: ReliableQueue) -> None:
     for per in ("queue", "client", "key"):
         await queue.flush()

@@ -57,7 +57,7 @@ local function new_costs(q, rates, most_cost, ending_cost)
   -- The scaling rule divides by it.
   costs.write_mean = function()
     local mean = setting(redis.call('HGET', q.stats, 'mean_cost'), 0, 1, MOST_COST)
-    local kept = mean > 0 and 0.9 ^ costs.items or 0
+    local kept = mean > 0 and 0.97 ^ costs.items or 0
     local text = format_text('%.3f', kept * mean + (1 - kept) * costs.sum / costs.items)
     redis.call('HSET', q.stats, 'mean_cost', text)
   end

@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from claimq_bench.scaling_study import baselines
+from claimq_bench.scaling_study.at_labels import gates_with_labels
 from claimq_bench.scaling_study.at_limits import gates_at_limits
 from claimq_bench.scaling_study.report import replaced, report
 from claimq_bench.scaling_study.scenarios import JUDGED_ON, SCENARIOS, Case, cases
@@ -51,7 +52,7 @@ def main() -> int:
         work = cases(JUDGED_ON[:1], scenarios=[*SCENARIOS[:4], *SCENARIOS[7:]], shapes=QUICK_SHAPES)
     found = [show_progress(one, len(work), number) for number, one in counted(work, stored, given.jobs)]
     print(report(found, is_part=given.quick))
-    at_limits = list(gates_at_limits())
+    at_limits = [*gates_at_limits(), *gates_with_labels()]
     print(
         *(f"{gate.scenario}: {gate.what}: {gate.found:.2f} (<= {gate.most:.2f})" for gate in at_limits),
         sep="\n",

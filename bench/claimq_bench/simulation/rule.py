@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from claimq.model import COUNTERS, Snapshot, State
+from claimq_bench.simulation.limited import LimitedWorld
 from claimq_bench.simulation.world import Victims, View
 from claimq_control.manifest import ScalingSpec
 from claimq_control.scaling import Decision, ScalingState, decide, observe
@@ -29,7 +30,7 @@ class Claimq:
     def decide(self, view: View) -> int | None:
         """The decision of :func:`claimq_control.scaling.decide`."""
         observation = observe(
-            _snapshot(view),
+            snapshot_of(view),
             replicas=view.replicas,
             ready=view.ready,
             busy=view.busy_pods,
@@ -41,15 +42,18 @@ class Claimq:
         return self.last.replicas
 
 
-def _snapshot(view: View) -> Snapshot:
-    """What the server would answer. A simulated queue has no delayed items and is never paused."""
+def snapshot_of(view: View) -> Snapshot:
+    """What the server would answer. A simulated queue is never paused, and delays items only for the rates of keys."""
+    limited = view if isinstance(view, LimitedWorld) else None
     return Snapshot(
         now=view.now,
         seq=0,
         lengths={**dict.fromkeys(State, 0), State.MAIN: view.waiting, State.BUSY: view.busy},
         ages={**dict.fromkeys(State), State.MAIN: view.oldest_age},
         counters={**dict.fromkeys(COUNTERS, 0), "claimed": view.claimed},
-        next_due_in=None,
+        next_due_in=limited.next_due_in if limited else None,
         paused=False,
+        due_soon=limited.due_soon if limited else 0,
+        key_busy=limited.key_busy if limited else 0,
         limits=view.limits,
     )

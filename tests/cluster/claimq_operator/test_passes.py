@@ -121,7 +121,7 @@ def test_a_new_deployments_number_survives_the_next_apply(world: World) -> None:
     assert world.replicas() == 3
 
 
-def undisturbed(world: World, measure: Callable[[], float]) -> float:
+def undisturbed(world: World, measure: Callable[[], tuple[int, int]]) -> tuple[int, int]:
     """What is measured while the operator reports no outage of the server, which may stand still for a while."""
 
     def changed_at() -> list[str]:
@@ -135,42 +135,33 @@ def undisturbed(world: World, measure: Callable[[], float]) -> float:
             return found
 
 
-def test_a_queue_that_rests_costs_no_write(world: World) -> None:
-    # Without an election: on a busy machine an operator may lose it, and a new leader applies everything once.
+def test_a_queue_that_rests_costs_no_write_and_no_connection(world: World) -> None:
+    # Without an election: on a busy machine an operator may lose it. It closes its connections then, and a new leader
+    # applies everything once.
     operator = world.operator(CLAIMQ_IDLE_PERIOD="100ms", CLAIMQ_LEADER_ELECTION="false")
     world.queue()
     world.wait_until_working()
 
-    def writes_in(count: int) -> float:
-        """How much is written in so many passes."""
-        before = operator.metric("claimq_kubernetes_requests_total", verb="apply")
-        passes = operator.metric("claimq_passes_total")
-        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count)
-        return operator.metric("claimq_kubernetes_requests_total", verb="apply") - before
+    with redis.Redis.from_url(world.redis.tcp_url) as client:
 
-    eventually_sync(lambda: writes_in(10) == 0, why="the status of its creation is written")
-    assert undisturbed(world, lambda: writes_in(30)) == 0
+        def costs() -> tuple[int, int]:
+            """The writes to the cluster so far, and the connections that the server took."""
+            writes = operator.metric("claimq_kubernetes_requests_total", verb="apply")
+            return int(writes), int(client.info("stats")["total_connections_received"])
 
+        def costs_of(passes: int) -> tuple[int, int]:
+            """The writes and the new connections in so many passes."""
+            writes, connections = costs()
+            begun = operator.metric("claimq_passes_total")
+            eventually_sync(lambda: operator.metric("claimq_passes_total") >= begun + passes)
+            later_writes, later_connections = costs()
+            return later_writes - writes, later_connections - connections
 
-def test_a_queue_that_rests_opens_no_connections(world: World) -> None:
-    # Without an election: who loses it closes its connections.
-    operator = world.operator(CLAIMQ_IDLE_PERIOD="100ms", CLAIMQ_LEADER_ELECTION="false")
-    world.queue()
-    world.wait_until_working()
-
-    def after(count: int) -> int:
-        passes = operator.metric("claimq_passes_total")
-        eventually_sync(lambda: operator.metric("claimq_passes_total") >= passes + count)
-        return int(asked.info("stats")["total_connections_received"])
-
-    with redis.Redis.from_url(world.redis.tcp_url) as asked:
-
-        def opened() -> int:
-            before = after(5)
-            return after(20) - before
-
-        # Not one for each pass; a call that comes while all others are in use may still open one.
-        assert undisturbed(world, opened) <= 3
+        eventually_sync(lambda: costs_of(10)[0] == 0, why="the status of its creation is written")
+        writes, connections = undisturbed(world, lambda: costs_of(30))
+    assert writes == 0
+    # Not one for each pass; a call that comes while all others are in use may still open one.
+    assert connections <= 3
 
 
 def test_one_queue_whose_server_is_gone_delays_no_other(

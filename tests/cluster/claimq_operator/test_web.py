@@ -22,6 +22,7 @@ from testkit.waiting import PATIENCE, eventually_sync
 from testkit.web.web_user import WebUser
 
 PASSWORD = "S3CRET-canary"
+RBAC = "rbac.authorization.k8s.io"
 LOOK = {"reliablequeues": "get"}
 READ = {**LOOK, "reliablequeues/items": "get"}
 CHANGE = {**LOOK, "reliablequeues/items": "get,update"}
@@ -53,22 +54,19 @@ class Web:
 
 
 def token_of(world: World, name: str, permissions: Mapping[str, str]) -> str:
-    where = ("-n", world.namespace)
-    world.api.kubectl("create", "serviceaccount", name, *where)
-    account = f"--serviceaccount={world.namespace}:{name}"
+    subject = {"namespace": world.namespace, "name": name}
+    world.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": subject})
     for number, (resource, verbs) in enumerate(permissions.items()):
-        role = f"{name}-{number}"
-        body = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": {"name": role, "namespace": world.namespace},
-            "rules": [{"apiGroups": ["claimq.dev", ""], "resources": [resource], "verbs": verbs.split(",")}],
-        }
-        world.api.create(body)
-        world.api.kubectl("create", "rolebinding", role, f"--role={role}", account, *where)
+        metadata = {"name": f"{name}-{number}", "namespace": world.namespace}
+        rule = {"apiGroups": ["claimq.dev", ""], "resources": [resource], "verbs": verbs.split(",")}
+        role = {"apiVersion": f"{RBAC}/v1", "metadata": metadata}
+        world.api.create({**role, "kind": "Role", "rules": [rule]})
+        bound = {"apiGroup": RBAC, "kind": "Role", "name": metadata["name"]}
+        subjects = [{"kind": "ServiceAccount", **subject}]
+        world.api.create({**role, "kind": "RoleBinding", "roleRef": bound, "subjects": subjects})
         for verb in verbs.split(","):
             wait_until_allowed(world, name, verb, resource)
-    return world.api.kubectl("create", "token", name, *where).strip()
+    return world.api.token(world.namespace, name)
 
 
 def wait_until_allowed(world: World, account: str, verb: str, resource: str) -> None:
@@ -121,7 +119,7 @@ def start_web(world: World, tmp_path: Path) -> Iterator[StartWeb]:
         for one in roles(world, component):
             world.api.create(one)
         account = f"{world.namespace}-claimq-{component}"
-        token = world.api.kubectl("create", "token", account, "-n", world.namespace).strip()
+        token = world.api.token(world.namespace, account)
         config = json.loads(world.api.kubeconfig().read_text())
         config["users"][0]["user"] = {"token": token}
         file = tmp_path / "kubeconfig"
@@ -152,8 +150,11 @@ def start_web(world: World, tmp_path: Path) -> Iterator[StartWeb]:
 def thumbs(world: World) -> World:
     """A namespace with the queue `thumbs`, which has a password and a failed item."""
     world.redis.call("ACL", "SETUSER", "ann", "on", f">{PASSWORD}", "~*", "&*", "+@all")
-    words = (f"--from-literal=password={PASSWORD}", "--from-literal=hosts=127.0.0.1", "-n", world.namespace)
-    world.api.kubectl("create", "secret", "generic", "db", *words)
+    metadata, secret = (
+        {"name": "db", "namespace": world.namespace},
+        {"password": PASSWORD, "hosts": "127.0.0.1"},
+    )
+    world.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": secret})
     redis = {"url": world.redis.tcp_url, "user": "ann", "passwordSecretRef": {"name": "db"}}
     world.queue("thumbs", redis=redis, busyExpiry="1h")  # nothing renews the claims here
     world.operator()

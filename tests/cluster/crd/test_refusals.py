@@ -85,7 +85,7 @@ def test_the_manifest_without_a_mistake_is_accepted(api_server: ApiServer) -> No
 @pytest.mark.parametrize("mistake", BY_KUBECTL)
 def test_what_is_no_reliable_queue_is_refused_by_kubectl(api_server: ApiServer, mistake: str) -> None:
     with pytest.raises(Refused, match=re.escape(BY_KUBECTL[mistake])):
-        api_server.create(with_mistake(mistake))
+        api_server.kubectl("create", "-f", "-", stdin=json.dumps(with_mistake(mistake)))
 
 
 @pytest.mark.parametrize("mistake", [mistake for mistake in MISTAKES if mistake not in BY_KUBECTL])

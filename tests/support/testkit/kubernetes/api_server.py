@@ -40,7 +40,7 @@ _AUDIT_POLICY = {
 
 
 class Refused(Exception):
-    """What kubectl said when it failed."""
+    """What kubectl, or the API server, said when it failed."""
 
 
 class ApiServer(Started):
@@ -158,12 +158,29 @@ class ApiServer(Started):
             raise Refused(done.stderr.strip())
         return done.stdout
 
-    def create(self, document: Mapping[str, Any], *options: str) -> Any:
-        """`kubectl create` of one object; the object as it is stored. Unknown fields are refused."""
-        said = self.kubectl(
-            "create", "--validate=strict", "-o", "json", *options, "-f", "-", stdin=json.dumps(document)
-        )
-        return json.loads(said)
+    def create(self, document: Mapping[str, Any]) -> Any:
+        """Creates one object, by a request, which costs less than a kubectl. Returns the object as it is stored.
+
+        Unknown fields are refused. The plural of its kind ends in a mere `s`. Raises Refused.
+        """
+        version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
+        group = f"apis/{version}" if "/" in version else f"api/{version}"
+        scope = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
+        path = f"/{group}/{scope}{kind.lower()}s?fieldValidation=Strict"
+        status, answer = self.request("POST", path, document)
+        if status != 201:
+            raise Refused(answer)
+        return answer
+
+    def token(self, namespace: str, account: str) -> str:
+        """A new token of a service account."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        spec = {"expirationSeconds": 3600}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        status, answer = self.request("POST", path, body)
+        if status != 201:
+            raise Refused(answer)
+        return str(answer["status"]["token"])
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """One request without kubectl; the status and the JSON (or text) that came back.

@@ -107,12 +107,7 @@ class World:
     def queue(self, name: str = "thumbs", **spec: Any) -> Json:
         """Creates a queue on this world's server."""
         whole: Json = {"redis": {"url": self.redis.tcp_url}, "worker": {"image": "app:1"}, **spec}
-        return self._create("rq", self.manifest(name, whole))
-
-    def _create(self, kind: str, manifest: Json) -> Json:
-        status, created = self.api.request("POST", f"{self._list(kind)}?fieldValidation=Strict", manifest)
-        assert status == 201, created
-        return cast("Json", created)
+        return cast("Json", self.api.create(self.manifest(name, whole)))
 
     def manifest(self, name: str, spec: Json) -> Json:
         metadata = {"name": name, "namespace": self.namespace}
@@ -214,7 +209,7 @@ class World:
         }
         owners = [replica_set(queue, "a")]
         metadata = {"name": name, "namespace": self.namespace, "labels": labels, "ownerReferences": owners}
-        self._create("pod", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        self.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         self.pod_status(name, **status)
         return self.get("pod", name)
 

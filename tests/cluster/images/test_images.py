@@ -6,12 +6,14 @@ import json
 import re
 import tarfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusterkit import images
+from testkit.on_cluster.cluster_images import build_images
 from testkit.repository.tree import ROOT
 
 # No cluster is brought up; but root and Linux are needed, as they are for one of our own.
@@ -96,16 +98,16 @@ COMPONENTS_OF = {
 @pytest.fixture
 def image(name: str) -> Image:
     if name not in BUILT:
-        BUILT[name] = read_image(build(name))
+        BUILT[name] = read_image(archives()[name])
     return BUILT[name]
 
 
-def build(name: str) -> Path:
-    """Builds an image, unless it is built already; returns its docker-archive."""
-    is_example = name == "checksums"
-    dockerfile = ROOT / "examples" / "checksums" / "Dockerfile" if is_example else ROOT / "Dockerfile"
-    target = None if is_example else name
-    return images.build_image(dockerfile, f"claimq-{name}:looked-at", target=target, context=ROOT).archive
+@cache
+def archives() -> dict[str, Path]:
+    """The docker-archives of the images that the clusters of the tests run too, built unless they are there."""
+    names = ("operator", "sidecar", "web", "checksums")
+    # The names come first, so that the servers' image, which follows these, is not built.
+    return {name: image.archive for name, image in zip(names, build_images(images.build_image), strict=False)}
 
 
 def test_no_image_runs_as_root_or_imports_from_the_working_directory(image: Image, name: str) -> None:
@@ -184,7 +186,7 @@ def test_it_adds_little_to_its_base(image: Image, name: str) -> None:
 
 
 def test_the_sidecar_adds_little_to_what_a_node_pulls() -> None:
-    with tarfile.open(build("sidecar")) as archive:
+    with tarfile.open(archives()["sidecar"]) as archive:
         own = [_bytes(archive, layer) for layer in _manifest(archive)["Layers"][1:]]
     packed = sum(len(gzip.compress(layer, 6)) for layer in own)
     print(f"{packed / 1e6:.1f} MB compressed over the base")  # measured 5.7

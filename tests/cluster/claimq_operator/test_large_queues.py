@@ -9,7 +9,8 @@ from testkit.kubernetes.operator_world import World
 from testkit.programs.peak_memory import largest_memory, limit_of_the_chart
 from testkit.waiting import eventually_sync
 
-COUNT = 150
+COUNT = 75
+"""An operator that keeps whole specs of so many queues takes 300 MiB, and 210 MiB with their Secrets instead."""
 SIZE = 1_000_000
 EMPTY_LISTS: list[list[str]] = [[]] * 15_000
 """Less than 64 KiB of JSON."""
@@ -39,15 +40,14 @@ def test_many_large_queues_leave_the_operator_below_half_of_its_limit(
     assert bound in message
 
 
-def test_large_secrets_leave_the_operator_below_half_of_its_limit(world: World) -> None:
+def test_large_secrets_leave_the_operator_below_a_third_of_its_limit(world: World) -> None:
     """Each queue has a Secret of its own, in which the password is a small part."""
     more = base64.b64encode(b"x" * SIZE).decode()
     password, hosts = (base64.b64encode(one).decode() for one in (b"word", b"*"))
     for number in range(COUNT):
-        secret = {"metadata": {"name": f"large-{number}"}, "data": {"password": password, "hosts": hosts}}
-        secret["data"]["more"] = more
-        status, _ = world.api.request("POST", f"/api/v1/namespaces/{world.namespace}/secrets", secret)
-        assert status == 201
+        metadata = {"name": f"large-{number}", "namespace": world.namespace}
+        data = {"password": password, "hosts": hosts, "more": more}
+        world.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
         redis = {"url": world.redis.tcp_url, "passwordSecretRef": {"name": f"large-{number}"}}
         world.queue(f"large-{number}", redis=redis)
     operator = world.operator()
@@ -56,7 +56,7 @@ def test_large_secrets_leave_the_operator_below_half_of_its_limit(world: World) 
         return world.condition("RedisReachable", name=f"large-{number}") != ""
 
     eventually_sync(lambda: all(map(is_tried, range(COUNT))))
-    assert largest_memory(operator.process.pid) < limit_of_the_chart("operator") / 2
+    assert largest_memory(operator.process.pid) < limit_of_the_chart("operator") / 3
 
 
 def test_the_finalizers_of_others_stay(world: World) -> None:

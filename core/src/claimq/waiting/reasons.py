@@ -17,7 +17,13 @@ from claimq.waiting.texts import changes_text, instant_text, paused_text, printa
 
 
 class WaitReason(StrEnum):
-    """Why an item waits; each with words in :attr:`Where.text`."""
+    """Why an item waits: the first of these reasons that holds, with words in :attr:`Where.text`.
+
+    `not_due`: for its time. `paused`: for the end of a pause, a closing or `suspend`. `key_busy`: for the item that
+    has its key. `limit`: for a limit. `reserve`: for an end of another item, since free slots are kept for other
+    clients. `no_worker`: for a worker: none has asked for items lately, or the item is next and no worker is free.
+    `behind`: for items of its client and priority before it. `about_to_start`: for nothing: a worker is free.
+    """
 
     NOT_DUE = "not_due"
     PAUSED = "paused"

@@ -24,7 +24,7 @@ _BLOCK = re.compile(r"(?ms)^(?:`(?P<file>[^`\n]+)`[^\n]*:\n\n)?```(?P<kind>\w+)\
 _FIRST_TERMINAL = re.compile(r"claimq up(?!.*--until-empty)")
 _READS = re.compile(
     r"claimq (-n \w+ )?(status|peek|items|failed (list|show)|audit|busy|why|workers)"
-    r"|kubectl (get|describe|logs|wait) |grep |cat |sort |curl .*/v1/claim "
+    r"|kubectl (get|describe|logs|wait) |grep |cat |sort "
 )
 """Commands that are repeated until they print what the page shows."""
 _LEFT_OUT = "..."
@@ -38,8 +38,7 @@ _VARIABLE = (
     (r"\b[0-9a-f]{64}\b", "SHA256"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"\b[0-9a-f]{12}-\d+\b", "ID"),
-    (r"-\d+\.[0-9a-f]{8}\.\d+(/\d+\.[\w-]+)?", "-WORKER"),
-    (r"\b\d{10}(\.\d+)?\b", "UNIX-TIME"),
+    (r"-\d+\.[0-9a-f]{8}\.\d+", "-WORKER"),
     (r"\b[\w-]+@[\w.-]+", "USER"),
     # Before 1.34 kubectl does not print the namespace.
     (r"(?m) deleted from \S+ namespace$", " deleted"),

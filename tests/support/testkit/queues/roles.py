@@ -164,12 +164,13 @@ ROLES: dict[str, Role] = {"producer": produce, "worker": work, "operator": opera
 
 
 def documented(role: str) -> list[str]:
-    """The commands that the document gives a role, as ACL rules (`+hset`)."""
+    """The commands that the document gives a role, as ACL rules (`+hset`). An operator also has those of a worker."""
     text = DOCUMENT.read_text()
     _, found, rest = text.partition(f"{BEGIN}{role}{END}")
     if not found:
         raise LookupError(f"{DOCUMENT.name} has no rights of the {role}")
-    return rest.partition("<!-- end -->")[0].replace("`", " ").split()
+    commands = rest.partition("<!-- end -->")[0].replace("`", " ").split()
+    return [*documented("worker"), *commands] if role == "operator" else commands
 
 
 def give(server: Server, user: str, rights: list[str], *, keys: str = f"~cq:{{{QUEUE}*}}:*") -> None:

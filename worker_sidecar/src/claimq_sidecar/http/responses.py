@@ -70,7 +70,15 @@ class Outcome(Response):
     """What a verdict did to one claim."""
 
     token: str
-    outcome: Annotated[str, Meta(extra_json_schema={"enum": list(map(str, model.Verdict))})]
+    outcome: Annotated[
+        str,
+        Meta(
+            description="Where the item is now, or that its lease was renewed. lost: the claim has ended before, and "
+            "nothing has changed: discard the result. already_done: the same verdict had its effect before (of the "
+            "last 20,000).",
+            extra_json_schema={"enum": list(map(str, model.Verdict))},
+        ),
+    ]
     id: str | UnsetType = UNSET
     delay: float | UnsetType = UNSET
     lease_until: Instant | UnsetType = UNSET

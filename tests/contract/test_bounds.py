@@ -68,13 +68,13 @@ async def test_a_claim_returns_fewer_items_when_they_are_large(large: ReliableQu
     assert await large.length() == 1
 
 
-async def test_a_claim_reads_small_items_eight_at_a_time(queue: ReliableQueue, server: Server) -> None:
+async def test_a_claim_reads_up_to_eight_small_items_at_a_time(queue: ReliableQueue, server: Server) -> None:
     await queue.enqueue_many(["x"] * 100)
     server.call("CONFIG", "RESETSTAT")
     assert len(await queue.claim(100, wait=0)) == 100
     calls = re.search(r"cmdstat_lrange:calls=(\d+),", str(server.call("INFO", "commandstats")))
     assert calls
-    assert int(calls[1]) <= 14
+    assert int(calls[1]) <= 15
 
 
 async def test_a_claim_takes_a_single_item_of_any_size(queue: ReliableQueue) -> None:

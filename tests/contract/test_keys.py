@@ -372,3 +372,16 @@ async def test_a_call_removes_a_bounded_number_of_lost_lists_while_items_wait_fo
     assert server.call("ZCARD", "cq:{q}:clients") == 600 - 100 - 2
     assert await queue.claim(wait=0) == []
     assert server.call("ZCARD", "cq:{q}:clients") == 0
+
+
+@pytest.mark.parametrize(
+    "item",
+    [NewItem("1", id='a"key":"b"', key="k"), NewItem("1", client='a"key":"b"', key="k")],
+    ids=["id", "client"],
+)
+async def test_an_id_or_client_that_looks_like_a_key_is_none(queue: ReliableQueue, item: NewItem) -> None:
+    await queue.enqueue_many([item, NewItem("2", key="k")])
+    first = await queue.claim(2, wait=0)
+    assert [claim.item.text for claim in first] == ["1"]
+    await queue.done(first)
+    assert [claim.item.text for claim in await queue.claim(2, wait=0)] == ["2"]

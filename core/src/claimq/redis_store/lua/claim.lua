@@ -61,7 +61,7 @@ if c and q.incarnation == ARGV[7] and q.incarnation ~= '' and is_empty() then
 end
 local function claim_items()
   -- include types room sizes slices keeper close wake enqueued_at stored delay levels write_keys lease
-  -- include weigh_out take
+  -- include limit_starts weigh_out take
 
   check_writes(q.base, {'DEL', 'HDEL', 'HINCRBY', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH', 'ZREM'})
   if again then return claimed_again(q, again, worker, nonce, ARGV[8]) end

@@ -16,7 +16,7 @@
 local function claim_item()
   -- include read_within read_oldest id_check keeper expired enqueued_at delay weigh_out leave_delayed
   -- include levels oldest forget read_waiting tags lengths settle_client write_keys client_of place_of paused
-  -- include before_claim lease found_near
+  -- include before_claim limit_starts lease found_near
 
   local FAR = 100000
   local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LREM', 'LSET', 'PEXPIRE', 'ZADD',

@@ -14,7 +14,7 @@
 
 local function done_claim()
   -- include keeper expired durability enqueued_at stored delay levels longest end_turns end_held verdicts
-  -- include free_keys write_keys paused before_claim lease weigh_out take
+  -- include free_keys write_keys paused before_claim limit_starts lease weigh_out take
 
   local q = open(KEYS[1], {'DEL', 'HDEL', 'HINCRBY', 'HSET', 'LPUSH', 'LTRIM', 'PEXPIRE', 'RPOP', 'RPUSH',
     'ZADD', 'ZREM'})

@@ -105,6 +105,9 @@ end
 local function snapshot_of(main_key)
   local stored, stats = redis.call('HGETALL', string.sub(main_key, 1, -5) .. 'stats'), {}
   for i = 1, #stored, 2 do stats[stored[i]] = stored[i + 1] end
+  if stats.limits then  -- the reply has NUL between the fields, as the levels have; no reader needs them
+    for i = 1, #stored, 2 do if stored[i] == 'limits' then stored[i + 1] = '' end end
+  end
   local q = look_at(main_key, time, stats)
   local held = busy_count(q)
   local in_progress = (what == 'neighbours' or what == 'alone') and neighbours_of(q, held) or ''

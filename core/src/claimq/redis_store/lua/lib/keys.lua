@@ -29,8 +29,9 @@ end
 -- The key in the header of an envelope, or nil.
 local function key_of_item(envelope)
   local header = string.sub(envelope, 1, string.find(envelope, '\n', 1, true) or 0)
-  local _, at = string.find(header, '"key":"', 1, true)
-  if not at or string.sub(header, 1, 3) ~= 'cq1' then return nil end
+  local json = string.match(header, '^cq1[ !]%S+ %d+ %S+ ()')  -- an id or a client may look like a key
+  local _, at = string.find(header, '"key":"', json or #header + 1, true)
+  if not at then return nil end
   local key = string.match(header, '^([^"\\]*)"', at + 1)
   if key then return key end
   local rest = string.sub(header, at + 1)

@@ -14,7 +14,7 @@ local function before_lease(q, c, slots)
   end
   expect_key_limits(q, c.limits)
   local limits = c.limits
-  if limits and (string.find(limits, ' client ', 1, true) or string.find(limits, ' cost', 1, true)) then
+  if limits and string.find(limits, ' c', 1, true) then  -- " client " or " cost"
     expect_hash(q.base .. 'starts')
     expect_hash(q.base .. 'in_progress')
   end
@@ -55,17 +55,6 @@ end
 -- Numbers of claims grow with the clock, in microseconds, and so also over a loss of data: no queue makes a
 -- million claims in a second.
 local function next_number(q) return math.max(q.totals.number + 1, q.now * 1000) end
-
--- How many of these items may start now, where limits or pauses hold, or limits have held. Sets q.park,
--- q.costs, c.next_start (when a rate lets the next item start), c.free (how many more may be in progress;
--- nil: no bound) and c.note_starts, which counts starts.
-local function limit_starts(q, c, count)
-  -- include within_limits
-  if c.limits then count = within_limits(q, c, count) end
-  end_park(q, c.worker)
-  if not c.limits and q.limits then c.note_starts = function() end_returns(q) end end
-  return count
-end
 
 local function keep_order(q, nonce)
   -- include order

@@ -63,7 +63,7 @@ local function read_level(q, rate, levels)
   else rate.low, rate.from = low, from end
   local passed = q.now - at
   if passed >= 0 then level = level - passed * rate.starts
-  elseif passed > -5000 then rate.at = at  -- the clock went back a little
+  elseif passed > -5000 and level > 0 then rate.at = at  -- the clock went back a little
   else level = 0 end
   rate.level = math.max(level, 0)
 end

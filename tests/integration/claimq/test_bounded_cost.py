@@ -93,14 +93,14 @@ async def test_searching_a_long_list_reads_eight_items_at_once(valkey: Server, q
 async def test_items_far_inside_a_list_cost_a_call_more_than_those_at_its_ends(
     valkey: Server, queue: ReliableQueue
 ) -> None:
-    """The server goes to each of them node by node, and the sizes of bare payloads are unknown before they are read."""
+    """The server goes to each eight of them node by node: sizes of bare payloads are unknown before they are read."""
     for _ in range(3):
         valkey.call("LPUSH", "cq:{q}:main", *["x" * 8192] * 1000)
     at_end, inside = [
         (await run(queue, "find", "none", "main", skip, 1000, "-"))[2] - skip for skip in (0, 1500)
     ]
     assert at_end >= 250
-    assert 0 < inside < 150
+    assert 0 < inside < 220
     assert await queue.find("none") is None
 
 

@@ -32,7 +32,12 @@ DURABLE: Mapping[str, str] = {"appendonly": "yes", "appendfsync": "always"}
 """Options under which an acknowledged write survives everything but the disk."""
 SETTINGS: Sequence[Words] = (("CONFIG", "GET", "*"), ("ACL", "LIST"))
 """What a test may have changed, so that the server has to restart."""
-EMPTYING: Sequence[Words] = (("FLUSHALL",), ("FUNCTION", "FLUSH"), ("CONFIG", "RESETSTAT"))
+EMPTYING: Sequence[Words] = (
+    ("FLUSHALL",),
+    ("FUNCTION", "FLUSH"),
+    ("CONFIG", "RESETSTAT"),
+    ("ACL", "LOG", "RESET"),
+)
 
 
 @cache
@@ -208,8 +213,10 @@ class Server(Started):
             connection.close()
 
     def empty(self) -> None:
-        """Removes all data, counts and added users, and loads claimq's scripts unless it knows them all; a server whose
-        settings were changed restarts."""
+        """Removes all data, counts, refusals and added users, and loads claimq's scripts unless it knows them all.
+
+        A server whose settings were changed restarts.
+        """
         if self.calls(SETTINGS) != self._first_settings:
             self._remove_users()
         if self.calls(SETTINGS) != self._first_settings:
